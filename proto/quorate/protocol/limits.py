@@ -1,0 +1,32 @@
+"""Versions, sizes and bounds that both ends must agree on, and the relations between them.
+
+Nothing here may be configured: what users may set lives in the configuration of each part.
+"""
+
+PROTOCOL_VERSION = 1
+
+MESSAGE_BYTES_MAX = 1024 * 1024
+"""Largest payload of one message. Larger things belong in object storage, with a message that
+names them: a frame is held in memory by every process it passes."""
+
+BATCH_BYTES_TARGET = 256 * 1024
+"""A batch is closed once its payloads reach this; past it a frame costs its bytes,
+not its count."""
+
+BATCH_MESSAGES_MAX = 4096
+"""A batch is closed at this many messages, so that tiny ones do not make a receiver's step long."""
+
+FRAME_BYTES_MAX = 4 * 1024 * 1024
+"""Largest frame on the wire: what gRPC is told to accept."""
+
+TOPIC_BYTES_MAX = 255
+SESSION_ID_MAX = 2**64 - 2
+"""All ones is no session, as zero is."""
+
+SEQUENCE_MAX = 2**63 - 1
+NOTHING = -1
+"""Where "the highest sequence number that …" has none yet."""
+
+# A batch that is one byte short of its target may still take one message of the largest size,
+# and every message costs a few bytes of framing.
+assert BATCH_BYTES_TARGET + MESSAGE_BYTES_MAX + 8 * BATCH_MESSAGES_MAX + 1024 < FRAME_BYTES_MAX

@@ -1,0 +1,82 @@
+"""Lineage: which epoch is in force for which sequence numbers (DESIGN 4.2).
+
+A batch belongs to the stream only if its epoch is the one that the lineage names for its numbers;
+anything else that a store holds is void. Lineages travel whole, with begin: a list of begun epochs
+would not do, because an epoch begun by a minority must not void what a later recovery that never
+heard of it kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from quorate.protocol.ranges import HeldRange, Range
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An epoch and the first sequence number it is in force for."""
+
+    epoch: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Terms with ascending epochs and ascending first numbers; each holds until the next begins."""
+
+    terms: tuple[Term, ...] = ()
+
+    def __post_init__(self) -> None:
+        for before, after in zip(self.terms, self.terms[1:], strict=False):
+            assert before.epoch < after.epoch, self.terms
+            assert before.first < after.first, self.terms
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch; 0 before any."""
+        return self.terms[-1].epoch if self.terms else 0
+
+    def epoch_at(self, sequence: int) -> int:
+        """The epoch in force for a sequence number; 0 if none is."""
+        at = bisect_right(self.terms, sequence, key=lambda term: term.first)
+        return self.terms[at - 1].epoch if at else 0
+
+    def valid(self, held: HeldRange) -> Range | None:
+        """The part of a held range that belongs to the stream, if any does."""
+        for at, term in enumerate(self.terms):
+            if term.epoch == held.epoch:
+                first = max(held.first, term.first)
+                last = held.last
+                if at + 1 < len(self.terms):
+                    last = min(last, self.terms[at + 1].first - 1)
+                return Range(first, last) if first <= last else None
+        return None
+
+    def split(self, held: Iterable[HeldRange]) -> tuple[list[HeldRange], list[HeldRange]]:
+        """Held ranges parted into what belongs to the stream and what is void."""
+        kept: list[HeldRange] = []
+        void: list[HeldRange] = []
+        for item in held:
+            part = self.valid(item)
+            if part is None:
+                void.append(item)
+                continue
+            kept.append(HeldRange(part.first, part.last, item.epoch))
+            if item.first < part.first:
+                void.append(HeldRange(item.first, part.first - 1, item.epoch))
+            if part.last < item.last:
+                void.append(HeldRange(part.last + 1, item.last, item.epoch))
+        return kept, void
+
+    def extended(self, kept_upto: int, epoch: int) -> Lineage:
+        """This lineage as far as kept_upto, then the new epoch."""
+        assert epoch > self.epoch
+        terms = tuple(term for term in self.terms if term.first <= kept_upto)
+        return Lineage((*terms, Term(epoch, kept_upto + 1)))
+
+
+NO_LINEAGE = Lineage()
+"""Of a source that never began."""

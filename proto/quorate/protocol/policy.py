@@ -1,0 +1,140 @@
+"""When a message is stable: a monotone predicate over the stores that hold it (DESIGN 4.1).
+
+Everything else about quorums is derived from the predicate and nothing else: blocking sets here,
+how far a stream is stable in quorate.protocol.tracker, what a recovery needs in
+quorate.protocol.recovery. Tests compare every derivation with the plain definition over all small
+configurations.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+from itertools import combinations
+
+from quorate.protocol.errors import InvalidArgument
+
+
+class IntragroupRule(enum.Enum):
+    """How many of a group's stores must hold a message for the group to count as holding it."""
+
+    QUORUM = "quorum"
+    ALL_ACTIVE = "all-active"
+    ALL = "all"
+
+
+class IntergroupRule(enum.Enum):
+    """How many of the groups must hold a message."""
+
+    ANY = "any"
+    MAJORITY = "majority"
+    ALL_ACTIVE = "all-active"
+    ALL = "all"
+
+
+def quorum(members: int) -> int:
+    """The smallest majority of so many members."""
+    return members // 2 + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A named set of stores that counts as one unit of resilience."""
+
+    name: str
+    stores: tuple[str, ...]
+    rule: IntragroupRule = IntragroupRule.QUORUM
+
+    def holds(self, holders: Set[str], active: Set[str]) -> bool:
+        """Whether the group holds what these stores hold, while those are active."""
+        held = sum(store in holders for store in self.stores)
+        match self.rule:
+            case IntragroupRule.QUORUM:
+                return held >= quorum(len(self.stores))
+            case IntragroupRule.ALL:
+                return held == len(self.stores)
+            case IntragroupRule.ALL_ACTIVE:
+                # Never fewer than a majority of the configured ones: a shrinking set of active
+                # members must not become a quorum of one.
+                return held >= quorum(len(self.stores)) and all(
+                    store in holders for store in self.stores if store in active
+                )
+
+    def is_active(self, active: Set[str]) -> bool:
+        """Whether enough of its stores are active for the group to take part."""
+        return sum(store in active for store in self.stores) >= quorum(len(self.stores))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Groups of stores, and how many of the groups a message needs."""
+
+    groups: tuple[Group, ...]
+    rule: IntergroupRule = IntergroupRule.ANY
+
+    def __post_init__(self) -> None:
+        if not self.groups or not all(group.stores for group in self.groups):
+            raise InvalidArgument("policy", "has no group, or a group without stores")
+        if len({group.name for group in self.groups}) < len(self.groups):
+            raise InvalidArgument("policy", "has two groups of one name")
+        if len(self.stores) < sum(len(group.stores) for group in self.groups):
+            raise InvalidArgument("policy", "names a store twice")
+
+    @staticmethod
+    def majority_of(stores: Iterable[str]) -> Policy:
+        """One group of these stores; a quorum of it makes a message stable."""
+        return Policy((Group("stores", tuple(stores)),))
+
+    @property
+    def stores(self) -> frozenset[str]:
+        """The names of all configured stores."""
+        return frozenset(store for group in self.groups for store in group.stores)
+
+    def stable(self, holders: Set[str], active: Set[str] | None = None) -> bool:
+        """Whether a message on these stores is stable.
+
+        active matters to the all-active rules alone. Without it the question is whether the
+        message may be stable under some set of active stores, which is what recovery must ask.
+        """
+        if active is None:
+            active = holders
+        held = [group for group in self.groups if group.holds(holders, active)]
+        match self.rule:
+            case IntergroupRule.ANY:
+                return bool(held)
+            case IntergroupRule.MAJORITY:
+                return len(held) >= quorum(len(self.groups))
+            case IntergroupRule.ALL:
+                return len(held) == len(self.groups)
+            case IntergroupRule.ALL_ACTIVE:
+                return len(held) >= quorum(len(self.groups)) and all(
+                    group in held for group in self.groups if group.is_active(active)
+                )
+
+    def blocks(self, stores: Set[str]) -> bool:
+        """Whether these stores are a blocking set: without them nothing can be stable."""
+        return not self.stable(self.stores - stores)
+
+    def minimal_blocking_sets(self) -> Iterator[frozenset[str]]:
+        """Every blocking set that has no smaller one inside, smallest first."""
+        found: list[frozenset[str]] = []
+        for size in range(len(self.stores) + 1):
+            for members in combinations(sorted(self.stores), size):
+                candidate = frozenset(members)
+                if self.blocks(candidate) and not any(smaller <= candidate for smaller in found):
+                    found.append(candidate)
+                    yield candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What a begin record names: the policies it came from and those it goes to."""
+
+    from_policies: tuple[Policy, ...]
+    to_policies: tuple[Policy, ...]
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """All named policies, each once."""
+        return tuple(dict.fromkeys(self.from_policies + self.to_policies))

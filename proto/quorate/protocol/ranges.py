@@ -1,0 +1,140 @@
+"""Sets of sequence numbers as inclusive ranges, plain and with the epoch of each.
+
+Ranges here are about numbers only: whether a range is part of a stream is the lineage's question.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from quorate.protocol.limits import NOTHING
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Range:
+    """The numbers from first to last, both included; never empty."""
+
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.first <= self.last, (self.first, self.last)
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __str__(self) -> str:
+        return f"[{self.first}, {self.last}]"
+
+
+class RangeSet:
+    """A set of numbers, kept as the fewest ascending ranges that do not touch."""
+
+    __slots__ = ("_firsts", "_lasts")
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for item in ranges:
+            self.add(item.first, item.last)
+
+    def add(self, first: int, last: int) -> None:
+        """Add the numbers from first to last."""
+        if self._lasts and first == self._lasts[-1] + 1:
+            self._lasts[-1] = last
+            return
+        # Every range that overlaps or touches [first, last] melts into it.
+        low = bisect_left(self._lasts, first - 1)
+        high = bisect_right(self._firsts, last + 1)
+        if low < high:
+            first = min(first, self._firsts[low])
+            last = max(last, self._lasts[high - 1])
+        self._firsts[low:high] = [first]
+        self._lasts[low:high] = [last]
+
+    def remove(self, first: int, last: int) -> None:
+        """Take the numbers from first to last out."""
+        kept = [
+            part
+            for item in self
+            for part in (
+                (item.first, min(item.last, first - 1)),
+                (max(item.first, last + 1), item.last),
+            )
+            if part[0] <= part[1]
+        ]
+        self._firsts = [part[0] for part in kept]
+        self._lasts = [part[1] for part in kept]
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_left(self._lasts, number)
+        return at < len(self._firsts) and self._firsts[at] <= number
+
+    def __iter__(self) -> Iterator[Range]:
+        return (Range(*pair) for pair in zip(self._firsts, self._lasts, strict=True))
+
+    def __len__(self) -> int:
+        """How many ranges, not how many numbers."""
+        return len(self._firsts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RangeSet) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return f"RangeSet({', '.join(map(str, self))})"
+
+    @property
+    def low(self) -> int:
+        """The lowest number, or NOTHING."""
+        return self._firsts[0] if self._firsts else NOTHING
+
+    @property
+    def high(self) -> int:
+        """The highest number, or NOTHING."""
+        return self._lasts[-1] if self._lasts else NOTHING
+
+    def contiguous_upto(self, start: int) -> int:
+        """The highest n such that all of [start, n] are in the set; start - 1 if start is not."""
+        at = bisect_left(self._lasts, start)
+        if at < len(self._firsts) and self._firsts[at] <= start:
+            return self._lasts[at]
+        return start - 1
+
+    def holes(self, first: int, last: int) -> list[Range]:
+        """The ranges of [first, last] that are not in the set."""
+        missing: list[Range] = []
+        for item in self:
+            if item.last < first:
+                continue
+            if item.first > last:
+                break
+            if item.first > first:
+                missing.append(Range(first, item.first - 1))
+            first = item.last + 1
+        if first <= last:
+            missing.append(Range(first, last))
+        return missing
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HeldRange:
+    """Numbers that a store holds, from batches of one epoch."""
+
+    first: int
+    last: int
+    epoch: int
+
+
+def merge_held(ranges: Iterable[HeldRange]) -> tuple[HeldRange, ...]:
+    """The fewest ascending ranges that say the same; those that overlap must agree on the epoch."""
+    merged: list[HeldRange] = []
+    for item in sorted(ranges):
+        if merged and merged[-1].epoch == item.epoch and item.first <= merged[-1].last + 1:
+            before = merged[-1]
+            merged[-1] = HeldRange(before.first, max(before.last, item.last), item.epoch)
+        else:
+            assert not merged or item.first > merged[-1].last, (merged[-1], item)
+            merged.append(item)
+    return tuple(merged)

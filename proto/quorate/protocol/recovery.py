@@ -1,0 +1,113 @@
+"""What a source decides from the stores' promises: what is kept, and the lineage that follows.
+
+The rules of DESIGN 4.2, step 2, and nothing else: no messages are sent from here. Lookups are
+three-valued: a store that did not answer, or is in limbo, may hold anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from quorate.protocol.consensus import Behaviour, consensus
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A store's answer to a promise: all that it knows of the source."""
+
+    begun_epoch: int = 0
+    lineage: Lineage = NO_LINEAGE
+    membership: Membership | None = None
+    held: tuple[HeldRange, ...] = ()
+    stable_upto: int = NOTHING
+    limbo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NeedMore:
+    """No decision yet: the stores that answered, outside limbo, are not a blocking set."""
+
+    missing: tuple[str, ...]
+    """Stores that have not answered, or answered from limbo."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """No decision: what may have been stable can be found nowhere among the answers."""
+
+    lost: Range
+    might_have: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What survives, and who has it."""
+
+    kept_upto: int
+    """The last number of the stream that is kept; NOTHING if none is."""
+    floor: int
+    """The highest number that may have been stable; kept_upto is never below it."""
+    stable_upto: int
+    """The highest that any store was told is stable."""
+    lineage: Lineage
+    """The lineage so far; `lineage.extended(kept_upto, epoch)` is the new one."""
+    policies: tuple[Policy, ...]
+    """Those that the newest begun record names; empty if nothing was ever begun."""
+    holders: Mapping[str, RangeSet]
+    """What each answering store holds of the stream."""
+
+
+def decide(
+    policy: Policy, promises: Mapping[str, Promise], behaviour: Behaviour = Behaviour.HIGHEST
+) -> Decision | NeedMore | Lost:
+    """Decide what is kept, by store name from each store's promise.
+
+    behaviour chooses only above the floor: no setting can reuse a number that may be stable.
+    """
+    newest = max(promises.values(), key=lambda promise: promise.begun_epoch, default=Promise())
+    policies = newest.membership.policies if newest.membership else ()
+    in_force = tuple(dict.fromkeys((*policies, policy)))
+    vouching = {store for store, promise in promises.items() if not promise.limbo}
+    if not all(each.blocks(vouching & each.stores) for each in in_force):
+        everyone = frozenset().union(*(each.stores for each in in_force))
+        return NeedMore(tuple(sorted(everyone - vouching)))
+
+    holders = {store: _held(newest.lineage, promise) for store, promise in promises.items()}
+    stable_upto = max((promise.stable_upto for promise in promises.values()), default=NOTHING)
+    floor = max(stable_upto, _may_be_stable_upto(in_force, holders, vouching))
+    available = RangeSet(item for held in holders.values() for item in held)
+    holes = available.holes(max(available.low, 0), floor) if floor >= 0 else []
+    if holes:
+        everyone = frozenset().union(*(each.stores for each in in_force))
+        return Lost(holes[0], tuple(sorted(everyone - vouching)))
+
+    survives_upto = available.contiguous_upto(floor + 1)
+    if survives_upto > floor and behaviour is not Behaviour.HIGHEST:
+        ends = {store: holders[store].high for store in vouching}
+        survives_upto = min(max(floor, consensus(behaviour, policy, ends)), survives_upto)
+    return Decision(survives_upto, floor, stable_upto, newest.lineage, policies, holders)
+
+
+def _held(lineage: Lineage, promise: Promise) -> RangeSet:
+    kept, _ = lineage.split(promise.held)
+    return RangeSet(Range(item.first, item.last) for item in kept)
+
+
+def _may_be_stable_upto(
+    policies: Iterable[Policy], holders: Mapping[str, RangeSet], vouching: set[str]
+) -> int:
+    """The floor by holdings: every store that can not vouch for its lacks counts as a holder."""
+    policies = tuple(policies)
+    # Who holds a number changes only behind the end of a range: only ends need trying.
+    ends = {item.last for held in holders.values() for item in held}
+    for candidate in sorted(ends, reverse=True):
+        having = {store for store, held in holders.items() if candidate in held}
+        for policy in policies:
+            if policy.stable((policy.stores - vouching) | (having & policy.stores)):
+                return candidate
+    return NOTHING

@@ -1,0 +1,87 @@
+"""Between the protocol's types and the messages of the wire contract, both ways.
+
+Only what several parts need; what one part alone sends or reads is built there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
+from quorate.protocol.ranges import HeldRange
+from quorate.v1 import messages_pb2 as v1
+
+_INTRAGROUP = {
+    IntragroupRule.QUORUM: v1.INTRAGROUP_RULE_QUORUM,
+    IntragroupRule.ALL_ACTIVE: v1.INTRAGROUP_RULE_ALL_ACTIVE,
+    IntragroupRule.ALL: v1.INTRAGROUP_RULE_ALL,
+}
+_INTERGROUP = {
+    IntergroupRule.ANY: v1.INTERGROUP_RULE_ANY,
+    IntergroupRule.MAJORITY: v1.INTERGROUP_RULE_MAJORITY,
+    IntergroupRule.ALL_ACTIVE: v1.INTERGROUP_RULE_ALL_ACTIVE,
+    IntergroupRule.ALL: v1.INTERGROUP_RULE_ALL,
+}
+_INTRAGROUP_BACK = {wire: rule for rule, wire in _INTRAGROUP.items()}
+_INTERGROUP_BACK = {wire: rule for rule, wire in _INTERGROUP.items()}
+
+
+def source_to_wire(source: SourceName) -> v1.SourceName:
+    return v1.SourceName(topic=source.topic, session_id=source.session_id)
+
+
+def source_from_wire(wire: v1.SourceName) -> SourceName:
+    """Raises InvalidArgument if the peer sent an impossible name."""
+    return SourceName(wire.topic, wire.session_id).checked()
+
+
+def lineage_to_wire(lineage: Lineage) -> list[v1.LineageEntry]:
+    return [v1.LineageEntry(epoch=term.epoch, first_sequence=term.first) for term in lineage.terms]
+
+
+def lineage_from_wire(wire: Iterable[v1.LineageEntry]) -> Lineage:
+    return Lineage(tuple(Term(entry.epoch, entry.first_sequence) for entry in wire))
+
+
+def held_to_wire(held: Iterable[HeldRange]) -> list[v1.HeldRange]:
+    return [v1.HeldRange(first=item.first, last=item.last, epoch=item.epoch) for item in held]
+
+
+def held_from_wire(wire: Iterable[v1.HeldRange]) -> tuple[HeldRange, ...]:
+    return tuple(HeldRange(item.first, item.last, item.epoch) for item in wire)
+
+
+def policy_to_wire(policy: Policy) -> v1.Policy:
+    return v1.Policy(
+        groups=[
+            v1.Group(name=group.name, stores=group.stores, rule=_INTRAGROUP[group.rule])
+            for group in policy.groups
+        ],
+        rule=_INTERGROUP[policy.rule],
+    )
+
+
+def policy_from_wire(wire: v1.Policy) -> Policy:
+    return Policy(
+        tuple(
+            Group(group.name, tuple(group.stores), _INTRAGROUP_BACK[group.rule])
+            for group in wire.groups
+        ),
+        _INTERGROUP_BACK[wire.rule],
+    )
+
+
+def membership_to_wire(membership: Membership) -> v1.Membership:
+    return v1.Membership(
+        from_policies=[policy_to_wire(policy) for policy in membership.from_policies],
+        to_policies=[policy_to_wire(policy) for policy in membership.to_policies],
+    )
+
+
+def membership_from_wire(wire: v1.Membership) -> Membership:
+    return Membership(
+        tuple(policy_from_wire(policy) for policy in wire.from_policies),
+        tuple(policy_from_wire(policy) for policy in wire.to_policies),
+    )

@@ -1,0 +1,1 @@
+"""The gRPC shell that all parts share: channels, errors on the wire, a loop for blocking code."""

@@ -1,0 +1,34 @@
+"""An event loop in a thread of its own, for callers without asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_lock = threading.Lock()
+_shared: asyncio.AbstractEventLoop | None = None
+
+
+def shared_loop() -> asyncio.AbstractEventLoop:
+    """The process's background loop; started on first use, ends with the process."""
+    global _shared
+    with _lock:
+        if _shared is None or _shared.is_closed():
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="quorate-loop", daemon=True).start()
+            _shared = loop
+        return _shared
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+    """Run a coroutine on the background loop and wait for it; Ctrl-C cancels it."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, shared_loop())
+    try:
+        return future.result(timeout)
+    except BaseException:
+        future.cancel()
+        raise

@@ -1,0 +1,98 @@
+"""Channels and servers as Quorate sets them up, and the streams that carry ready-made frames.
+
+Nothing here knows what a frame says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+import tenacity
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.limits import FRAME_BYTES_MAX
+
+KEEPALIVE_SECONDS = 1.0
+"""How often an idle stream says that it lives."""
+
+SILENCE_SECONDS_MAX = 10.0
+"""A stream that was silent for so long is taken for dead: ten keepalives lost."""
+
+_MESSAGE_OPTIONS = [
+    ("grpc.max_receive_message_length", FRAME_BYTES_MAX + 4096),
+    ("grpc.max_send_message_length", FRAME_BYTES_MAX + 4096),
+]
+
+_CHANNEL_OPTIONS = [
+    *_MESSAGE_OPTIONS,
+    # Reconnecting is ours to pace: gRPC's own back-off grows to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # Each stream's peer is another process; sharing connections between objects gains nothing
+    # and would let one object's flow control hold up another's.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+]
+
+_SERVER_OPTIONS = [
+    *_MESSAGE_OPTIONS,
+    # A second server on a port must fail instead of sharing it.
+    ("grpc.so_reuseport", 0),
+]
+
+
+def open_channel(address: str) -> grpc.aio.Channel:
+    """A channel to host:port. Connects when first used."""
+    return grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
+
+
+def new_server() -> grpc.aio.Server:
+    """A server without services or ports yet."""
+    return grpc.aio.server(options=_SERVER_OPTIONS)
+
+
+def _as_it_is(frame: bytes) -> bytes:
+    return frame
+
+
+def frames_to(
+    channel: grpc.aio.Channel, method: str, parse_response: Callable[[bytes], Any]
+) -> grpc.aio.StreamStreamCall[bytes, Any]:
+    """Call a bidirectional method with frames that are serialized already.
+
+    A source serializes a frame once and writes the same bytes to all its stores and receivers.
+    """
+    return channel.stream_stream(
+        method, request_serializer=_as_it_is, response_deserializer=parse_response
+    )()
+
+
+def frame_stream_handler(
+    behaviour: Callable[[Any, grpc.aio.ServicerContext[Any, bytes]], Any],
+    parse_request: Callable[[bytes], Any],
+) -> grpc.RpcMethodHandler[Any, bytes]:
+    """The handler of a server-streaming method whose responses are serialized already."""
+    return grpc.unary_stream_rpc_method_handler(
+        behaviour, request_deserializer=parse_request, response_serializer=_as_it_is
+    )
+
+
+def reconnecting() -> tenacity.AsyncRetrying:
+    """Attempts at one connection, for as long as the failure is one that may pass.
+
+    `async for attempt in reconnecting(): with attempt: …` connects; what then runs over the
+    connection belongs outside, so that a long life resets the back-off.
+    """
+    return tenacity.AsyncRetrying(
+        wait=tenacity.wait_exponential_jitter(initial=0.05, max=2.0, jitter=0.1),
+        retry=tenacity.retry_if_exception(_may_pass),
+        reraise=True,
+    )
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, QuorateError) and error.retryable

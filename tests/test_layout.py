@@ -1,0 +1,38 @@
+"""The layout's traps stay closed: one namespace over several roots."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PORTIONS = sorted(path for path in ROOT.glob("*/quorate") if path.is_dir())
+
+
+def test_there_are_portions() -> None:
+    assert len(PORTIONS) >= 5
+
+
+@pytest.mark.parametrize("portion", PORTIONS, ids=lambda path: path.parent.name)
+def test_no_root_owns_the_namespace(portion: Path) -> None:
+    assert not (portion / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("portion", PORTIONS, ids=lambda path: path.parent.name)
+def test_nothing_importable_lies_beside_the_namespace(portion: Path) -> None:
+    assert list(portion.parent.glob("*.py")) == []
+
+
+@pytest.mark.parametrize("portion", PORTIONS, ids=lambda path: path.parent.name)
+def test_every_package_is_typed(portion: Path) -> None:
+    packages = [path for path in portion.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert [path.name for path in packages if not (path / "py.typed").exists()] == []
+
+
+@pytest.mark.parametrize("portion", PORTIONS, ids=lambda path: path.parent.name)
+def test_modules_stay_small(portion: Path) -> None:
+    lengths = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines())
+        for path in portion.rglob("*.py")
+        if "_pb2" not in path.name
+    }
+    assert {path: length for path, length in lengths.items() if length > 800} == {}
