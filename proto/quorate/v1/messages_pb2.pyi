@@ -237,12 +237,14 @@ class Missing(_message.Message):
     def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., why: _Optional[_Union[Lookup, str]] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class FetchEnd(_message.Message):
-    __slots__ = ("high", "stable_upto")
+    __slots__ = ("high", "stable_upto", "lineage")
     HIGH_FIELD_NUMBER: _ClassVar[int]
     STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
     high: int
     stable_upto: int
-    def __init__(self, high: _Optional[int] = ..., stable_upto: _Optional[int] = ...) -> None: ...
+    lineage: _containers.RepeatedCompositeFieldContainer[LineageEntry]
+    def __init__(self, high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[LineageEntry, _Mapping]]] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("kind", "message", "fields")
