@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import google_crc32c
+from google.protobuf.message import DecodeError
 
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.identity import SourceName
@@ -125,7 +126,10 @@ def check_batch(frame: bytes, where: str = "on the wire") -> BatchHeader:
 
 def read_payloads(frame: bytes, header: BatchHeader) -> list[bytes]:
     """The messages of a checked batch, in order."""
-    payloads: list[bytes] = Messages.FromString(frame[header.body_at :]).payload[:]
+    try:
+        payloads: list[bytes] = Messages.FromString(frame[header.body_at :]).payload[:]
+    except DecodeError:
+        raise CorruptBatch("in memory", "its body is not a list of messages") from None
     if len(payloads) != header.last - header.first + 1:
         raise CorruptBatch("in memory", f"it has {len(payloads)} messages, not as many as it says")
     return payloads
@@ -137,6 +141,8 @@ def same_content(frame: bytes, other: bytes) -> bool:
         return True
     one, two = read_header(frame), read_header(other)
     first, last = max(one.first, two.first), min(one.last, two.last)
+    if first > last:
+        return True
     mine = read_payloads(frame, one)[first - one.first : last - one.first + 1]
     theirs = read_payloads(other, two)[first - two.first : last - two.first + 1]
     return mine == theirs

@@ -9,17 +9,18 @@ import re
 from dataclasses import dataclass
 
 from quorate.protocol.errors import InvalidArgument
-from quorate.protocol.limits import SESSION_ID_MAX, TOPIC_BYTES_MAX
+from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX, TOPIC_BYTES_MAX
 
 
 def check_topic(topic: str) -> str:
     """Return the topic unchanged, or raise InvalidArgument saying what is wrong with it."""
     if not topic:
         raise InvalidArgument("topic", "is empty; give it a name")
-    if len(topic.encode()) > TOPIC_BYTES_MAX:
-        raise InvalidArgument("topic", f"is longer than {TOPIC_BYTES_MAX} bytes; shorten it")
+    # First, because a lone surrogate, which is not printable, can not be encoded either.
     if not topic.isprintable():
         raise InvalidArgument("topic", "has control characters; use printable ones")
+    if len(topic.encode()) > TOPIC_BYTES_MAX:
+        raise InvalidArgument("topic", f"is longer than {TOPIC_BYTES_MAX} bytes; shorten it")
     return topic
 
 
@@ -84,6 +85,8 @@ class StoreAddress:
         address = match["address"]
         if not 0 < int(address.rpartition(":")[2]) < 65536:
             raise InvalidArgument("store", f"{text!r} has no port between 1 and 65535")
+        if int(match["reg_id"] or 0) > REG_ID_MAX:
+            raise InvalidArgument("store", f"{text!r} has a RegID above {REG_ID_MAX}")
         return StoreAddress(match["name"] or address, address, int(match["reg_id"] or 0))
 
 

@@ -23,6 +23,7 @@ TOPIC_BYTES_MAX = 255
 SESSION_ID_MAX = 2**64 - 2
 """All ones is no session, as zero is."""
 
+REG_ID_MAX = 2**64 - 1
 SEQUENCE_MAX = 2**63 - 1
 NOTHING = -1
 """Where "the highest sequence number that …" has none yet."""

@@ -98,7 +98,9 @@ class Policy:
         message may be stable under some set of active stores, which is what recovery must ask.
         """
         if active is None:
-            active = holders
+            # The fewest active stores ask for the least. The holders themselves would ask for
+            # more: two holders make a group of three active, which under `all` then lacks one.
+            active = frozenset()
         held = [group for group in self.groups if group.holds(holders, active)]
         match self.rule:
             case IntergroupRule.ANY:

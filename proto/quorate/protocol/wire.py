@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
@@ -42,7 +43,12 @@ def lineage_to_wire(lineage: Lineage) -> list[v1.LineageEntry]:
 
 
 def lineage_from_wire(wire: Iterable[v1.LineageEntry]) -> Lineage:
-    return Lineage(tuple(Term(entry.epoch, entry.first_sequence) for entry in wire))
+    """Raises InvalidArgument if the peer's terms do not ascend."""
+    terms = tuple(Term(entry.epoch, entry.first_sequence) for entry in wire)
+    for before, after in zip((Term(0, -1), *terms), terms, strict=False):
+        if not (before.epoch < after.epoch and before.first < after.first):
+            raise InvalidArgument("lineage", f"{after} can not follow {before}")
+    return Lineage(terms)
 
 
 def held_to_wire(held: Iterable[HeldRange]) -> list[v1.HeldRange]:
@@ -50,7 +56,12 @@ def held_to_wire(held: Iterable[HeldRange]) -> list[v1.HeldRange]:
 
 
 def held_from_wire(wire: Iterable[v1.HeldRange]) -> tuple[HeldRange, ...]:
-    return tuple(HeldRange(item.first, item.last, item.epoch) for item in wire)
+    """Raises InvalidArgument if the peer sent an impossible range."""
+    held = tuple(HeldRange(item.first, item.last, item.epoch) for item in wire)
+    for item in held:
+        if not 0 <= item.first <= item.last:
+            raise InvalidArgument("held range", f"[{item.first}, {item.last}] is none")
+    return held
 
 
 def policy_to_wire(policy: Policy) -> v1.Policy:
@@ -64,6 +75,12 @@ def policy_to_wire(policy: Policy) -> v1.Policy:
 
 
 def policy_from_wire(wire: v1.Policy) -> Policy:
+    """Raises InvalidArgument if the peer sent an impossible policy, or a rule not known here."""
+    if wire.rule not in _INTERGROUP_BACK:
+        raise InvalidArgument("policy", f"has an intergroup rule not known here: {wire.rule}")
+    for group in wire.groups:
+        if group.rule not in _INTRAGROUP_BACK:
+            raise InvalidArgument("policy", f"has an intragroup rule not known here: {group.rule}")
     return Policy(
         tuple(
             Group(group.name, tuple(group.stores), _INTRAGROUP_BACK[group.rule])

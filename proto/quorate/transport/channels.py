@@ -30,7 +30,8 @@ _CHANNEL_OPTIONS = [
     *_MESSAGE_OPTIONS,
     # Reconnecting is ours to pace: gRPC's own back-off grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # In spite of its name this is how long one attempt to connect may take.
+    ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Each stream's peer is another process; sharing connections between objects gains nothing
     # and would let one object's flow control hold up another's.
@@ -88,7 +89,7 @@ def reconnecting() -> tenacity.AsyncRetrying:
     connection belongs outside, so that a long life resets the back-off.
     """
     return tenacity.AsyncRetrying(
-        wait=tenacity.wait_exponential_jitter(initial=0.05, max=2.0, jitter=0.1),
+        wait=tenacity.wait_exponential(multiplier=0.05, max=2.0) + tenacity.wait_random(max=0.1),
         retry=tenacity.retry_if_exception(_may_pass),
         reraise=True,
     )

@@ -49,13 +49,28 @@ _STATUS: dict[type[QuorateError], grpc.StatusCode] = {
     VersionMismatch: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
+# gRPC ends a stream without any error of ours if its metadata passes 16 KiB, so that a long list of
+# names in an error would hide the error.
+_TEXT_MAX = 1000
+
 # What gRPC says when something other than gRPC answers on the port.
-_NOT_GRPC = ("http1", "HTTP/2", "settings frame", "unexpected content-type", "Protocol error")
+# A peer that never comes to speak is not among it: a store that is paused looks like that.
+_NOT_GRPC = ("http1", "Failed parsing HTTP/2", "unexpected content-type")
 
 
 def failure_to_wire(error: QuorateError) -> Failure:
     """An error as a message, for answers that carry errors in their body."""
-    return Failure(kind=type(error).__name__, message=str(error), fields=error.facts())
+    return Failure(
+        kind=type(error).__name__,
+        message=_clipped(str(error)),
+        fields={name: _clipped(value) for name, value in error.facts().items()},
+    )
+
+
+def _clipped(text: str) -> str:
+    """The text as it can travel: not too long, and without what UTF-8 can not say."""
+    text = text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
+    return text.encode(errors="replace").decode()
 
 
 def failure_from_wire(failure: Failure, address: str) -> QuorateError:
@@ -67,8 +82,9 @@ def failure_from_wire(failure: Failure, address: str) -> QuorateError:
 async def abort(context: grpc.aio.ServicerContext[Any, Any], error: QuorateError) -> NoReturn:
     """End a call on the server with this error."""
     code = _STATUS.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
-    metadata = ((_METADATA_KEY, failure_to_wire(error).SerializeToString()),)
-    await context.abort(code, str(error), metadata)
+    failure = failure_to_wire(error)
+    metadata = ((_METADATA_KEY, failure.SerializeToString()),)
+    await context.abort(code, failure.message, metadata)
     raise AssertionError("abort returned")
 
 

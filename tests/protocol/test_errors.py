@@ -1,0 +1,102 @@
+"""Every error explains itself, and crosses the wire as its name and its facts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from quorate.protocol import errors
+from quorate.protocol.errors import Outcome, QuorateError
+
+KINDS = sorted(
+    (
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, QuorateError) and kind is not QuorateError
+    ),
+    key=lambda kind: kind.__name__,
+)
+
+
+def example(kind: type[QuorateError]) -> QuorateError:
+    """An instance whose every field has a value of its own."""
+    return kind(
+        **{
+            field.name: 4000 + at if field.type == "int" else f"<{field.name}>"
+            for at, field in enumerate(fields(kind))
+        }
+    )
+
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+
+
+@every_kind
+def test_fields_are_text_or_whole_numbers(kind: type[QuorateError]) -> None:
+    assert {field.type for field in fields(kind)} <= {"str", "int"}
+    assert fields(kind), "an error without facts says nothing"
+
+
+@every_kind
+def test_the_text_names_every_fact(kind: type[QuorateError]) -> None:
+    text = str(example(kind))
+    for name, value in example(kind).facts().items():
+        shown = re.sub(r"(?<=\d),(?=\d)", "", text)
+        assert value in text or value in shown, f"{name} is missing in: {text}"
+
+
+@every_kind
+def test_the_text_ends_with_what_to_do(kind: type[QuorateError]) -> None:
+    if kind in (errors.InvalidArgument, errors.ConfigurationInvalid):
+        return  # their detail says it
+    sentences = [part for part in re.split(r"(?<=[.?:])\s+", str(example(kind))) if part]
+    assert len(sentences) >= 2, str(example(kind))
+    assert str(example(kind)).rstrip()[-1] in ".?"
+
+
+@every_kind
+def test_facts_make_the_same_error_again(kind: type[QuorateError]) -> None:
+    error = example(kind)
+    again = QuorateError.from_facts(kind.__name__, error.facts())
+    assert type(again) is kind
+    assert again.facts() == error.facts()
+    assert str(again) == str(error)
+
+
+@every_kind
+def test_facts_that_do_not_fit_make_no_error(kind: type[QuorateError]) -> None:
+    facts = example(kind).facts()
+    for field in fields(kind):
+        assert QuorateError.from_facts(kind.__name__, facts | {field.name: "x"}) is not None or (
+            field.type == "int"
+        )
+        without = {name: value for name, value in facts.items() if name != field.name}
+        assert QuorateError.from_facts(kind.__name__, without) is None
+
+
+def test_a_newer_peer_may_send_more_facts_and_other_kinds() -> None:
+    facts = example(errors.Fenced).facts() | {"more": "facts"}
+    assert isinstance(QuorateError.from_facts("Fenced", facts), errors.Fenced)
+    assert QuorateError.from_facts("NotYetInvented", {}) is None
+    assert QuorateError.from_facts("QuorateError", {}) is None
+
+
+@pytest.mark.parametrize("kind", [errors.Unreachable, errors.Fenced, errors.StorageFailed])
+def test_what_may_have_happened_can_not_be_taken_for_a_no(kind: type[QuorateError]) -> None:
+    assert kind.outcome is Outcome.UNKNOWN
+
+
+def test_the_tree_in_the_docstring_is_complete() -> None:
+    named = set(re.findall(r"\b[A-Z][A-Za-z]+\b", errors.__doc__ or ""))
+    assert {kind.__name__ for kind in KINDS} <= named
+
+
+def test_errors_are_equal_only_to_themselves_and_can_be_raised_twice() -> None:
+    error = example(errors.Closed)
+    assert error != example(errors.Closed)
+    assert len({error, example(errors.Closed)}) == 2
+    for _ in range(2):
+        with pytest.raises(errors.Closed):
+            raise error

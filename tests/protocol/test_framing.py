@@ -1,0 +1,150 @@
+"""Batches survive the trip unchanged, and nothing that happened to them on it goes unseen."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.framing import (
+    HEADER_BYTES,
+    _seal,
+    check_batch,
+    encode_batch,
+    read_header,
+    read_payloads,
+    same_content,
+)
+from quorate.protocol.identity import SourceName
+from quorate.v1.messages_pb2 import Messages
+
+SOURCE = SourceName("orders", 0x10)
+
+# Lengths around every change in the size of a length's encoding.
+EDGES = [0, 1, 2, 127, 128, 129, 2047, 2048, 2049, 16_383, 16_384, 16_385, 70_000, 2_097_152]
+
+
+def batch(first: int, payloads: list[bytes], epoch: int = 1) -> bytes:
+    return encode_batch(SOURCE, epoch, first, payloads, 7)
+
+
+@given(
+    topic=st.text(min_size=1, max_size=60),
+    session_id=st.integers(1, 2**64 - 1),
+    epoch=st.integers(0, 2**64 - 1),
+    first=st.integers(0, 2**63 - 100),
+    payloads=st.lists(st.binary(max_size=300), min_size=1, max_size=20),
+    timestamp_ns=st.integers(-(2**63), 2**63 - 1),
+)
+def test_round_trip(
+    topic: str,
+    session_id: int,
+    epoch: int,
+    first: int,
+    payloads: list[bytes],
+    timestamp_ns: int,
+) -> None:
+    source = SourceName(topic, session_id)
+    frame = encode_batch(source, epoch, first, payloads, timestamp_ns)
+    header = check_batch(frame)
+    assert header == read_header(frame)
+    assert (header.source, header.epoch, header.timestamp_ns) == (source, epoch, timestamp_ns)
+    assert (header.first, header.last) == (first, first + len(payloads) - 1)
+    assert read_payloads(frame, header) == payloads
+
+
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=30))
+def test_the_body_is_what_protobuf_would_write(payloads: list[bytes]) -> None:
+    frame = batch(0, payloads)
+    body = frame[read_header(frame).body_at :]
+    assert body == Messages(payload=payloads).SerializeToString()
+
+
+@pytest.mark.parametrize("length", EDGES)
+def test_lengths_at_the_edges_of_their_encoding(length: int) -> None:
+    payloads = [b"x" * length, b"", b"y" * length]
+    frame = batch(3, payloads)
+    header = check_batch(frame)
+    assert frame[header.body_at :] == Messages(payload=payloads).SerializeToString()
+    assert read_payloads(frame, header) == payloads
+
+
+def test_short_and_long_payloads_mix() -> None:
+    payloads = [b"a" * length for length in EDGES[:-1]]
+    frame = batch(0, payloads)
+    assert read_payloads(frame, check_batch(frame)) == payloads
+
+
+def test_every_flipped_bit_is_found() -> None:
+    frame = batch(5, [b"first", b"", b"third message"])
+    for at in range(len(frame) * 8):
+        flipped = bytearray(frame)
+        flipped[at // 8] ^= 1 << at % 8
+        with pytest.raises(CorruptBatch):
+            check_batch(bytes(flipped))
+
+
+def test_every_truncation_and_anything_appended_is_found() -> None:
+    frame = batch(5, [b"first", b"second"])
+    for length in range(len(frame)):
+        with pytest.raises(CorruptBatch):
+            read_header(frame[:length])
+    with pytest.raises(CorruptBatch):
+        read_header(frame + b"\0")
+
+
+@given(st.binary(max_size=200))
+def test_what_never_was_a_batch_is_never_taken_for_one(noise: bytes) -> None:
+    with pytest.raises(CorruptBatch):
+        check_batch(noise)
+    with pytest.raises(CorruptBatch):
+        check_batch(b"QRB1" + noise)
+
+
+def test_a_batch_without_messages_is_none() -> None:
+    with pytest.raises(CorruptBatch, match="no messages"):
+        check_batch(_seal(SOURCE, 1, 0, 0, 0, b""))
+
+
+@pytest.mark.parametrize("body", [b"\x0a\x05ab", b"\xff\xff", b"\x0a\x01a", b"\x12\x01a\x12\x01a"])
+def test_a_sealed_body_that_is_no_list_of_messages(body: bytes) -> None:
+    """The checksum is right: what wrote it was wrong."""
+    frame = _seal(SOURCE, 1, 0, 2, 0, body)
+    with pytest.raises(CorruptBatch):
+        read_payloads(frame, check_batch(frame))
+
+
+def test_the_error_says_where() -> None:
+    with pytest.raises(CorruptBatch, match="from store A is corrupt"):
+        check_batch(b"", "from store A")
+
+
+@pytest.mark.parametrize("first", range(13))
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_same_content_compares_the_overlap_alone(first: int, count: int) -> None:
+    stored = batch(4, [b"%d" % number for number in range(4, 9)])
+    again = [b"%d" % number for number in range(first, first + count)]
+    assert same_content(stored, batch(first, again, epoch=2))
+    assert same_content(batch(first, again, epoch=2), stored)
+    for at, number in enumerate(range(first, first + count)):
+        other = batch(first, [*again[:at], b"other", *again[at + 1 :]])
+        assert same_content(stored, other) == (not 4 <= number <= 8)
+        assert same_content(other, stored) == (not 4 <= number <= 8)
+
+
+def test_the_size_of_a_header_is_part_of_the_format() -> None:
+    assert HEADER_BYTES == 50
+    assert batch(0, [b"a"]).hex() == (
+        "51524231"  # magic
+        "3f2e5a69"  # crc32c
+        "1000000000000000"  # session ID
+        "0100000000000000"  # epoch
+        "0000000000000000"  # first sequence number
+        "01000000"  # messages
+        "0700000000000000"  # time
+        "0600"  # bytes of the topic
+        "03000000"  # bytes of the body
+        "6f7264657273"  # topic
+        "0a0161"  # body
+    )

@@ -1,0 +1,256 @@
+"""What a source decides from promises, against the definition of DESIGN 4.2 over small worlds.
+
+A world is what every store holds and how it answers: it vouches, it answers from limbo, or it is
+silent. The definition looks at every world that the answers leave possible; it never uses the
+predicate's shortcuts that the code uses.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, combinations, product
+
+import pytest
+
+from quorate.protocol.consensus import Behaviour, consensus
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
+from quorate.protocol.ranges import HeldRange
+from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide
+
+VOUCHES, LIMBO, SILENT = "vouches", "limbo", "silent"
+LINEAGE = Lineage((Term(1, 0),))
+
+
+def subsets(stores: frozenset[str]) -> Iterator[frozenset[str]]:
+    each = sorted(stores)
+    for members in chain.from_iterable(combinations(each, n) for n in range(len(each) + 1)):
+        yield frozenset(members)
+
+
+@dataclass(frozen=True)
+class World:
+    """What the answers say, number by number."""
+
+    policies: tuple[Policy, ...]
+    holdings: Mapping[str, frozenset[int]]
+    """Of every store that answered: the numbers of the stream that it holds."""
+    vouching: frozenset[str]
+    claim: int
+
+    def possible_holders(self, policy: Policy, number: int) -> Iterator[frozenset[str]]:
+        """Every set of the policy's stores that may hold the number."""
+        sure = {store for store, held in self.holdings.items() if number in held} & policy.stores
+        for more in subsets(policy.stores - self.vouching - sure):
+            yield frozenset(sure) | more
+
+    def may_be_stable(self, number: int) -> bool:
+        return number <= self.claim or any(
+            policy.stable(holders)
+            for policy in self.policies
+            for holders in self.possible_holders(policy, number)
+        )
+
+    def undecided(self) -> bool:
+        """Whether some policy has a stable set with nobody in it who vouches."""
+        return any(
+            policy.stable(without)
+            for policy in self.policies
+            for without in subsets(policy.stores - self.vouching)
+        )
+
+    def survives(self, number: int) -> bool:
+        return any(number in held for held in self.holdings.values())
+
+
+def check(world: World, own: Policy, promises: Mapping[str, Promise], top: int) -> None:
+    """Compare decide with the definition under every behaviour."""
+    highest = decide(own, promises)
+    if world.undecided():
+        assert isinstance(highest, NeedMore), (world, highest)
+        everyone = frozenset(chain.from_iterable(policy.stores for policy in world.policies))
+        assert set(highest.missing) == everyone - world.vouching
+        return
+    floor = max((n for n in range(top + 2) if world.may_be_stable(n)), default=-1)
+    lost = [number for number in range(floor + 1) if not world.survives(number)]
+    if lost:
+        assert isinstance(highest, Lost), (world, highest)
+        assert highest.lost.first == lost[0]
+        assert all(number in lost for number in range(lost[0], highest.lost.last + 1))
+        assert highest.lost.last + 1 not in lost
+        return
+    assert isinstance(highest, Decision), (world, highest)
+    assert highest.floor == floor
+    kept = floor
+    while world.survives(kept + 1):
+        kept += 1
+    assert highest.kept_upto == kept
+    assert highest.stable_upto == world.claim
+    for store, held in world.holdings.items():
+        assert {n for n in range(top + 2) if n in highest.holders[store]} == held
+    for behaviour in (Behaviour.MAJORITY, Behaviour.LOWEST):
+        other = decide(own, promises, behaviour)
+        assert isinstance(other, Decision)
+        assert other.floor == floor
+        ends = {store: max(world.holdings[store], default=-1) for store in world.vouching}
+        wanted = consensus(behaviour, own, ends)
+        assert other.kept_upto == min(kept, max(floor, wanted)), (behaviour, world)
+
+
+def promise_of(numbers: frozenset[int], policy: Policy, claim: int, limbo: bool) -> Promise:
+    return Promise(
+        begun_epoch=1,
+        lineage=LINEAGE,
+        membership=Membership((policy,), (policy,)),
+        held=tuple(HeldRange(number, number, 1) for number in sorted(numbers)),
+        stable_upto=claim,
+        limbo=limbo,
+    )
+
+
+def check_every_world(policy: Policy, holdings: list[frozenset[int]], claims: range) -> int:
+    """Every holding of every store, every way to answer, every claim, told by one store."""
+    stores, worlds = sorted(policy.stores), 0
+    top = max(chain.from_iterable(holdings), default=-1)
+    for held in product(holdings, repeat=len(stores)):
+        for ways in product((VOUCHES, LIMBO, SILENT), repeat=len(stores)):
+            answered = [store for store, way in zip(stores, ways, strict=True) if way != SILENT]
+            for claim in claims if answered else claims[:1]:
+                promises = {
+                    store: promise_of(
+                        numbers, policy, claim if store == answered[-1] else -1, way == LIMBO
+                    )
+                    for store, numbers, way in zip(stores, held, ways, strict=True)
+                    if way != SILENT
+                }
+                world = World(
+                    (policy,),
+                    {store: held[stores.index(store)] for store in answered},
+                    frozenset(s for s in answered if not promises[s].limbo),
+                    claim,
+                )
+                check(world, policy, promises, top)
+                worlds += 1
+    return worlds
+
+
+def tails(top: int) -> list[frozenset[int]]:
+    """Nothing, [0, 0], [0, 1], … [0, top]."""
+    return [frozenset(range(end)) for end in range(top + 2)]
+
+
+def test_three_stores_with_tails() -> None:
+    assert check_every_world(Policy.majority_of("abc"), tails(3), range(-1, 4)) > 10_000
+
+
+def test_three_stores_with_holes_anywhere() -> None:
+    numbers = [frozenset(n for n in range(2) if mask >> n & 1) for mask in range(4)]
+    check_every_world(Policy.majority_of("abc"), numbers, range(-1, 2))
+
+
+def _two_groups(rule: IntergroupRule, second: IntragroupRule) -> Policy:
+    return Policy((Group("g", ("a", "b", "c")), Group("h", ("d",), second)), rule)
+
+
+@pytest.mark.parametrize("rule", list(IntergroupRule))
+def test_two_groups(rule: IntergroupRule) -> None:
+    check_every_world(_two_groups(rule, IntragroupRule.QUORUM), tails(1), range(-1, 1))
+
+
+@pytest.mark.parametrize("rule", list(IntragroupRule))
+def test_two_pairs_by_intragroup_rule(rule: IntragroupRule) -> None:
+    policy = Policy((Group("g", ("a", "b"), rule), Group("h", ("c", "d"), rule)))
+    check_every_world(policy, tails(1), range(-1, 1))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_policies_epochs_and_holdings(seed: int) -> None:
+    """Two policies in force, two epochs with void batches, holes: sampled, not exhausted."""
+    chooser = random.Random(seed)
+    lineage = Lineage((Term(1, 0), Term(2, 2)))
+    top = 4
+    for _ in range(60):
+        policies = tuple(
+            Policy((Group("g", group, chooser.choice(list(IntragroupRule))),))
+            for group in (("a", "b", "c"), ("b", "c", "d"))
+        )
+        own = policies[1]
+        membership = Membership(policies[:1], policies)
+        promises: dict[str, Promise] = {}
+        holdings: dict[str, frozenset[int]] = {}
+        for store in "abcd":
+            way = chooser.choice((VOUCHES, VOUCHES, LIMBO, SILENT))
+            if way == SILENT:
+                continue
+            epochs = {n: chooser.choice((0, 1, 2)) for n in range(top + 1)}
+            begun = store == "b" or chooser.random() < 0.5
+            promises[store] = Promise(
+                begun_epoch=2 if begun else 1,
+                lineage=lineage if begun else LINEAGE,
+                membership=membership if begun else Membership(policies[:1], policies[:1]),
+                held=tuple(HeldRange(n, n, epoch) for n, epoch in epochs.items() if epoch),
+                stable_upto=chooser.choice((-1, -1, 0, 1)),
+                limbo=way == LIMBO,
+            )
+            holdings[store] = frozenset(n for n, e in epochs.items() if e == (1 if n < 2 else 2))
+        if not any(promise.begun_epoch == 2 for promise in promises.values()):
+            continue
+        world = World(
+            policies,
+            holdings,
+            frozenset(store for store, promise in promises.items() if not promise.limbo),
+            max(promise.stable_upto for promise in promises.values()),
+        )
+        check(world, own, promises, top)
+
+
+def test_a_first_registration_keeps_nothing() -> None:
+    decision = decide(Policy.majority_of("abc"), {"a": Promise(), "b": Promise()})
+    assert isinstance(decision, Decision)
+    assert (decision.kept_upto, decision.floor, decision.stable_upto) == (-1, -1, -1)
+    assert decision.lineage == NO_LINEAGE
+    assert decision.policies == ()
+
+
+def test_nobody_answered() -> None:
+    assert decide(Policy.majority_of("ab"), {}) == NeedMore(("a", "b"))
+
+
+def test_blank_stores_outside_limbo_vouch_and_those_in_limbo_do_not() -> None:
+    policy = Policy.majority_of("abc")
+    assert isinstance(decide(policy, {"a": Promise(), "b": Promise(limbo=True)}), NeedMore)
+
+
+def test_a_limbo_store_may_name_the_newest_lineage() -> None:
+    """Its "I have it" counts, also of a begin record."""
+    policy = Policy.majority_of("abc")
+    member = Membership((policy,), (policy,))
+    old = Promise(1, LINEAGE, member, (HeldRange(0, 3, 1),), -1)
+    newer = Lineage((Term(1, 0), Term(2, 2)))
+    limbo = Promise(2, newer, member, (HeldRange(0, 1, 1), HeldRange(2, 2, 2)), -1, limbo=True)
+    decision = decide(policy, {"a": old, "b": old, "c": limbo})
+    assert isinstance(decision, Decision)
+    assert decision.lineage == newer
+    assert decision.kept_upto == 2
+
+
+def test_the_policies_in_force_ask_too_when_the_source_comes_with_another() -> None:
+    old, new = Policy.majority_of("abc"), Policy.majority_of("xyz")
+    begun = Promise(1, LINEAGE, Membership((old,), (old,)), (HeldRange(0, 3, 1),), 1)
+    answer = decide(new, {"x": Promise(), "y": Promise(), "a": begun})
+    assert answer == NeedMore(("b", "c", "z"))
+    decision = decide(new, {"x": Promise(), "y": Promise(), "a": begun, "b": begun})
+    assert isinstance(decision, Decision)
+    assert decision.policies == (old,)
+    assert decision.kept_upto == 3
+
+
+def test_what_may_be_stable_and_is_nowhere_names_who_might_have_it() -> None:
+    policy = Policy.majority_of("abc")
+    told = promise_of(frozenset(range(3)), policy, 5, limbo=False)
+    lost = decide(policy, {"a": told, "b": told})
+    assert isinstance(lost, Lost)
+    assert (lost.lost.first, lost.lost.last) == (3, 5)
+    assert lost.might_have == ("c",)
