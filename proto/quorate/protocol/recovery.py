@@ -81,7 +81,7 @@ def decide(
     stable_upto = max((promise.stable_upto for promise in promises.values()), default=NOTHING)
     floor = max(stable_upto, _may_be_stable_upto(in_force, holders, vouching))
     available = RangeSet(item for held in holders.values() for item in held)
-    holes = available.holes(max(available.low, 0), floor) if floor >= 0 else []
+    holes = available.holes(0, floor) if floor >= 0 else []
     if holes:
         everyone = frozenset().union(*(each.stores for each in in_force))
         return Lost(holes[0], tuple(sorted(everyone - vouching)))
