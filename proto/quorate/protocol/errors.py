@@ -2,7 +2,7 @@
 
     QuorateError
     ├── Unreachable, StoreStopping, NotRegistered, NoQuorum, SourceActive    try again
-    ├── Fenced, ContentConflict, OutOfOrder, MissingMessages                 the protocol says no
+    ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable   the protocol says no
     ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
@@ -190,6 +190,22 @@ class MissingMessages(QuorateError):
             f"{self.source} can not go on: [{self.first}, {self.last}] may have been stable and "
             f"no store that answered has it. It might be on: {self.might_have or 'no known store'}"
             ". Bring one of them back."
+        )
+
+
+@dataclass(eq=False)
+class NotYetStable(QuorateError):
+    source: str
+    first: int
+    last: int
+    detail: str
+    outcome = Outcome.UNKNOWN
+
+    def describe(self) -> str:
+        return (
+            f"[{self.first}, {self.last}] of {self.source} were sent but are not known to be "
+            f"stable ({self.detail}). They may or may not survive: look at the stores, or open "
+            "the source again with the same publish store, which sends them again."
         )
 
 

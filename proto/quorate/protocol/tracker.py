@@ -27,6 +27,16 @@ class StabilityTracker:
         self._active.add(store)
         self._upto.setdefault(store, self.stable_upto)
 
+    def rejoin(self, store: str, upto: int) -> bool:
+        """The store is active and says itself what it holds, which may be less than before.
+
+        A store that came back without its disk must not count for what it acknowledged once.
+        Returns whether stable_upto moved.
+        """
+        self._active.add(store)
+        self._upto[store] = upto
+        return self._advance()
+
     def leave(self, store: str) -> bool:
         """The store is no longer active; what it acknowledged still counts.
 
