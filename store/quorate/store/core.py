@@ -1,1 +1,444 @@
-"""Being written: see docs/protocol.md."""
+"""The store's rules for sources: promise, begin, the stream of batches (DESIGN 4.2, 4.3).
+
+A state machine without I/O: a request goes in, a Change comes out, whose writes must be durable
+before its answer may be seen. Reads come through quorate.store.storage.Reads. Everything that
+decides whether a message is safe is here; receivers are in quorate.store.receivers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from quorate.protocol.errors import (
+    Closed,
+    ContentConflict,
+    Fenced,
+    InvalidArgument,
+    NotRegistered,
+    OutOfOrder,
+    SourceActive,
+    TopicRefused,
+)
+from quorate.protocol.framing import BatchHeader, check_batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.store import batches
+from quorate.store.records import (
+    Held,
+    Registration,
+    index_key,
+    pack_index,
+    position_key,
+)
+from quorate.store.state import AppendStream, Change, Ending, RegIds, SourceState
+from quorate.store.storage import Reads, Table, Write
+from quorate.v1 import messages_pb2 as v1
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The answer to a promise: all that the store knows of the source."""
+
+    state: SourceState
+    registration: Registration
+    held: tuple[HeldRange, ...]
+    stable_upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The answer to the opening of a stream."""
+
+    stream: AppendStream
+    next_sequence: int
+
+
+class StoreCore:
+    """All sources of one store."""
+
+    def __init__(
+        self,
+        store: str,
+        topics: Sequence[str],
+        reads: Reads,
+        sources: dict[SourceName, SourceState],
+        reg_ids: RegIds,
+        position: int,
+    ) -> None:
+        """topics: regular expressions, one of which must match all of a topic."""
+        self.store = store
+        self.sources = sources
+        self.reg_ids = reg_ids
+        self.position = position
+        """The journal's next position."""
+        self._topics = tuple(topics)
+        self._reads = reads
+
+    # Registration.
+
+    def promise(
+        self, source: SourceName, epoch: int, instance: bytes, reg_id: int, take_over: bool
+    ) -> Change[Promised]:
+        """Promise to take nothing of a lower epoch.
+
+        Raises TopicRefused, InvalidArgument, RegIdInUse, Fenced, SourceActive.
+        """
+        if epoch < 1:
+            raise InvalidArgument("epoch", "0 is no epoch; the first is 1")
+        self._check_topic(source.topic)
+        state = self.sources.get(source)
+        if state is None:
+            state = self._new_source(source, epoch, instance, reg_id)
+            return Change(self._promised(state), (state.registration_row(), state.held_row()))
+        self.reg_ids.check_same(state.reg_id, reg_id, str(source))
+        record = state.registration
+        if (epoch, instance) == (record.promised_epoch, record.promised_to):
+            return Change(self._promised(state))
+        if epoch <= record.promised_epoch:
+            raise Fenced(str(source), epoch, record.promised_epoch)
+        stream = state.stream
+        if stream is not None and stream.instance != instance and not take_over:
+            raise SourceActive(str(source), self.store)
+        state.registration = replace(record, promised_epoch=epoch, promised_to=instance)
+        endings = self._end_stream(state, Fenced(str(source), record.begun_epoch, epoch))
+        # What is held goes with it: the answer must not be taken back by a crash.
+        return Change(self._promised(state), (state.registration_row(), state.held_row()), endings)
+
+    def begin(
+        self,
+        source: SourceName,
+        epoch: int,
+        lineage: Lineage,
+        membership: v1.Membership,
+    ) -> Change[int]:
+        """Take a lineage over; answers how many messages were set aside.
+
+        Every write of this source so far must be readable. Raises TopicRefused, InvalidArgument,
+        Fenced, and ContentConflict if the lineage would take back what this store was told is
+        stable.
+        """
+        if epoch < 1 or lineage.epoch != epoch:
+            raise InvalidArgument("lineage", f"its newest epoch is {lineage.epoch}, not {epoch}")
+        self._check_topic(source.topic)
+        state = self.sources.get(source)
+        if state is None:
+            state = self._new_source(source, epoch, b"", 0)
+        record = state.registration
+        if epoch < record.promised_epoch:
+            raise Fenced(str(source), epoch, record.promised_epoch)
+        if epoch == record.begun_epoch:
+            return self._begin_again(state, lineage, membership)
+        diverges_at = _diverges_at(record.lineage, lineage)
+        if diverges_at <= state.held.stable_upto:
+            raise ContentConflict(str(source), diverges_at, state.held.stable_upto, self.store)
+        # What reads comes first: a failure must leave everything as it was.
+        count, moves = self._set_aside(state, diverges_at)
+        endings = self._end_stream(state, Fenced(str(source), record.begun_epoch, epoch))
+        promised_to = record.promised_to if epoch == record.promised_epoch else b""
+        state.registration = replace(
+            record,
+            promised_epoch=epoch,
+            promised_to=promised_to,
+            begun_epoch=epoch,
+            lineage=lineage,
+            membership=membership,
+        )
+        return Change(count, (state.registration_row(), state.held_row(), *moves), endings)
+
+    def _begin_again(
+        self, state: SourceState, lineage: Lineage, membership: v1.Membership
+    ) -> Change[int]:
+        record = state.registration
+        if lineage != record.lineage:
+            raise InvalidArgument(
+                "lineage", f"epoch {record.begun_epoch} of {record.name} began with another one"
+            )
+        if membership == record.membership:
+            return Change(0)
+        # A source confirms its begin by naming fewer policies.
+        state.registration = replace(record, membership=membership)
+        return Change(0, (state.registration_row(),))
+
+    def _set_aside(self, state: SourceState, first: int) -> tuple[int, list[Write]]:
+        """Take everything from first on out of the stream, but keep it for inspection."""
+        moves = batches.moves_aside(self._reads, state.reg_id, first)
+        held = state.held
+        count = sum(
+            item.last - max(item.first, first) + 1 for item in held.ranges if item.last >= first
+        )
+        held.next_sequence = min(held.next_sequence, first)
+        held.ranges.remove(first, SEQUENCE_MAX)
+        held.set_aside += count
+        return count, moves
+
+    def _new_source(
+        self, source: SourceName, epoch: int, instance: bytes, reg_id: int
+    ) -> SourceState:
+        state = SourceState(
+            self.reg_ids.claim(reg_id, f"source {source}"),
+            Registration(source, epoch, instance),
+            Held(RangeSet()),
+        )
+        self.sources[source] = state
+        return state
+
+    def _check_topic(self, topic: str) -> None:
+        if not any(re.fullmatch(pattern, topic) for pattern in self._topics):
+            raise TopicRefused(topic, self.store, ", ".join(self._topics))
+
+    @staticmethod
+    def _promised(state: SourceState) -> Promised:
+        return Promised(state, state.registration, state.held_by_epoch(), state.held.stable_upto)
+
+    @staticmethod
+    def _end_stream(state: SourceState, error: Fenced | Closed) -> tuple[Ending, ...]:
+        stream, state.stream = state.stream, None
+        return (Ending(stream, error),) if stream is not None else ()
+
+    # The stream.
+
+    def open(
+        self,
+        information: v1.SourceInformation,
+        instance: bytes,
+        retained_from: int,
+        stable_upto: int,
+    ) -> Change[Opened]:
+        """Open a source's stream; it goes on at the first number from retained_from on that lacks.
+
+        Raises NotRegistered, Fenced, OutOfOrder, InvalidArgument.
+        """
+        source = SourceName(information.source.topic, information.source.session_id)
+        epoch = information.epoch
+        state = self.sources.get(source)
+        if state is None:
+            raise NotRegistered(str(source), f"store {self.store} does not know it")
+        record = state.registration
+        if epoch < record.promised_epoch:
+            raise Fenced(str(source), epoch, record.promised_epoch)
+        if epoch != record.begun_epoch:
+            raise NotRegistered(str(source), f"epoch {epoch} was not begun at store {self.store}")
+        if record.promised_to not in (b"", instance):
+            raise Fenced(f"{source}, another instance", epoch, record.promised_epoch)
+        if not 0 <= retained_from <= SEQUENCE_MAX:
+            raise InvalidArgument("retained_from", f"{retained_from} is no sequence number")
+        held = state.held
+        stable_upto = max(stable_upto, held.stable_upto)
+        if retained_from > held.next_sequence and stable_upto < retained_from - 1:
+            raise OutOfOrder(str(source), held.next_sequence, retained_from, self.store)
+
+        held.stable_upto = stable_upto
+        held.next_sequence = max(held.next_sequence, retained_from)
+        state.registration = replace(
+            record, promised_to=instance, information=information, clean=False
+        )
+        endings = self._end_stream(state, Closed(f"The older stream of {source}"))
+        next_sequence = held.ranges.contiguous_upto(retained_from) + 1
+        term = record.lineage.terms[-1]
+        state.stream = AppendStream(state, epoch, term.first, instance, next_sequence)
+        return Change(
+            Opened(state.stream, next_sequence),
+            (state.registration_row(), state.held_row()),
+            endings,
+        )
+
+    def append(
+        self, stream: AppendStream, frame: bytes, stable_upto: int
+    ) -> tuple[Write, ...] | None:
+        """Take a batch; None if some of its numbers are held: then `append_held` decides.
+
+        Raises CorruptBatch, InvalidArgument, OutOfOrder, Fenced, Closed. This is the hot path.
+        """
+        header = check_batch(frame)
+        state = stream.state
+        held = state.held
+        first, last = header.first, header.last
+        if not (
+            first == stream.expected == held.next_sequence
+            and header.epoch == stream.epoch
+            and first >= stream.epoch_from
+            and last <= SEQUENCE_MAX
+            and header.source == state.registration.name
+            and state.stream is stream
+        ):
+            self._check_next(stream, header)
+            if held.ranges.holes(first, last) != [Range(first, last)]:
+                return None
+        if stable_upto > held.stable_upto:
+            held.stable_upto = stable_upto
+        held.ranges.add(first, last)
+        held.next_sequence = max(held.next_sequence, last + 1)
+        stream.expected = max(stream.expected, last + 1)
+        return self._batch_writes(state, header, frame, last)
+
+    def append_held(self, stream: AppendStream, frame: bytes) -> tuple[Write, ...]:
+        """Take a batch some or all of whose numbers are held; nothing is written if all are.
+
+        Every write of this source so far must be readable. Raises what `append` raises, and
+        ContentConflict.
+        """
+        header = check_batch(frame)
+        self._check_next(stream, header)
+        writes = self._take(stream.state, header, frame, header.last)
+        stream.expected = max(stream.expected, header.last + 1)
+        return writes
+
+    def _check_next(self, stream: AppendStream, header: BatchHeader) -> None:
+        self._check_open(stream)
+        _check_belongs(stream.state, header)
+        if header.first > stream.expected:
+            raise OutOfOrder(str(stream.state.name), stream.expected, header.first, self.store)
+
+    @staticmethod
+    def _check_open(stream: AppendStream) -> None:
+        record = stream.state.registration
+        if stream.state.stream is stream:
+            return
+        if record.promised_epoch > stream.epoch:
+            raise Fenced(str(record.name), stream.epoch, record.promised_epoch)
+        raise Closed(f"The stream of {record.name}")
+
+    def keepalive(self, stream: AppendStream, stable_upto: int) -> tuple[Write, ...]:
+        """Note how far the stream is stable; raises Fenced, Closed."""
+        self._check_open(stream)
+        return self.learn_stable(stream.state, stable_upto)
+
+    def skip(self, stream: AppendStream, first: int, last: int) -> tuple[Write, ...]:
+        """Note a hole that the source can not fill.
+
+        Raises OutOfOrder, InvalidArgument, Fenced, Closed.
+        """
+        self._check_open(stream)
+        held = stream.state.held
+        if first != stream.expected:
+            raise OutOfOrder(str(stream.state.name), stream.expected, first, self.store)
+        if not first <= last <= held.stable_upto:
+            raise InvalidArgument(
+                "skip", f"[{first}, {last}] is not all stable; that is so up to {held.stable_upto}"
+            )
+        stream.expected = last + 1
+        held.next_sequence = max(held.next_sequence, last + 1)
+        return (stream.state.held_row(),)
+
+    def inform(self, stream: AppendStream, information: v1.SourceInformation) -> tuple[Write, ...]:
+        """Take newer registration information; raises InvalidArgument, Fenced, Closed."""
+        self._check_open(stream)
+        state = stream.state
+        source = SourceName(information.source.topic, information.source.session_id)
+        if source != state.name or information.epoch != stream.epoch:
+            raise InvalidArgument("information", f"is not of {state.name}, epoch {stream.epoch}")
+        known = state.registration.information
+        if known is not None and information.version <= known.version:
+            return ()
+        state.registration = replace(state.registration, information=information)
+        return (state.registration_row(),)
+
+    def goodbye(self, stream: AppendStream) -> tuple[Write, ...]:
+        """The source leaves of its own will; raises Fenced, Closed."""
+        self._check_open(stream)
+        state = stream.state
+        state.registration = replace(state.registration, clean=True)
+        return (state.registration_row(),)
+
+    def closed(self, stream: AppendStream) -> tuple[Write, ...]:
+        """The stream is over, however it ended."""
+        if stream.state.stream is not stream:
+            return ()
+        stream.state.stream = None
+        return (stream.state.held_row(),)
+
+    # Repair.
+
+    def fill(self, source: SourceName, frame: bytes, lacking: Range) -> Change[Range | None]:
+        """Take from a peer's batch what this store lacks of a range that is stable.
+
+        The answer is the part that was taken, None if there is none: a peer may follow another
+        lineage. Every write of this source so far must be readable. Raises CorruptBatch,
+        InvalidArgument, ContentConflict.
+        """
+        header = check_batch(frame, "from a peer")
+        state = self.sources[source]
+        if header.source != source:
+            raise InvalidArgument("batch", f"is of {header.source}, not of {source}")
+        valid = state.lineage.valid(HeldRange(header.first, header.last, header.epoch))
+        if valid is None or valid.first != header.first:
+            return Change(None)
+        if valid.last < lacking.first or valid.first > lacking.last:
+            return Change(None)
+        last = min(valid.last, lacking.last)
+        writes = self._take(state, header, frame, last)
+        return Change(Range(max(header.first, lacking.first), last), writes)
+
+    def learn_stable(self, state: SourceState, upto: int) -> tuple[Write, ...]:
+        """Note that everything up to here is stable, in the lineage that this store follows."""
+        if upto <= state.held.stable_upto:
+            return ()
+        state.held.stable_upto = upto
+        return (state.held_row(),)
+
+    # What both need.
+
+    def _take(
+        self, state: SourceState, header: BatchHeader, frame: bytes, last: int
+    ) -> tuple[Write, ...]:
+        """Take a batch as far as `last`, having compared it with what is held of its numbers."""
+        held = state.held
+        lacking = held.ranges.holes(header.first, last)
+        whole = bool(lacking) and lacking[0] == Range(header.first, last)
+        lost = False
+        if not whole:
+            compared = batches.compare(self._reads, state.reg_id, header, frame, last)
+            if compared.conflict is not None:
+                where = compared.conflict
+                raise ContentConflict(str(state.name), where.first, where.last, self.store)
+            lost = compared.unreadable
+        if not lacking and not lost:
+            return ()
+        nested = batches.nested(self._reads, state.reg_id, header.first, last)
+        held.ranges.add(header.first, last)
+        held.next_sequence = max(held.next_sequence, last + 1)
+        return (*nested, *self._batch_writes(state, header, frame, last))
+
+    def _batch_writes(
+        self, state: SourceState, header: BatchHeader, frame: bytes, last: int
+    ) -> tuple[Write, ...]:
+        position = self.position
+        self.position = position + 1
+        state.held.bytes += len(frame)
+        return (
+            Write(Table.JOURNAL, position_key(position), frame),
+            Write(
+                Table.INDEX,
+                index_key(state.reg_id, header.first),
+                pack_index(position, last, header.epoch, header.checksum),
+            ),
+            state.held_row(),
+        )
+
+
+def _check_belongs(state: SourceState, header: BatchHeader) -> None:
+    if header.source != state.name:
+        raise InvalidArgument("batch", f"is of {header.source}, not of {state.name}")
+    if header.last > SEQUENCE_MAX:
+        raise InvalidArgument("batch", f"ends at {header.last}, past the last sequence number")
+    lineage = state.lineage
+    for sequence in (header.first, header.last):
+        if lineage.epoch_at(sequence) != header.epoch:
+            raise InvalidArgument(
+                "batch",
+                f"{state.name} [{header.first}, {header.last}] has epoch {header.epoch}, where "
+                f"the lineage names {lineage.epoch_at(sequence)}",
+            )
+
+
+def _diverges_at(old: Lineage, new: Lineage) -> int:
+    """The first sequence number for which two lineages name different epochs."""
+    for at in range(max(len(old.terms), len(new.terms))):
+        mine, theirs = old.terms[at : at + 1], new.terms[at : at + 1]
+        if mine != theirs:
+            return min(term.first for term in (*mine, *theirs))
+    return SEQUENCE_MAX

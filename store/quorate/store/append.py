@@ -1,0 +1,199 @@
+"""The call Append: one source's stream into the store.
+
+Reads frames, hands them to the core, has them written, and acknowledges what is durable; one
+acknowledgement a commit, however many batches it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any
+
+import grpc.aio
+
+from quorate.protocol.errors import (
+    Closed,
+    ContentConflict,
+    CorruptBatch,
+    InvalidArgument,
+    QuorateError,
+)
+from quorate.protocol.limits import NOTHING
+from quorate.store.engine import Engine
+from quorate.store.state import AppendStream
+from quorate.transport.channels import SILENCE_SECONDS_MAX
+from quorate.transport.failures import check_version
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.append")
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_INSTANCE_BYTES_MAX = 64
+_LAST_WORD_SECONDS = 2.0
+
+
+class AppendCall:
+    """One call of Append, from its first frame to its end."""
+
+    def __init__(self, engine: Engine, context: Context, address: str) -> None:
+        self._engine = engine
+        self._context = context
+        self._address = address
+        self._over: asyncio.Future[QuorateError] = asyncio.get_running_loop().create_future()
+        self._durable = asyncio.Event()
+        self._upto = NOTHING
+        self._told = NOTHING
+        self._commit = 0
+        self._silent_checks = 0
+
+    def end(self, error: QuorateError) -> None:
+        """End the call with this error, once what it was sent before is acknowledged."""
+        if not self._over.done():
+            self._over.set_result(error)
+
+    def acknowledge(self, upto: int) -> None:
+        """Everything up to here is durable."""
+        self._upto = upto
+        self._durable.set()
+
+    async def run(self) -> None:
+        """Serve the call; raises what it must fail with."""
+        frame = await self._context.read()
+        if frame is grpc.aio.EOF:
+            return
+        stream = await self._open(frame)
+        try:
+            await self._serve(stream)
+        except (ContentConflict, CorruptBatch) as error:
+            _log.error("%s", error)
+            raise
+        finally:
+            self._engine.closed(stream)
+            _log.info("stream of %s, epoch %d, is over", stream.state.name, stream.epoch)
+
+    async def _open(self, frame: v1.Frame) -> AppendStream:
+        if frame.WhichOneof("kind") != "open":
+            raise InvalidArgument("append", "its first frame must be AppendOpen")
+        request = frame.open
+        check_version(self._address, request.protocol_version)
+        if not 0 < len(request.instance) <= _INSTANCE_BYTES_MAX:
+            raise InvalidArgument("instance", f"must have 1 to {_INSTANCE_BYTES_MAX} bytes")
+        engine = self._engine
+        change = engine.core.open(
+            request.information, request.instance, request.retained_from, frame.stable_upto
+        )
+        stream = change.answer.stream
+        engine.opened(stream, self)
+        try:
+            await engine.made_durable(stream.state, change)
+            synced = engine.is_synced(stream.state.name.topic)
+            opened = store_v1.AppendOpened(
+                next_sequence=change.answer.next_sequence,
+                durability=v1.DURABILITY_FSYNC if synced else v1.DURABILITY_OS,
+            )
+            await self._context.write(store_v1.AppendResponse(opened=opened))
+        except BaseException:
+            engine.closed(stream)
+            raise
+        self._upto = self._told = change.answer.next_sequence - 1
+        _log.info(
+            "stream of %s, epoch %d, goes on at %d",
+            stream.state.name,
+            stream.epoch,
+            change.answer.next_sequence,
+        )
+        return stream
+
+    async def _serve(self, stream: AppendStream) -> None:
+        reading = asyncio.create_task(self._read(stream))
+        sending = asyncio.create_task(self._send())
+        watching = asyncio.create_task(self._watch_silence(stream))
+        tasks = (reading, sending, watching)
+        try:
+            await asyncio.wait((*tasks, self._over), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        # Whatever ended it: what was taken is acknowledged before the source is told.
+        await self._finish()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        if self._over.done():
+            raise self._over.result()
+
+    async def _finish(self) -> None:
+        if self._engine.writer.failure is not None:
+            return
+        await self._engine.writer.durable(self._commit)
+        with suppress(TimeoutError):  # of a source that does not read
+            await asyncio.wait_for(self._tell(), _LAST_WORD_SECONDS)
+
+    async def _read(self, stream: AppendStream) -> None:
+        """Take frames until there are no more."""
+        engine = self._engine
+        writer = engine.writer
+        core = engine.core
+        read = self._context.read
+        sync = engine.is_synced(stream.state.name.topic)
+        while True:
+            frame = await read()
+            if frame is grpc.aio.EOF:
+                return
+            self._silent_checks = 0
+            if frame.WhichOneof("kind") != "batch":
+                self._control(stream, frame)
+                continue
+            batch = frame.batch
+            writes = core.append(stream, batch, frame.stable_upto)
+            if writes is None:
+                await engine.settled(stream.state)
+                writes = core.append_held(stream, batch)
+            self._commit = engine.submit(stream.state, writes, sync, self, stream.expected - 1)
+            if writer.full:
+                await writer.room()
+                self._silent_checks = 0
+
+    def _control(self, stream: AppendStream, frame: v1.Frame) -> None:
+        engine, core = self._engine, self._engine.core
+        writes = core.keepalive(stream, frame.stable_upto)
+        match frame.WhichOneof("kind"):
+            case "keepalive":
+                pass
+            case "skip":
+                skipped = core.skip(stream, frame.skip.first, frame.skip.last)
+                self._commit = engine.submit(stream.state, skipped, True, self, stream.expected - 1)
+            case "information":
+                writes += core.inform(stream, frame.information)
+                engine.directory.changed(stream.state)
+            case "goodbye":
+                writes += core.goodbye(stream)
+            case other:
+                raise InvalidArgument("append", f"a frame of kind {other} is out of place")
+        if writes:
+            self._commit = engine.submit(stream.state, writes)
+
+    async def _send(self) -> None:
+        while True:
+            await self._durable.wait()
+            self._durable.clear()
+            await self._tell()
+
+    async def _tell(self) -> None:
+        upto = self._upto
+        if upto > self._told:
+            await self._context.write(store_v1.AppendResponse(durable=store_v1.Durable(upto=upto)))
+            self._told = upto
+
+    async def _watch_silence(self, stream: AppendStream) -> None:
+        """Return when nothing was heard over two checks; one alone could be our own pause."""
+        while self._silent_checks < 2:
+            await asyncio.sleep(SILENCE_SECONDS_MAX / 2)
+            if not self._engine.writer.full:
+                self._silent_checks += 1
+        raise Closed(f"The stream of {stream.state.name}, silent for {SILENCE_SECONDS_MAX:.0f} s,")

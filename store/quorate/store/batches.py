@@ -1,0 +1,106 @@
+"""Batches that a store holds already: finding them, comparing them, moving them aside.
+
+The index has, for each source, one row a batch, ascending in first and in last number alike: a
+batch inside another has no row. So the row at or before a number is the one that covers it, if any
+does. Reads only; what is to be written is handed back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.framing import BatchHeader, check_batch, same_content
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.ranges import Range
+from quorate.store.records import (
+    IndexEntry,
+    Malformed,
+    index_key,
+    pack_index,
+    position_key,
+    set_aside_key,
+    unpack_index,
+)
+from quorate.store.storage import Reads, Row, Table, Write
+
+
+def entries(
+    reads: Reads, reg_id: int, first: int, last: int, rows_at_once: int = 1024
+) -> Iterator[IndexEntry]:
+    """The batches that have numbers of [first, last], ascending.
+
+    Raises StorageFailed, CorruptBatch.
+    """
+    before = reads.at_or_before(Table.INDEX, index_key(reg_id, first))
+    if before is not None and before[0] >= index_key(reg_id, 0):
+        entry = _entry(before)
+        if entry.last >= first:
+            yield entry
+    key, end = index_key(reg_id, first + 1), index_key(reg_id, last)
+    while rows := reads.scan(Table.INDEX, key, end, rows_at_once):
+        yield from map(_entry, rows)
+        key = rows[-1][0] + b"\0"
+
+
+def _entry(row: Row) -> IndexEntry:
+    try:
+        return unpack_index(*row)
+    except Malformed as error:
+        raise CorruptBatch("in the index", str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How a batch compares with what is held of its numbers."""
+
+    conflict: Range | None = None
+    """Numbers with other content."""
+    unreadable: bool = False
+    """A held copy is corrupt, so nothing is known of it; the new one can take its place."""
+
+
+def compare(reads: Reads, reg_id: int, header: BatchHeader, frame: bytes, last: int) -> Compared:
+    """Compare a batch, as far as `last`, with all that is held of its numbers."""
+    unreadable = False
+    for entry in entries(reads, reg_id, header.first, last):
+        if (entry.first, entry.last, entry.checksum) == (header.first, last, header.checksum):
+            continue
+        value = reads.get(Table.JOURNAL, [position_key(entry.position)])[0]
+        try:
+            if value is None:
+                raise CorruptBatch("in the journal", "it is gone")
+            check_batch(value, "in the journal")
+            same = same_content(frame, value)
+        except CorruptBatch:
+            unreadable = True
+            continue
+        if not same:
+            return Compared(Range(max(entry.first, header.first), min(entry.last, last)))
+    return Compared(unreadable=unreadable)
+
+
+def nested(reads: Reads, reg_id: int, first: int, last: int) -> list[Write]:
+    """Take the rows out of the index that a batch of [first, last] covers."""
+    return [
+        Write(Table.INDEX, index_key(reg_id, entry.first), None)
+        for entry in entries(reads, reg_id, first, last)
+        if first <= entry.first and entry.last <= last
+    ]
+
+
+def moves_aside(reads: Reads, reg_id: int, first: int) -> list[Write]:
+    """Move every batch, or part of one, from first on out of the index."""
+    writes: list[Write] = []
+    for entry in entries(reads, reg_id, first, SEQUENCE_MAX):
+        key = index_key(reg_id, entry.first)
+        row = pack_index(entry.position, entry.last, entry.epoch, entry.checksum)
+        begins = max(entry.first, first)
+        writes.append(Write(Table.SET_ASIDE, set_aside_key(reg_id, entry.epoch, begins), row))
+        if entry.first < first:
+            row = pack_index(entry.position, first - 1, entry.epoch, entry.checksum)
+            writes.append(Write(Table.INDEX, key, row))
+        else:
+            writes.append(Write(Table.INDEX, key, None))
+    return writes

@@ -1,0 +1,121 @@
+"""The store's configuration: TOML, validated whole, every problem at once with its path."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from quorate.protocol.errors import ConfigurationInvalid
+from quorate.protocol.limits import FRAME_BYTES_MAX
+
+_MIB = 1024 * 1024
+
+
+def _regular_expression(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+    return pattern
+
+
+def _host_and_port(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not of the form host:port, as 127.0.0.1:7301")
+    return address
+
+
+Pattern = Annotated[str, AfterValidator(_regular_expression)]
+Address = Annotated[str, AfterValidator(_host_and_port)]
+Durability = Literal["fsync", "os"]
+
+
+class TopicConfiguration(BaseModel):
+    """What differs for the topics that a pattern matches; the first match counts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pattern: Pattern
+    """A regular expression that must match all of the topic."""
+    durability: Durability = "fsync"
+
+
+class StoreConfiguration(BaseModel):
+    """Everything that can be set for a store."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^[\w.:-]+$", max_length=255)]
+    """What policies call this store."""
+    data_directory: Path
+    """Its own directory; made if there is none."""
+    listen: Address = "127.0.0.1:7301"
+    """Where it serves; port 0 takes a free one."""
+    advertise: Address | None = None
+    """How others reach it, if not at the address that it listens on."""
+    topics: tuple[Pattern, ...] = (".*",)
+    """Regular expressions, one of which must match all of a topic; others are refused."""
+    durability: Durability = "fsync"
+    """`fsync`: on the disk before it is acknowledged; `os`: in the page cache, which outlives the
+    process but not the host."""
+    topic: tuple[TopicConfiguration, ...] = ()
+    """Topics that differ."""
+    disk_free_min_bytes: Annotated[int, Field(ge=0)] = 64 * _MIB
+    """With less room than this on the disk, in bytes, the store stops before it is full."""
+    pending_bytes_max: Annotated[int, Field(ge=FRAME_BYTES_MAX)] = 64 * _MIB
+    """How much may wait to be written, in bytes; sources are held up beyond it."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    def durability_of(self, topic: str) -> Durability:
+        """How durable this topic is kept."""
+        for entry in self.topic:
+            if re.fullmatch(entry.pattern, topic):
+                return entry.durability
+        return self.durability
+
+
+def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> StoreConfiguration:
+    """The configuration of a file, if there is one; overrides win key by key.
+
+    Raises ConfigurationInvalid with every problem.
+    """
+    where = str(path) if path is not None else "from the command line"
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            values = tomllib.loads(path.read_text())
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigurationInvalid(where, f"  the file can not be read: {error}") from None
+    values |= {key: value for key, value in (overrides or {}).items() if value is not None}
+    try:
+        return StoreConfiguration.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationInvalid(where, "\n".join(_problems(error))) from None
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the configuration."""
+    return StoreConfiguration.model_json_schema()
+
+
+def _problems(error: ValidationError) -> list[str]:
+    return [
+        f"  {'.'.join(map(str, problem['loc'])) or 'configuration'}: {_text(problem)}"
+        for problem in error.errors()
+    ]
+
+
+def _text(problem: Any) -> str:
+    match problem["type"]:
+        case "extra_forbidden":
+            return "there is no such key; see `quorate store schema` for those there are"
+        case "missing":
+            return "must be given"
+        case _:
+            return f"{problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"

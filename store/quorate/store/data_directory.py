@@ -1,0 +1,172 @@
+"""A store's data directory: whose it is, in which format, in use by whom, synced how far.
+
+    FORMAT         JSON: format, incarnation, store; written once
+    lock           locked while a store runs; has its process ID
+    acknowledged   number of the last commit that was synced, mapped into memory
+    rocksdb/       see quorate.store.rocks
+
+The log of RocksDB may lose its end without a word when its files are reused; the acknowledged mark
+finds that out. It needs no sync: it outlives the process, and after a power failure an older mark
+is still a true lower bound.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import struct
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorate.protocol.errors import (
+    DataDirectoryCorrupt,
+    DataDirectoryInUse,
+    DataDirectoryNewer,
+    StorageFailed,
+)
+
+FORMAT = 1
+"""Raised whenever an older version could not read what this one writes."""
+
+_MARK = struct.Struct("<Q")
+_OURS = {"FORMAT", "FORMAT.new", "lock", "acknowledged", "rocksdb", "lost+found"}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What FORMAT says."""
+
+    incarnation: uuid.UUID
+    store: str
+
+
+def read_identity(path: Path) -> Identity | None:
+    """What FORMAT says; None in a blank directory.
+
+    Raises DataDirectoryNewer, DataDirectoryCorrupt.
+    """
+    try:
+        text = (path / "FORMAT").read_text()
+    except FileNotFoundError:
+        strangers = sorted({entry.name for entry in path.iterdir()} - _OURS)
+        if strangers or (path / "rocksdb").exists():
+            what = strangers[0] if strangers else "rocksdb"
+            raise DataDirectoryCorrupt(
+                str(path), f"it has {what!r} but no FORMAT, so it is not a store's"
+            ) from None
+        return None
+    try:
+        fields = json.loads(text)
+        number = int(fields["format"])
+        if number > FORMAT:
+            raise DataDirectoryNewer(str(path), number, FORMAT)
+        return Identity(uuid.UUID(fields["incarnation"]), str(fields["store"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataDirectoryCorrupt(str(path), f"FORMAT can not be read: {error!r}") from None
+
+
+class DataDirectory:
+    """An open data directory; no other store can open it until it is closed."""
+
+    def __init__(self, path: Path, store: str) -> None:
+        """Open it, or make a new one for this store.
+
+        Raises DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt, StorageFailed.
+        """
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(path)
+        except OSError as error:
+            raise StorageFailed(str(path), str(error)) from error
+        try:
+            identity = read_identity(path)
+            if identity is None:
+                identity = self._found(store)
+            if identity.store != store:
+                raise DataDirectoryInUse(str(path), f"store {identity.store!r}, not {store!r}")
+            self.identity = identity
+            self._mark = _map_mark(path)
+        except OSError as error:
+            os.close(self._lock)
+            raise StorageFailed(str(path), str(error)) from error
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    @property
+    def database(self) -> Path:
+        return self.path / "rocksdb"
+
+    @property
+    def acknowledged(self) -> int:
+        """The number of the last commit known to be synced."""
+        return int(_MARK.unpack_from(self._mark)[0])
+
+    @acknowledged.setter
+    def acknowledged(self, commit: int) -> None:
+        _MARK.pack_into(self._mark, 0, commit)
+
+    def check_recovered(self, commit: int) -> None:
+        """Raise DataDirectoryCorrupt if a commit that was acknowledged is gone."""
+        if commit < self.acknowledged:
+            raise DataDirectoryCorrupt(
+                str(self.path),
+                f"commit {self.acknowledged} was acknowledged, but only {commit} are there",
+            )
+
+    def free_bytes(self) -> int:
+        """What the store may still write there."""
+        facts = os.statvfs(self.path)
+        return facts.f_bavail * facts.f_frsize
+
+    def close(self) -> None:
+        self._mark.close()
+        os.close(self._lock)
+
+    def _found(self, store: str) -> Identity:
+        identity = Identity(uuid.uuid4(), store)
+        (self.path / "acknowledged").write_bytes(_MARK.pack(0))
+        text = json.dumps(
+            {"format": FORMAT, "incarnation": str(identity.incarnation), "store": store}
+        )
+        new = self.path / "FORMAT.new"
+        with new.open("w") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(self.path / "FORMAT")
+        _sync_directory(self.path)
+        return identity
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise DataDirectoryInUse(str(path), f"process {holder or 'unknown'}") from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def _map_mark(path: Path) -> mmap.mmap:
+    try:
+        with (path / "acknowledged").open("r+b") as file:
+            return mmap.mmap(file.fileno(), _MARK.size)
+    except (FileNotFoundError, ValueError):
+        raise DataDirectoryCorrupt(str(path), "the file 'acknowledged' is gone or cut") from None
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,111 @@
+"""Between the store's rules and its writer: has changes written, and holds answers back until then.
+
+All calls are made on the event loop. Nothing here decides what may be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from quorate.protocol.errors import QuorateError
+from quorate.store.core import StoreCore
+from quorate.store.directory import Directory
+from quorate.store.receivers import Receivers
+from quorate.store.state import AppendStream, Change, SourceState
+from quorate.store.storage import Reads, Write
+from quorate.store.writer import Acknowledged, Writer
+
+A = TypeVar("A")
+
+
+class Endable(Protocol):
+    """The call behind a stream."""
+
+    def end(self, error: QuorateError) -> None:
+        """End it with this error, soon."""
+
+
+class Engine:
+    """What all calls to a store share."""
+
+    def __init__(
+        self,
+        core: StoreCore,
+        receivers: Receivers,
+        writer: Writer,
+        reads: Reads,
+        is_synced: Callable[[str], bool],
+    ) -> None:
+        """is_synced: whether a topic must be on the disk before it is acknowledged."""
+        self.core = core
+        self.receivers = receivers
+        self.writer = writer
+        self.reads = reads
+        self.is_synced = is_synced
+        self.directory = Directory()
+        self.rejected = 0
+        """Requests and batches that were refused since the start."""
+        self._calls: dict[AppendStream, Endable] = {}
+        self._commits: dict[int, int] = {}
+
+    def submit(
+        self,
+        state: SourceState,
+        writes: Sequence[Write],
+        sync: bool = True,
+        acknowledge: Acknowledged | None = None,
+        upto: int = 0,
+    ) -> int:
+        """Have a source's rows written; see Writer.submit."""
+        number = self.writer.submit(writes, sync, acknowledge, upto)
+        self._commits[state.reg_id] = number
+        return number
+
+    async def settled(self, state: SourceState) -> None:
+        """Return once everything of this source is durable, and so readable.
+
+        It is so until the caller awaits something. Raises StorageFailed.
+        """
+        while (number := self._commits.get(state.reg_id, 0)) > self.writer.committed:
+            await self.writer.durable(number)
+
+    async def made_durable(self, state: SourceState, change: Change[A]) -> A:
+        """The answer of a change, once it may be seen; raises StorageFailed."""
+        self.end_streams(change)
+        # Also without rows of its own: the answer speaks of what is being written.
+        await self.writer.durable(self.submit(state, change.writes, acknowledge=_NOBODY))
+        return change.answer
+
+    def opened(self, stream: AppendStream, call: Endable) -> None:
+        """A call serves this stream now."""
+        self._calls[stream] = call
+        self.directory.changed(stream.state)
+
+    def closed(self, stream: AppendStream) -> None:
+        """The call is over; what the stream still had to say is written soon."""
+        self._calls.pop(stream, None)
+        if writes := self.core.closed(stream):
+            self.directory.changed(stream.state)
+            if self.writer.failure is None:
+                self.submit(stream.state, writes)
+
+    def end_streams(self, change: Change[A]) -> None:
+        """End the streams that a change ends."""
+        for stream, error in change.endings:
+            if (call := self._calls.get(stream)) is not None:
+                call.end(error)
+            self.directory.changed(stream.state)
+
+    def end_all(self, error: QuorateError) -> None:
+        """End every stream."""
+        for call in list(self._calls.values()):
+            call.end(error)
+
+
+class _Nobody:
+    def acknowledge(self, upto: int) -> None:
+        """Somebody has to be told for a commit without rows to be made."""
+
+
+_NOBODY = _Nobody()

@@ -1,0 +1,268 @@
+"""A store as a whole: opens its data directory, serves, stops.
+
+Nothing here decides what is written or answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from quorate.protocol.errors import (
+    DataDirectoryCorrupt,
+    InvalidArgument,
+    QuorateError,
+    StorageFailed,
+    StoreStopping,
+)
+from quorate.store import restart
+from quorate.store.configuration import StoreConfiguration
+from quorate.store.core import StoreCore
+from quorate.store.data_directory import DataDirectory
+from quorate.store.engine import Engine
+from quorate.store.receivers import Receivers
+from quorate.store.records import Malformed
+from quorate.store.rocks import RocksStorage
+from quorate.store.service import Service
+from quorate.store.state import RegIds
+from quorate.store.status import StoreFacts, disk_bytes, status
+from quorate.store.storage import Storage
+from quorate.store.writer import Writer
+from quorate.transport.channels import new_server
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import add_StoreServicer_to_server
+
+_log = logging.getLogger("quorate.store.node")
+
+_READERS = 4
+_GRACE_SECONDS = 2.0
+"""How long calls have to end when the store stops."""
+_SWITCH_SECONDS = 0.0005
+"""How soon the writer's thread gets Python's lock."""
+
+
+class StoreNode:
+    """A store in this process, on the running event loop."""
+
+    def __init__(self, configuration: StoreConfiguration) -> None:
+        self._configuration = configuration
+        self._directory: DataDirectory | None = None
+        self._storage: Storage | None = None
+        self._engine: Engine | None = None
+        self._service: Service | None = None
+        self._executor = ThreadPoolExecutor(_READERS, "quorate-read")
+        self._server = new_server()
+        self._stopped = asyncio.Event()
+        self._stopping: asyncio.Task[None] | None = None
+        self._failure: QuorateError | None = None
+        self.address = ""
+        """Where others reach it, host:port; known once it has started."""
+
+    async def start(self) -> None:
+        """Open everything and serve.
+
+        Raises StorageFailed, DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt,
+        InvalidArgument if the address can not be listened on.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self._release()
+            raise
+
+    async def stop(self) -> None:
+        """Finish what was begun, and close everything."""
+        self._begin_to_stop(StoreStopping(self._configuration.name))
+        await self._stopped.wait()
+
+    async def wait(self) -> None:
+        """Return when the store has stopped; raises what it failed with."""
+        await self._stopped.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _start(self) -> None:
+        configuration = self._configuration
+        _check_port(configuration.listen)
+        directory = await asyncio.to_thread(
+            DataDirectory, configuration.data_directory, configuration.name
+        )
+        self._directory = directory
+        self._check_room()
+        storage = await asyncio.to_thread(
+            RocksStorage, directory.database, directory.acknowledged == 0
+        )
+        self._storage = storage
+        reg_ids = RegIds(configuration.name)
+        try:
+            committed = restart.committed(storage)
+            directory.check_recovered(committed)
+            sources = await asyncio.to_thread(restart.sources, storage, reg_ids)
+            position = restart.next_position(storage)
+        except Malformed as error:
+            raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
+        core = StoreCore(
+            configuration.name, configuration.topics, storage, sources, reg_ids, position
+        )
+        writer = Writer(
+            storage,
+            committed,
+            self._acknowledged,
+            self._check_room,
+            self._failed,
+            configuration.pending_bytes_max,
+        )
+        receivers = Receivers(configuration.name, sources, reg_ids)
+        self._engine = Engine(core, receivers, writer, storage, self._is_synced)
+        writer.start()
+        await self._serve(self._engine, directory.identity.incarnation)
+        _log.info(
+            "store %s serves on %s from %s: %d sources, journal at %d",
+            configuration.name,
+            self.address,
+            configuration.data_directory,
+            len(sources),
+            position,
+        )
+
+    async def _serve(self, engine: Engine, incarnation: uuid.UUID) -> None:
+        configuration = self._configuration
+        host, _, _ = configuration.listen.rpartition(":")
+        try:
+            port = self._server.add_insecure_port(configuration.listen)
+        except RuntimeError as error:
+            raise _can_not_listen(configuration.listen, str(error)) from error
+        self.address = configuration.advertise or f"{host}:{port}"
+        facts = StoreFacts(
+            configuration.name,
+            self.address,
+            incarnation.bytes,
+            configuration.data_directory,
+            v1.DURABILITY_FSYNC if configuration.durability == "fsync" else v1.DURABILITY_OS,
+        )
+
+        async def tell_status() -> store_v1.StatusResponse:
+            used = await asyncio.to_thread(disk_bytes, configuration.data_directory)
+            assert self._directory is not None
+            return status(facts, engine, used, self._directory.free_bytes())
+
+        self._service = Service(
+            engine, self._executor, self.address, incarnation.bytes, tell_status
+        )
+        add_StoreServicer_to_server(self._service, self._server)
+        await self._server.start()
+
+    def _is_synced(self, topic: str) -> bool:
+        return self._configuration.durability_of(topic) == "fsync"
+
+    # Called in the writer's thread.
+
+    def _acknowledged(self, commit: int) -> None:
+        assert self._directory is not None
+        self._directory.acknowledged = commit
+
+    def _check_room(self) -> None:
+        assert self._directory is not None
+        free, least = self._directory.free_bytes(), self._configuration.disk_free_min_bytes
+        if free < least:
+            raise StorageFailed(
+                str(self._directory.path),
+                f"the disk has {free:,} bytes left, less than disk_free_min_bytes = {least:,}",
+            )
+
+    # Stopping.
+
+    def _failed(self, error: QuorateError) -> None:
+        _log.critical("store %s stops: %s", self._configuration.name, error)
+        self._failure = error
+        reason = (
+            error
+            if isinstance(error, StorageFailed)
+            else StorageFailed(str(self._configuration.data_directory), str(error))
+        )
+        self._begin_to_stop(reason)
+
+    def _begin_to_stop(self, reason: StoreStopping | StorageFailed) -> None:
+        if self._service is not None:
+            self._service.stop(reason)
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+
+    async def _stop(self) -> None:
+        try:
+            await self._release()
+        finally:
+            self._stopped.set()
+        _log.info("store %s has stopped", self._configuration.name)
+
+    async def _release(self) -> None:
+        await self._server.stop(_GRACE_SECONDS)
+        if self._engine is not None:
+            await self._engine.writer.stop()
+        await asyncio.to_thread(self._executor.shutdown)
+        if self._storage is not None:
+            await asyncio.to_thread(self._storage.close)
+        if self._directory is not None:
+            self._directory.close()
+
+
+def _check_port(listen: str) -> None:
+    """Raise InvalidArgument if nothing can listen there: gRPC does not say why."""
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, int(port), type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise _can_not_listen(listen, error.strerror or str(error)) from error
+
+
+def _can_not_listen(listen: str, detail: str) -> InvalidArgument:
+    return InvalidArgument(
+        "listen", f"{listen} can not be listened on ({detail}); choose another port or address"
+    )
+
+
+def run(configuration: StoreConfiguration, on_ready: Callable[[str], None] | None = None) -> None:
+    """Run a store until SIGINT or SIGTERM; a second one ends it at once.
+
+    on_ready is told the address once the store serves. Raises what the store fails with, after it
+    has stopped.
+    """
+    logging.getLogger("quorate").setLevel(configuration.log_level.upper())
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    asyncio.run(_run(configuration, on_ready))
+
+
+async def _run(configuration: StoreConfiguration, on_ready: Callable[[str], None] | None) -> None:
+    node = StoreNode(configuration)
+    loop = asyncio.get_running_loop()
+    signals: list[int] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    def stop(number: int) -> None:
+        signals.append(number)
+        if len(signals) > 1:
+            os._exit(128 + number)
+        _log.info("stopping on %s", signal.Signals(number).name)
+        tasks.append(asyncio.create_task(node.stop()))
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    await node.start()
+    if on_ready is not None:
+        on_ready(node.address)
+    await node.wait()
+    await asyncio.gather(*tasks)

@@ -1,0 +1,119 @@
+"""The store's rules for receivers: registration and positions (DESIGN 4.4).
+
+A state machine without I/O, like quorate.store.core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quorate.protocol.errors import (
+    Fenced,
+    InvalidArgument,
+    NotRegistered,
+    UnknownTopic,
+)
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
+from quorate.store.records import ReceiverRecord, pack_receiver, receiver_key
+from quorate.store.state import Change, RegIds, SourceState
+from quorate.store.storage import Table, Write
+
+TOPICS_MAX = 100
+"""How many topics are listed for people who asked for an unknown one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The answer to a receiver's registration."""
+
+    reg_id: int
+    state: SourceState
+    lineage: Lineage
+    acknowledged_upto: int
+    low: int
+    high: int
+    stable_upto: int
+    known: bool
+
+
+class Receivers:
+    """All receivers of one store."""
+
+    def __init__(
+        self, store: str, sources: Mapping[SourceName, SourceState], reg_ids: RegIds
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._reg_ids = reg_ids
+
+    def topics(self) -> list[str]:
+        """Topics that the store has, for people; at most TOPICS_MAX."""
+        return sorted({source.topic for source in self._sources})[:TOPICS_MAX]
+
+    def source(self, source: SourceName) -> SourceState:
+        """The state of a source; raises UnknownTopic."""
+        state = self._sources.get(source)
+        if state is None:
+            raise UnknownTopic(source.topic, ", ".join(self.topics()))
+        return state
+
+    def register(
+        self, source: SourceName, session_id: int, reg_id: int, epoch: int
+    ) -> Change[Registered]:
+        """Fence every lower epoch of the receiver; answers where it was.
+
+        Raises UnknownTopic, Fenced, RegIdInUse, InvalidArgument.
+        """
+        if epoch < 1:
+            raise InvalidArgument("epoch", "0 is no epoch; the first is 1")
+        state = self.source(source)
+        who = f"receiver {session_id:#x} of {source}"
+        record = state.receivers.get(session_id)
+        if record is None:
+            record = ReceiverRecord(self._reg_ids.claim(reg_id, who), epoch)
+            state.receivers[session_id] = record
+            known = False
+        else:
+            self._reg_ids.check_same(record.reg_id, reg_id, who)
+            if epoch <= record.epoch:
+                raise Fenced(who, epoch, record.epoch)
+            record.epoch = epoch
+            known = True
+        held = state.held
+        answer = Registered(
+            record.reg_id,
+            state,
+            state.lineage,
+            record.acknowledged_upto,
+            held.ranges.low,
+            held.ranges.high,
+            held.stable_upto,
+            known,
+        )
+        return Change(answer, (_row(state, session_id, record),))
+
+    def acknowledge(
+        self, source: SourceName, session_id: int, epoch: int, upto: int
+    ) -> tuple[Write, ...]:
+        """Move the receiver's position, never back, never past what is held.
+
+        Raises UnknownTopic, NotRegistered, Fenced.
+        """
+        state = self.source(source)
+        who = f"receiver {session_id:#x} of {source}"
+        record = state.receivers.get(session_id)
+        if record is None or epoch > record.epoch:
+            raise NotRegistered(who, f"epoch {epoch} is unknown at store {self._store}")
+        if epoch < record.epoch:
+            raise Fenced(who, epoch, record.epoch)
+        upto = min(upto, state.held.ranges.high)
+        if upto <= record.acknowledged_upto:
+            return ()
+        record.acknowledged_upto = upto
+        return (_row(state, session_id, record),)
+
+
+def _row(state: SourceState, session_id: int, record: ReceiverRecord) -> Write:
+    return Write(Table.RECEIVERS, receiver_key(state.reg_id, session_id), pack_receiver(record))

@@ -1,0 +1,244 @@
+"""Durable records and the keys they are filed under, to bytes and back.
+
+What is written here is the format on the disk: a change needs a new FORMAT in
+quorate.store.data_directory. Parts that the wire contract knows are kept in its encoding.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.v1.messages_pb2 import Membership, SourceInformation
+
+_U64 = struct.Struct(">Q")
+_PAIR = struct.Struct(">QQ")
+_TRIPLE = struct.Struct(">QQQ")
+_SIGNED_PAIR = struct.Struct(">qq")
+
+
+class Malformed(ValueError):
+    """The bytes are not such a record; whoever read them knows where they came from."""
+
+
+# Keys: big-endian, so that their order is the numbers' order.
+
+
+def position_key(position: int) -> bytes:
+    return _U64.pack(position)
+
+
+def position_of(key: bytes) -> int:
+    return int(_U64.unpack(key)[0])
+
+
+def reg_id_key(reg_id: int) -> bytes:
+    return _U64.pack(reg_id)
+
+
+def index_key(reg_id: int, first: int) -> bytes:
+    return _PAIR.pack(reg_id, first)
+
+
+def index_first(key: bytes) -> int:
+    """The first sequence number that an index key names."""
+    return int(_PAIR.unpack(key)[1])
+
+
+def index_end(reg_id: int) -> bytes:
+    """The greatest index key that a source can have."""
+    return _PAIR.pack(reg_id, SEQUENCE_MAX)
+
+
+def receiver_key(source_reg_id: int, session_id: int) -> bytes:
+    return _PAIR.pack(source_reg_id, session_id)
+
+
+def receiver_of(key: bytes) -> tuple[int, int]:
+    """RegID of the source and session ID of the receiver."""
+    source_reg_id, session_id = _PAIR.unpack(key)
+    return source_reg_id, session_id
+
+
+def set_aside_key(reg_id: int, epoch: int, first: int) -> bytes:
+    return _TRIPLE.pack(reg_id, epoch, first)
+
+
+# Rows.
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A batch of the journal, and how far it belongs to the stream."""
+
+    first: int
+    last: int
+    """At most the batch's own last number: a later lineage may have cut it short."""
+    epoch: int
+    position: int
+    checksum: int
+
+
+_INDEX = struct.Struct(">QqQI")
+
+
+def pack_index(position: int, last: int, epoch: int, checksum: int) -> bytes:
+    return _INDEX.pack(position, last, epoch, checksum)
+
+
+def unpack_index(key: bytes, value: bytes) -> IndexEntry:
+    try:
+        position, last, epoch, checksum = _INDEX.unpack(value)
+        return IndexEntry(index_first(key), last, epoch, position, checksum)
+    except struct.error as error:
+        raise Malformed(f"index row {key.hex()}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """All that is durable of a source apart from its messages."""
+
+    name: SourceName
+    promised_epoch: int
+    promised_to: bytes
+    """The instance that the promise was made to."""
+    begun_epoch: int = 0
+    lineage: Lineage = NO_LINEAGE
+    membership: Membership | None = None
+    information: SourceInformation | None = None
+    clean: bool = False
+    """The source said goodbye and has not come back since."""
+
+
+_REGISTRATION = struct.Struct(">BQQQ?HHHII")
+_REGISTRATION_VERSION = 1
+
+
+def pack_registration(record: Registration) -> bytes:
+    topic = record.name.topic.encode()
+    terms = b"".join(_PAIR.pack(term.epoch, term.first) for term in record.lineage.terms)
+    membership = record.membership.SerializeToString() if record.membership else b""
+    information = record.information.SerializeToString() if record.information else b""
+    head = _REGISTRATION.pack(
+        _REGISTRATION_VERSION,
+        record.name.session_id,
+        record.promised_epoch,
+        record.begun_epoch,
+        record.clean,
+        len(topic),
+        len(record.promised_to),
+        len(record.lineage.terms),
+        len(membership),
+        len(information),
+    )
+    return b"".join((head, topic, record.promised_to, terms, membership, information))
+
+
+def unpack_registration(value: bytes) -> Registration:
+    try:
+        version, session_id, promised, begun, clean, *lengths = _REGISTRATION.unpack_from(value)
+        if version != _REGISTRATION_VERSION:
+            raise Malformed(f"a registration has version {version}")
+        lengths[2] *= _PAIR.size
+        parts = _cut(value, _REGISTRATION.size, lengths)
+        topic, instance, terms, membership, information = parts
+        return Registration(
+            SourceName(topic.decode(), session_id),
+            promised,
+            instance,
+            begun,
+            Lineage(tuple(Term(*pair) for pair in _PAIR.iter_unpack(terms))),
+            Membership.FromString(membership) if membership else None,
+            SourceInformation.FromString(information) if information else None,
+            clean,
+        )
+    except (struct.error, DecodeError, UnicodeDecodeError, AssertionError) as error:
+        raise Malformed(f"a registration can not be read: {error}") from None
+
+
+def _cut(value: bytes, at: int, lengths: list[int]) -> list[bytes]:
+    parts = []
+    for length in lengths:
+        parts.append(value[at : at + length])
+        at += length
+    if at != len(value):
+        raise Malformed(f"a registration has {len(value)} bytes, not {at}")
+    return parts
+
+
+@dataclass(slots=True)
+class Held:
+    """What a store holds of a source's stream."""
+
+    ranges: RangeSet
+    next_sequence: int = 0
+    """Where the stream goes on; everything below is held, or is a hole that is known."""
+    stable_upto: int = NOTHING
+    bytes: int = 0
+    """Of all batches ever taken."""
+    set_aside: int = 0
+    """How many messages were set aside so far."""
+
+
+_HELD = struct.Struct(">qqQQI")
+
+
+def pack_held(held: Held) -> bytes:
+    ranges = [_SIGNED_PAIR.pack(item.first, item.last) for item in held.ranges]
+    head = _HELD.pack(held.next_sequence, held.stable_upto, held.bytes, held.set_aside, len(ranges))
+    return head + b"".join(ranges)
+
+
+def unpack_held(value: bytes) -> Held:
+    try:
+        next_sequence, stable_upto, held_bytes, set_aside, count = _HELD.unpack_from(value)
+        if len(value) != _HELD.size + count * _SIGNED_PAIR.size:
+            raise Malformed(f"a row of what is held has {len(value)} bytes for {count} ranges")
+        pairs = _SIGNED_PAIR.iter_unpack(value[_HELD.size :])
+        ranges = RangeSet(Range(first, last) for first, last in pairs)
+    except (struct.error, AssertionError) as error:
+        raise Malformed(f"a row of what is held can not be read: {error}") from None
+    return Held(ranges, next_sequence, stable_upto, held_bytes, set_aside)
+
+
+@dataclass(slots=True)
+class ReceiverRecord:
+    """A receiver's registration with one source."""
+
+    reg_id: int
+    epoch: int
+    acknowledged_upto: int = NOTHING
+
+
+_RECEIVER = struct.Struct(">QQq")
+
+
+def pack_receiver(record: ReceiverRecord) -> bytes:
+    return _RECEIVER.pack(record.reg_id, record.epoch, record.acknowledged_upto)
+
+
+def unpack_receiver(value: bytes) -> ReceiverRecord:
+    try:
+        return ReceiverRecord(*_RECEIVER.unpack(value))
+    except struct.error as error:
+        raise Malformed(f"a receiver can not be read: {error}") from None
+
+
+COMMIT_KEY = b"commit"
+
+
+def pack_commit(number: int) -> bytes:
+    return _U64.pack(number)
+
+
+def unpack_commit(value: bytes) -> int:
+    try:
+        return int(_U64.unpack(value)[0])
+    except struct.error as error:
+        raise Malformed(f"the commit number can not be read: {error}") from None

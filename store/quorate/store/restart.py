@@ -1,0 +1,71 @@
+"""What a store knew, read back from its tables.
+
+Only from the small ones, so that a restart takes as long with a full journal as with an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import RangeSet
+from quorate.store.records import (
+    COMMIT_KEY,
+    Held,
+    Malformed,
+    position_of,
+    receiver_of,
+    unpack_commit,
+    unpack_held,
+    unpack_receiver,
+    unpack_registration,
+)
+from quorate.store.state import RegIds, SourceState
+from quorate.store.storage import Reads, Row, Table
+
+_ROWS = 1024
+_LAST_KEY = b"\xff" * 32
+
+
+def committed(reads: Reads) -> int:
+    """The number of the last commit that survived; 0 before any. Raises Malformed."""
+    value = reads.get(Table.META, [COMMIT_KEY])[0]
+    return unpack_commit(value) if value is not None else 0
+
+
+def next_position(reads: Reads) -> int:
+    """Where the journal goes on."""
+    row = reads.at_or_before(Table.JOURNAL, _LAST_KEY)
+    return position_of(row[0]) + 1 if row is not None else 0
+
+
+def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
+    """Every source with its receivers; their RegIDs are claimed. Raises Malformed."""
+    by_reg_id: dict[int, SourceState] = {}
+    for key, value in _all_rows(reads, Table.REGISTRATIONS):
+        reg_id = position_of(key)
+        registration = unpack_registration(value)
+        reg_ids.claim(reg_id, f"source {registration.name}")
+        by_reg_id[reg_id] = SourceState(reg_id, registration, Held(RangeSet()))
+    for key, value in _all_rows(reads, Table.HELD):
+        by_reg_id[_known(by_reg_id, position_of(key))].held = unpack_held(value)
+    for key, value in _all_rows(reads, Table.RECEIVERS):
+        source_reg_id, session_id = receiver_of(key)
+        state = by_reg_id[_known(by_reg_id, source_reg_id)]
+        record = unpack_receiver(value)
+        reg_ids.claim(record.reg_id, f"receiver {session_id:#x} of {state.name}")
+        state.receivers[session_id] = record
+    return {state.name: state for state in by_reg_id.values()}
+
+
+def _known(by_reg_id: dict[int, SourceState], reg_id: int) -> int:
+    if reg_id not in by_reg_id:
+        raise Malformed(f"RegID {reg_id} has rows but no registration")
+    return reg_id
+
+
+def _all_rows(reads: Reads, table: Table) -> Iterator[Row]:
+    key = b""
+    while rows := reads.scan(table, key, _LAST_KEY, _ROWS):
+        yield from rows
+        key = rows[-1][0] + b"\0"

@@ -1,0 +1,276 @@
+"""The gRPC service of a store: requests to the core, answers and errors to the wire."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor
+from itertools import pairwise
+from typing import Any, NoReturn, TypeVar
+
+from quorate.protocol.errors import (
+    ContentConflict,
+    InvalidArgument,
+    QuorateError,
+    StorageFailed,
+    StoreStopping,
+)
+from quorate.protocol.identity import SourceName, check_session_id
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.wire import (
+    held_to_wire,
+    lineage_from_wire,
+    lineage_to_wire,
+    membership_from_wire,
+    source_from_wire,
+)
+from quorate.store import directory
+from quorate.store.append import AppendCall, Context
+from quorate.store.engine import Engine
+from quorate.store.fetch import fetch
+from quorate.store.state import SourceState
+from quorate.transport.failures import abort, check_version, failure_to_wire
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreServicer
+
+_log = logging.getLogger("quorate.store.service")
+
+Self = TypeVar("Self", bound="Service")
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+def _answering(
+    method: Callable[[Self, Request], Awaitable[Response]],
+) -> Callable[[Self, Request, Context], Awaitable[Response]]:
+    """A unary call whose errors cross the wire."""
+
+    @functools.wraps(method)
+    async def call(self: Self, request: Request, context: Context) -> Response:
+        try:
+            self.check_running()
+            return await method(self, request)
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    return call
+
+
+class Service(StoreServicer):  # type: ignore[misc]
+    """What a store serves."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        executor: Executor,
+        address: str,
+        incarnation: bytes,
+        status: Callable[[], Awaitable[store_v1.StatusResponse]],
+    ) -> None:
+        self._engine = engine
+        self._executor = executor
+        self._address = address
+        self._incarnation = incarnation
+        self._status = status
+        self.stopping: QuorateError | None = None
+        """Why new calls are refused."""
+
+    def stop(self, reason: StoreStopping | StorageFailed) -> None:
+        """Refuse new calls, and end the streams."""
+        self.stopping = self.stopping or reason
+        self._engine.end_all(reason)
+        self._engine.directory.wake()
+
+    def check_running(self) -> None:
+        """Raise why no call is served, if none is."""
+        if self.stopping is not None:
+            raise self.stopping
+
+    async def refuse(self, context: Context, error: QuorateError) -> NoReturn:
+        """End a call with an error."""
+        self._engine.rejected += 1
+        level = logging.ERROR if isinstance(error, ContentConflict) else logging.INFO
+        _log.log(level, "refused %s: %s", type(error).__name__, error)
+        await abort(context, error)
+
+    # Sources.
+
+    @_answering
+    async def Promise(self, request: store_v1.PromiseRequest) -> store_v1.PromiseResponse:
+        check_version(self._address, request.protocol_version)
+        change = self._engine.core.promise(
+            source_from_wire(request.source),
+            request.epoch,
+            request.instance,
+            request.reg_id,
+            request.take_over,
+        )
+        promised = await self._engine.made_durable(change.answer.state, change)
+        record = promised.registration
+        _log.info("promised epoch %d to %s", request.epoch, record.name)
+        return store_v1.PromiseResponse(
+            reg_id=promised.state.reg_id,
+            incarnation=self._incarnation,
+            begun_epoch=record.begun_epoch,
+            lineage=lineage_to_wire(record.lineage),
+            membership=record.membership,
+            held=held_to_wire(promised.held),
+            stable_upto=promised.stable_upto,
+            store_name=self._engine.core.store,
+        )
+
+    @_answering
+    async def Begin(self, request: store_v1.BeginRequest) -> store_v1.BeginResponse:
+        check_version(self._address, request.protocol_version)
+        source = source_from_wire(request.source)
+        lineage = _lineage(request)
+        _check_membership(request.membership)
+        engine = self._engine
+        state = engine.core.sources.get(source)
+        if state is not None:
+            await engine.settled(state)
+        change = engine.core.begin(source, request.epoch, lineage, request.membership)
+        set_aside = await engine.made_durable(engine.core.sources[source], change)
+        if set_aside:
+            _log.warning("epoch %d of %s set %d messages aside", request.epoch, source, set_aside)
+        _log.info("began epoch %d of %s", request.epoch, source)
+        return store_v1.BeginResponse(set_aside=set_aside)
+
+    async def Append(self, _: Any, context: Context) -> None:
+        try:
+            self.check_running()
+            await AppendCall(self._engine, context, self._address).run()
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    # Receivers.
+
+    @_answering
+    async def RegisterReceiver(
+        self, request: store_v1.RegisterReceiverRequest
+    ) -> store_v1.RegisterReceiverResponse:
+        check_version(self._address, request.protocol_version)
+        engine = self._engine
+        change = engine.receivers.register(
+            source_from_wire(request.source),
+            check_session_id(request.session_id),
+            request.reg_id,
+            request.epoch,
+        )
+        registered = await engine.made_durable(change.answer.state, change)
+        state = registered.state
+        return store_v1.RegisterReceiverResponse(
+            reg_id=registered.reg_id,
+            source_reg_id=state.reg_id,
+            incarnation=self._incarnation,
+            acknowledged_upto=registered.acknowledged_upto,
+            low=registered.low,
+            high=registered.high,
+            stable_upto=registered.stable_upto,
+            known=registered.known,
+            lineage=lineage_to_wire(registered.lineage),
+        )
+
+    @_answering
+    async def Acknowledge(
+        self, request: store_v1.AcknowledgeRequest
+    ) -> store_v1.AcknowledgeResponse:
+        engine = self._engine
+        session_id = check_session_id(request.session_id)
+        response = store_v1.AcknowledgeResponse()
+        commit = 0
+        for entry in request.acknowledgements:
+            source = SourceName(entry.source.topic, entry.source.session_id)
+            try:
+                writes = engine.receivers.acknowledge(source, session_id, entry.epoch, entry.upto)
+            except QuorateError as error:
+                failure = failure_to_wire(error)
+                response.refused.add(source=entry.source, failure=failure)
+                continue
+            if writes:
+                state = engine.core.sources[source]
+                commit = engine.submit(state, writes, engine.is_synced(source.topic))
+        await engine.writer.durable(commit)
+        return response
+
+    async def Fetch(
+        self, request: v1.FetchRequest, context: Context
+    ) -> AsyncIterator[v1.FetchResponse]:
+        try:
+            self.check_running()
+            check_version(self._address, request.protocol_version)
+            if not 0 <= request.first <= request.last <= SEQUENCE_MAX:
+                raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
+            source = source_from_wire(request.source)
+            async for response in fetch(
+                self._engine, self._executor, source, request.first, request.last
+            ):
+                self.check_running()
+                yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    async def Watch(
+        self, request: store_v1.WatchRequest, context: Context
+    ) -> AsyncIterator[store_v1.WatchResponse]:
+        engine = self._engine
+        try:
+            self.check_running()
+            check_version(self._address, request.protocol_version)
+            selects = _selects(request)
+            known = engine.core.sources.values()
+            with engine.directory.watching(selects, known) as watcher:
+                for state in watcher.take():
+                    yield _entry(state)
+                yield store_v1.WatchResponse(
+                    snapshot_end=store_v1.SnapshotEnd(topics=engine.receivers.topics())
+                )
+                while True:
+                    await watcher.changed()
+                    self.check_running()
+                    for state in watcher.take():
+                        yield _entry(state)
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    @_answering
+    async def Status(self, request: store_v1.StatusRequest) -> store_v1.StatusResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._status()
+
+
+def _entry(state: SourceState) -> store_v1.WatchResponse:
+    return store_v1.WatchResponse(
+        entry=store_v1.DirectoryEntry(information=state.registration.information, live=state.live)
+    )
+
+
+def _selects(request: store_v1.WatchRequest) -> directory.Selects:
+    match request.WhichOneof("selection"):
+        case "topic":
+            return directory.by_topic(request.topic)
+        case "topic_pattern":
+            return directory.by_pattern(request.topic_pattern)
+        case _:
+            raise InvalidArgument("watch", "names neither a topic nor a pattern")
+
+
+def _lineage(request: store_v1.BeginRequest) -> Lineage:
+    entries = request.lineage
+    for entry in entries:
+        if not 0 <= entry.first_sequence <= SEQUENCE_MAX:
+            raise InvalidArgument("lineage", f"{entry.first_sequence} is no sequence number")
+    for before, after in pairwise(entries):
+        if before.epoch >= after.epoch or before.first_sequence >= after.first_sequence:
+            raise InvalidArgument("lineage", "its epochs and numbers do not ascend")
+    return lineage_from_wire(entries)
+
+
+def _check_membership(membership: v1.Membership) -> None:
+    try:
+        membership_from_wire(membership)
+    except KeyError as error:
+        raise InvalidArgument("membership", f"has no rule {error}") from None

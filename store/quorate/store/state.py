@@ -1,0 +1,142 @@
+"""What a store knows of one source, in memory, and the plain questions about it.
+
+The state is as accepted: what was put into it may still be on its way to the disk. Who answers from
+it waits for that (see quorate.store.core). Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from quorate.protocol.errors import QuorateError, RegIdInUse
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import HeldRange, Range
+from quorate.store.records import (
+    Held,
+    ReceiverRecord,
+    Registration,
+    pack_held,
+    pack_registration,
+    reg_id_key,
+)
+from quorate.store.storage import Table, Write
+
+A = TypeVar("A")
+
+
+@dataclass(eq=False, slots=True)
+class AppendStream:
+    """A source's open stream into this store."""
+
+    state: SourceState
+    epoch: int
+    epoch_from: int
+    """The first sequence number of that epoch."""
+    instance: bytes
+    expected: int
+    """The next sequence number; everything from the stream's start to before it was taken."""
+
+
+@dataclass(eq=False, slots=True)
+class SourceState:
+    """One source as this store knows it."""
+
+    reg_id: int
+    registration: Registration
+    held: Held
+    stream: AppendStream | None = None
+    receivers: dict[int, ReceiverRecord] = field(default_factory=dict)
+    """By session ID."""
+
+    @property
+    def name(self) -> SourceName:
+        return self.registration.name
+
+    @property
+    def lineage(self) -> Lineage:
+        return self.registration.lineage
+
+    @property
+    def live(self) -> bool:
+        """The source is streaming to this store now."""
+        return self.stream is not None
+
+    def held_by_epoch(self) -> tuple[HeldRange, ...]:
+        """What is held, parted by epoch. Everything held belongs to the lineage."""
+        parts: list[HeldRange] = []
+        terms = self.lineage.terms
+        for item in self.held.ranges:
+            for at, term in enumerate(terms):
+                first = max(item.first, term.first)
+                last = item.last
+                if at + 1 < len(terms):
+                    last = min(last, terms[at + 1].first - 1)
+                if first <= last:
+                    parts.append(HeldRange(first, last, term.epoch))
+        return tuple(parts)
+
+    def holes(self) -> list[Range]:
+        """The ranges below where the stream goes on that are lacking."""
+        begins = self.lineage.terms[0].first if self.lineage.terms else 0
+        return self.held.ranges.holes(begins, self.held.next_sequence - 1)
+
+    def piece(self, first: int, last: int) -> tuple[Range, bool]:
+        """The longest part of [first, last], from first on, that is all held or all lacking."""
+        held_upto = self.held.ranges.contiguous_upto(first)
+        if held_upto >= first:
+            return Range(first, min(held_upto, last)), True
+        return self.held.ranges.holes(first, last)[0], False
+
+    def held_row(self) -> Write:
+        return Write(Table.HELD, reg_id_key(self.reg_id), pack_held(self.held))
+
+    def registration_row(self) -> Write:
+        return Write(
+            Table.REGISTRATIONS, reg_id_key(self.reg_id), pack_registration(self.registration)
+        )
+
+
+class Ending(NamedTuple):
+    """A stream that must end now, and what its source is told."""
+
+    stream: AppendStream
+    error: QuorateError
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[A]):
+    """What a request changes. All writes must be durable before anyone sees the answer."""
+
+    answer: A
+    writes: tuple[Write, ...] = ()
+    endings: tuple[Ending, ...] = ()
+
+
+class RegIds:
+    """The RegIDs of one store: sources and receivers share them."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._holders: dict[int, str] = {}
+        self._next = 1
+
+    def claim(self, wanted: int, holder: str) -> int:
+        """The wanted RegID, or a free one if that is 0; raises RegIdInUse."""
+        if not wanted:
+            while self._next in self._holders:
+                self._next += 1
+            wanted = self._next
+        if wanted in self._holders:
+            raise RegIdInUse(wanted, self._store, self._holders[wanted])
+        self._holders[wanted] = holder
+        return wanted
+
+    def check_same(self, has: int, wanted: int, holder: str) -> None:
+        """An identity keeps the RegID that it has; raises RegIdInUse if it wants another."""
+        if wanted not in (0, has):
+            other = self._holders.get(wanted)
+            if other is not None:
+                raise RegIdInUse(wanted, self._store, other)
+            raise RegIdInUse(has, self._store, f"{holder}, which can not change it to {wanted},")

@@ -1,0 +1,91 @@
+"""What a store says of itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
+from quorate.store.engine import Engine
+from quorate.store.state import SourceState
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """What does not change while a store runs."""
+
+    name: str
+    address: str
+    incarnation: bytes
+    data_directory: Path
+    durability: v1.Durability
+    started: float = field(default_factory=time.monotonic)
+
+
+def status(
+    facts: StoreFacts, engine: Engine, disk_bytes: int, disk_free_bytes: int
+) -> store_v1.StatusResponse:
+    """The whole status; to be called on the event loop."""
+    sources = engine.core.sources.values()
+    writer = engine.writer
+    return store_v1.StatusResponse(
+        store_name=facts.name,
+        address=facts.address,
+        version=version("quorate"),
+        incarnation=facts.incarnation,
+        uptime_seconds=time.monotonic() - facts.started,
+        durability=facts.durability,
+        data_directory=str(facts.data_directory),
+        disk_bytes=disk_bytes,
+        disk_free_bytes=disk_free_bytes,
+        position=engine.core.position,
+        messages=sum(len(item) for state in sources for item in state.held.ranges),
+        bytes=sum(state.held.bytes for state in sources),
+        syncs=writer.syncs,
+        sync_seconds=writer.sync_seconds,
+        rejected=engine.rejected,
+        sources=[_source(state) for state in sources],
+    )
+
+
+def disk_bytes(directory: Path) -> int:
+    """What the files of a directory take on the disk."""
+    total = 0
+    for root, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(root, name)).st_blocks * 512
+            except FileNotFoundError:  # RocksDB removes files at any time
+                continue
+    return total
+
+
+def _source(state: SourceState) -> store_v1.SourceStatus:
+    record = state.registration
+    information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
+    return store_v1.SourceStatus(
+        information=information,
+        reg_id=state.reg_id,
+        promised_epoch=record.promised_epoch,
+        begun_epoch=record.begun_epoch,
+        live=state.live,
+        held=held_to_wire(state.held_by_epoch()),
+        holes=[v1.HeldRange(first=hole.first, last=hole.last) for hole in state.holes()],
+        stable_upto=state.held.stable_upto,
+        set_aside=state.held.set_aside,
+        receivers=[
+            store_v1.ReceiverStatus(
+                session_id=session_id,
+                reg_id=receiver.reg_id,
+                epoch=receiver.epoch,
+                acknowledged_upto=receiver.acknowledged_upto,
+            )
+            for session_id, receiver in state.receivers.items()
+        ],
+        lineage=lineage_to_wire(record.lineage),
+    )

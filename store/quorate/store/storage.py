@@ -1,0 +1,128 @@
+"""What the store needs of a key-value storage: ordered tables, atomic writes, a sync.
+
+The RocksDB implementation is in quorate.store.rocks; the one in memory here serves tests and the
+simulated world. Nothing here knows what the rows mean.
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+
+class Table(enum.Enum):
+    """The tables, by the names that they have on the disk."""
+
+    JOURNAL = "journal"
+    """position -> a batch, exactly as it was received"""
+    INDEX = "index"
+    """(RegID, first) -> which batch of the journal begins there"""
+    SET_ASIDE = "set_aside"
+    """(RegID, epoch, first) -> the same, for batches that no longer belong to the stream"""
+    REGISTRATIONS = "registrations"
+    """RegID -> a source's registration"""
+    HELD = "held"
+    """RegID -> what is held of the source's stream"""
+    RECEIVERS = "receivers"
+    """(RegID of the source, session ID) -> a receiver's registration and position"""
+    META = "meta"
+    """what concerns the whole store"""
+
+
+class Write(NamedTuple):
+    """One row to be written; a value of None deletes it."""
+
+    table: Table
+    key: bytes
+    value: bytes | None
+
+
+Row = tuple[bytes, bytes]
+
+
+class Reads(Protocol):
+    """Reading rows; sees every write that has returned, synced or not."""
+
+    def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of these keys, None where there is no row; raises StorageFailed."""
+
+    def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
+        """At most limit rows with first <= key <= last, ascending; raises StorageFailed."""
+
+    def at_or_before(self, table: Table, key: bytes) -> Row | None:
+        """The row with the greatest key <= key; raises StorageFailed."""
+
+
+class Storage(Reads, Protocol):
+    """Reads, atomic writes, and a sync of everything written before it."""
+
+    def write(self, writes: Iterable[Write]) -> None:
+        """Write all rows or none; raises StorageFailed, after which nothing may be written."""
+
+    def sync(self) -> None:
+        """Return once every write is on the disk; raises StorageFailed, and is never repeated."""
+
+    def close(self) -> None:
+        """Release the files. Nothing may be called afterwards."""
+
+
+class MemoryStorage:
+    """Storage that forgets. `crash` keeps only what was synced."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Table, dict[bytes, bytes]] = {table: {} for table in Table}
+        self._keys: dict[Table, list[bytes]] = {table: [] for table in Table}
+        self._unsynced: list[Write] = []
+        self._synced: dict[Table, dict[bytes, bytes]] = {table: {} for table in Table}
+
+    def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self._rows[table].get(key) for key in keys]
+
+    def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
+        keys = self._keys[table]
+        found = keys[bisect_left(keys, first) : bisect_right(keys, last)][:limit]
+        return [(key, self._rows[table][key]) for key in found]
+
+    def at_or_before(self, table: Table, key: bytes) -> Row | None:
+        keys = self._keys[table]
+        at = bisect_right(keys, key)
+        return (keys[at - 1], self._rows[table][keys[at - 1]]) if at else None
+
+    def write(self, writes: Iterable[Write]) -> None:
+        for write in writes:
+            self._unsynced.append(write)
+            self._apply(write)
+
+    def sync(self) -> None:
+        for table, key, value in self._unsynced:
+            if value is None:
+                self._synced[table].pop(key, None)
+            else:
+                self._synced[table][key] = value
+        self._unsynced.clear()
+
+    def close(self) -> None:
+        self.sync()
+
+    def crash(self) -> MemoryStorage:
+        """The storage as it is found after a crash now."""
+        after = MemoryStorage()
+        after.write(
+            Write(table, key, value)
+            for table, rows in self._synced.items()
+            for key, value in rows.items()
+        )
+        after.sync()
+        return after
+
+    def _apply(self, write: Write) -> None:
+        rows, keys = self._rows[write.table], self._keys[write.table]
+        if write.value is None:
+            if rows.pop(write.key, None) is not None:
+                del keys[bisect_left(keys, write.key)]
+            return
+        if write.key not in rows:
+            insort(keys, write.key)
+        rows[write.key] = write.value
