@@ -1,1 +1,1 @@
-"""Being written."""
+"""The `quorate` command, put together from what each part offers."""

@@ -1,0 +1,146 @@
+"""Child processes: started, heard, killed and stopped; stores among them.
+
+A child is in a session of its own, so that Ctrl-C in a terminal reaches only the parent, which
+stops its children in the right order. Children that are told to notice the end of their stdin, so
+that they never outlive a parent that was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from quorate.protocol.errors import Unreachable
+
+STOP_SECONDS_MAX = 15.0
+"""A child that was asked to stop and has not after so long is killed."""
+
+
+class Child:
+    """A process that says what it does as lines of JSON on its stdout, and logs to a file."""
+
+    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
+        """arguments follow `python -m`."""
+        self.name = name
+        self.log = log
+        self._arguments = tuple(arguments)
+        self._process: Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs now, or ran last; 0 before the first start."""
+        return self._process.pid if self._process else 0
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative: the signal that ended it."""
+        return self._process.returncode if self._process else None
+
+    @property
+    def running(self) -> bool:
+        """It was started and has not ended."""
+        return self._process is not None and self._process.returncode is None
+
+    async def spawn(self, *more: str) -> None:
+        """Start the process; the one before must have ended."""
+        assert not self.running, self.name
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                *self._arguments,
+                *more,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=log,
+                start_new_session=True,
+                limit=1 << 20,
+            )
+
+    async def said(self) -> AsyncIterator[dict[str, Any]]:
+        """What it says, until it ends."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            # The last line of a process that was killed may be cut short.
+            if line.endswith(b"\n"):
+                yield json.loads(line)
+
+    async def kill(self) -> int:
+        """kill -9, and wait until it is gone; its exit code."""
+        assert self._process is not None
+        if self.running:
+            self._process.kill()
+        return await self._process.wait()
+
+    async def stop(self) -> int:
+        """SIGTERM, and kill -9 if that does not help; its exit code."""
+        assert self._process is not None
+        if self.running:
+            self._process.send_signal(signal.SIGTERM)
+        return await self.wait(STOP_SECONDS_MAX)
+
+    async def finish(self) -> int:
+        """Close its stdin, which it takes for a request to finish; its exit code."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return await self.wait(STOP_SECONDS_MAX)
+
+    async def wait(self, timeout: float | None = None) -> int:
+        """Until it has ended; after the timeout it is killed. Its exit code."""
+        assert self._process is not None
+        try:
+            return await asyncio.wait_for(self._process.wait(), timeout)
+        except TimeoutError:
+            return await self.kill()
+
+    def last_words(self) -> str:
+        """The last line of its log that is not empty."""
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1].strip() if lines else "it logged nothing"
+
+
+class StoreChild(Child):
+    """A store in a process of its own, started anew at the address that it had first."""
+
+    def __init__(self, name: str, directory: Path, listen: str, *options: str) -> None:
+        """listen is host:port; with port 0 the first start finds a free one.
+
+        options are further ones of `quorate store run`.
+        """
+        self.directory = directory
+        self.address = listen
+        arguments = ("quorate.console.main", "store", "run", "--name", name)
+        super().__init__(
+            name,
+            (
+                *arguments,
+                "--data-directory",
+                str(directory),
+                "--stop-with-parent",
+                "-o",
+                "json",
+                *options,
+            ),
+            directory.with_name(f"{directory.name}.log"),
+        )
+
+    async def start(self, timeout: float = 30.0) -> None:
+        """Until it answers; raises Unreachable if it does not, with the last line of its log."""
+        await self.spawn("--listen", self.address)
+        try:
+            async with asyncio.timeout(timeout):
+                async for ready in self.said():
+                    self.address = ready["address"]
+                    return
+            await self.wait()
+        except TimeoutError:
+            await self.kill()
+        raise Unreachable(self.address, f"{self.name} did not start: {self.last_words()}")

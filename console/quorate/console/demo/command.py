@@ -1,0 +1,81 @@
+"""`quorate demo`: a stream through failures, and the verdict on every message."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quorate.console.exits import FAILED, say
+from quorate.console.output import print_table
+from quorate.console.running import run
+from quorate.protocol.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from quorate.console.demo.verdict import Verdict
+
+
+def demo(
+    input_path: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", metavar="FILE", help="Publish its lines instead of a year of flights."
+        ),
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep everything there; new or empty.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=1, help="Messages a second.  [at most 12000]")
+    ] = None,
+    verify_only: Annotated[
+        Path | None,
+        typer.Option("--verify", metavar="DIR", help="Only judge a kept run once more."),
+    ] = None,
+) -> None:
+    """Publish a year of flights through three stores and two receivers, kill a store, a receiver
+    and the source in mid-stream, and verify every message from the outside."""
+    verdict = _verify_again(verify_only) if verify_only else _run(input_path, keep, rate)
+    _show(verdict)
+    if not verdict.good:
+        raise typer.Exit(FAILED)
+
+
+def _verify_again(directory: Path) -> Verdict:
+    from quorate.console.demo.verify import verify
+
+    try:
+        return verify(directory, say)
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidArgument("--verify", f"{directory} is not a kept run: {error}") from error
+
+
+def _run(input_path: Path | None, keep: Path | None, rate: float | None) -> Verdict:
+    from quorate.console.demo.faults import Plan
+    from quorate.console.demo.run import Demo
+
+    if keep and keep.exists() and any(keep.iterdir()):
+        raise InvalidArgument("--keep", f"{keep} is not empty")
+    directory = keep or Path(tempfile.mkdtemp(prefix="quorate-demo-"))
+    good = False
+    try:
+        verdict = run(lambda: Demo(directory, input_path, rate, Plan()).run())
+        good = verdict.good
+        return verdict
+    finally:
+        if good and not keep:
+            shutil.rmtree(directory)
+        else:
+            say(f"Everything is kept in {directory}; judge it once more with --verify.")
+
+
+def _show(verdict: Verdict) -> None:
+    print_table("Killed with kill -9", verdict.kills, "nobody")
+    print_table("Receivers", [each.row() for each in verdict.receivers], "none")
+    print_table("Stores", [each.row() for each in verdict.stores], "none")
+    for problem in verdict.words():
+        print(f"  {problem}")
+    print(verdict.line())

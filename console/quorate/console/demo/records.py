@@ -1,0 +1,93 @@
+"""What a receiver process writes down of each message that it is handed, and how it is read back.
+
+One line a message, whole and flushed before the message is acknowledged: the page cache outlives
+kill -9. Each run of a receiver has a file of its own, so that a line that was cut short by kill -9
+can only be the last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_FIELDS = 7
+
+
+def digest(payload: bytes) -> str:
+    """What a payload is compared by; none of Quorate's own checksums."""
+    return hashlib.blake2b(payload, digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One message as it was handed to a receiver."""
+
+    topic: str
+    session_id: int
+    sequence: int
+    epoch: int
+    retransmitted: bool
+    time_ns: int
+    """When it was handed over, by this machine's clock."""
+    digest: str
+
+    def line(self) -> str:
+        """As it is in the file."""
+        return record_line(
+            self.topic,
+            self.session_id,
+            self.sequence,
+            self.epoch,
+            self.retransmitted,
+            self.time_ns,
+            self.digest,
+        )
+
+
+def record_line(
+    topic: str,
+    session_id: int,
+    sequence: int,
+    epoch: int,
+    retransmitted: bool,
+    time_ns: int,
+    digest: str,
+) -> str:
+    """A record's line, without making the record first: receivers write many."""
+    return f"{session_id:x} {sequence} {epoch} {retransmitted:d} {time_ns} {digest} {topic}\n"
+
+
+def run_files(directory: Path, receiver: str) -> list[Path]:
+    """The files of a receiver, one a run, in the order of the runs."""
+    return sorted(directory.glob(f"{receiver}.run-*.records"), key=_run)
+
+
+def run_file(directory: Path, receiver: str, run: int) -> Path:
+    """The file of one run; runs count from 1."""
+    return directory / f"{receiver}.run-{run}.records"
+
+
+def _run(path: Path) -> int:
+    return int(path.name.rpartition(".run-")[2].removesuffix(".records"))
+
+
+def read_records(path: Path) -> tuple[list[Record], str]:
+    """The records of a run, and what follows the last whole line."""
+    *lines, rest = path.read_text().split("\n")
+    return list(_parse(lines)), rest
+
+
+def _parse(lines: list[str]) -> Iterator[Record]:
+    for line in lines:
+        session_id, sequence, epoch, again, time_ns, content, topic = line.split(" ", _FIELDS - 1)
+        yield Record(
+            topic,
+            int(session_id, 16),
+            int(sequence),
+            int(epoch),
+            again == "1",
+            int(time_ns),
+            content,
+        )

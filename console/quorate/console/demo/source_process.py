@@ -1,0 +1,114 @@
+"""The demo's source process: publishes the input, and goes on where its predecessor was killed.
+
+A message's place in its topic is its sequence number; so the next message to publish is the one
+that `next_sequence` names, whatever the process before had got done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from quorate.console.demo.flights import messages
+from quorate.console.demo.part import every, main, say, tell_events, until_stdin_ends
+from quorate.protocol.errors import NotRegistered
+from quorate.source import FilePublishStore, Source
+
+_STEP_SECONDS = 0.02
+_REPORT_SECONDS = 0.05
+
+
+async def run(orders: Mapping[str, Any]) -> None:
+    """Publish everything, wait until it is stable, close."""
+    everything = list(messages(Path(orders["input"]) if orders["input"] else None))
+    totals = Counter(topic for topic, _ in everything)
+    say("input", totals=totals)
+    async with AsyncExitStack() as stack:
+        sources = {
+            topic: await stack.enter_async_context(await _open(topic, orders)) for topic in totals
+        }
+        say("open", next={topic: source.next_sequence for topic, source in sources.items()})
+        background = [
+            asyncio.create_task(every(_REPORT_SECONDS, lambda: _report(sources))),
+            asyncio.create_task(_end_with_the_demo()),
+            *(
+                asyncio.create_task(tell_events(source.events(), topic))
+                for topic, source in sources.items()
+            ),
+        ]
+        await _publish(sources, everything, orders["rate"])
+        for source in sources.values():
+            await source.flush()
+        _report(sources)
+        for task in background:
+            task.cancel()
+    say("done")
+
+
+async def _open(topic: str, orders: Mapping[str, Any]) -> Source:
+    return await Source.open(
+        topic,
+        session_id=orders["session_id"],
+        stores=orders["stores"],
+        publish_store=FilePublishStore(Path(orders["directory"]) / "publish" / topic),
+    )
+
+
+async def _end_with_the_demo() -> None:
+    await until_stdin_ends()
+    raise SystemExit(1)
+
+
+def _report(sources: Mapping[str, Source]) -> None:
+    say(
+        "progress",
+        sent={topic: source.next_sequence for topic, source in sources.items()},
+        stable={topic: source.stable_upto + 1 for topic, source in sources.items()},
+    )
+
+
+def remaining(
+    everything: Sequence[tuple[str, bytes]], next_sequence: Mapping[str, int]
+) -> Iterator[tuple[str, bytes]]:
+    """What has no sequence number yet, in order."""
+    seen: Counter[str] = Counter()
+    for topic, payload in everything:
+        if seen[topic] >= next_sequence[topic]:
+            yield topic, payload
+        seen[topic] += 1
+
+
+async def _publish(
+    sources: Mapping[str, Source], everything: Sequence[tuple[str, bytes]], rate: float
+) -> None:
+    """Publish what is left, paced to so many messages a second."""
+    left = remaining(everything, {topic: each.next_sequence for topic, each in sources.items()})
+    started, sent = time.monotonic(), 0
+    while step := list(islice(left, max(1, round(rate * _STEP_SECONDS)))):
+        by_topic: dict[str, list[bytes]] = {}
+        for topic, payload in step:
+            by_topic.setdefault(topic, []).append(payload)
+        for topic, payloads in by_topic.items():
+            await _send(sources[topic], payloads)
+        sent += len(step)
+        await asyncio.sleep(max(0.0, started + sent / rate - time.monotonic()))
+
+
+async def _send(source: Source, payloads: list[bytes]) -> None:
+    """Send them all, however often the quorum is lost meanwhile."""
+    upto = source.next_sequence + len(payloads)
+    while left := payloads[len(payloads) - (upto - source.next_sequence) :]:
+        try:
+            await source.send_many(left)
+        except NotRegistered:
+            await asyncio.sleep(_REPORT_SECONDS)
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,83 @@
+"""`quorate dev`: a group of stores on this machine, each in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quorate.console.children import StoreChild
+from quorate.console.exits import FAILED, say
+from quorate.console.running import run
+
+
+def dev(
+    stores: Annotated[int, typer.Option(min=1, max=9, help="How many stores.")] = 3,
+    data_directory: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Kept between runs; else a temporary one is removed."),
+    ] = None,
+    base_port: Annotated[
+        int, typer.Option(min=0, max=65000, help="Of the first store; 0 takes any free ports.")
+    ] = 7301,
+) -> None:
+    """Run a local group of stores until Ctrl-C."""
+    with ExitStack() as stack:
+        if data_directory is None:
+            # What a store that is killed at once leaves behind must not hide how it ended.
+            data_directory = Path(
+                stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="quorate-dev-", ignore_cleanup_errors=True)
+                )
+            )
+        data_directory.mkdir(parents=True, exist_ok=True)
+        group = [
+            StoreChild(
+                f"store-{number}",
+                data_directory / f"store-{number}",
+                f"127.0.0.1:{base_port + number - 1 if base_port else 0}",
+            )
+            for number in range(1, stores + 1)
+        ]
+        if not run(lambda: _serve(group)):
+            raise typer.Exit(FAILED)
+
+
+async def _serve(group: list[StoreChild]) -> bool:
+    """Until a signal, or until no store is left; whether it was a signal."""
+    try:
+        await asyncio.gather(*(child.start() for child in group))
+        _announce(group)
+        await asyncio.gather(*(_notice_end(child) for child in group))
+        return False
+    except asyncio.CancelledError:
+        say("Stopping. Ctrl-C once more stops at once.")
+        return True
+    finally:
+        await _stop(group)
+
+
+def _announce(group: list[StoreChild]) -> None:
+    for child in group:
+        say(f"{child.name} serves {child.address} (process {child.pid}, data {child.directory})")
+    # On stdout, so that a script can take it.
+    print(f"export QUORATE_STORES={','.join(child.address for child in group)}", flush=True)
+    say("Ctrl-C stops all.")
+
+
+async def _notice_end(child: StoreChild) -> None:
+    code = await child.wait()
+    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+    say(f"{child.name} has ended ({how}): {child.last_words()}", style="bold red")
+
+
+async def _stop(group: list[StoreChild]) -> None:
+    async def stop(child: StoreChild) -> None:
+        code = await child.stop()
+        say(f"{child.name} stopped" + (f" with exit code {code}" if code else ""))
+
+    await asyncio.gather(*(stop(child) for child in group if child.running))

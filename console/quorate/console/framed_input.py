@@ -1,0 +1,104 @@
+"""Messages out of a byte stream: one a line, or each after its length.
+
+Reading does not wait for more than there is, so that what a person types goes out at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.limits import MESSAGE_BYTES_MAX
+
+_READ_BYTES = 256 * 1024
+_LENGTH_BYTES = 4
+
+
+class Format(enum.StrEnum):
+    """How messages follow each other in the stream."""
+
+    LINES = "lines"
+    LENGTH_PREFIXED = "length-prefixed"
+
+
+class Splitter:
+    """Takes the stream in pieces of any size and gives the messages that are complete."""
+
+    def __init__(self, form: Format) -> None:
+        self._split = self._lines if form is Format.LINES else self._length_prefixed
+        self._form = form
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The messages that this piece completes; raises InvalidArgument for an absurd length."""
+        return list(self._split(piece))
+
+    def end(self) -> list[bytes]:
+        """What is left when the stream ends; raises InvalidArgument if a message is cut short."""
+        rest, self._rest = self._rest, b""
+        if rest and self._form is Format.LENGTH_PREFIXED:
+            raise InvalidArgument("input", f"ends within a message, {len(rest)} bytes into it")
+        return [rest] if rest else []
+
+    def _lines(self, piece: bytes) -> Iterator[bytes]:
+        *whole, self._rest = (self._rest + piece).split(b"\n")
+        return iter(whole)
+
+    def _length_prefixed(self, piece: bytes) -> Iterator[bytes]:
+        content = self._rest + piece
+        at = 0
+        while len(content) - at >= _LENGTH_BYTES:
+            length = int.from_bytes(content[at : at + _LENGTH_BYTES], "big")
+            if length > MESSAGE_BYTES_MAX:
+                raise InvalidArgument(
+                    "input",
+                    f"announces a message of {length:,} bytes, more than {MESSAGE_BYTES_MAX:,}; "
+                    "each message must follow its length as four bytes, big-endian",
+                )
+            end = at + _LENGTH_BYTES + length
+            if end > len(content):
+                break
+            yield content[at + _LENGTH_BYTES : end]
+            at = end
+        self._rest = content[at:]
+
+
+async def read_messages(descriptor: int, form: Format) -> AsyncIterator[list[bytes]]:
+    """The messages of an open file, in lists of as many as were there to be read."""
+    splitter = Splitter(form)
+    async for piece in _read(descriptor):
+        if messages := splitter.feed(piece):
+            yield messages
+    if messages := splitter.end():
+        yield messages
+
+
+async def _read(descriptor: int) -> AsyncIterator[bytes]:
+    """Pieces of the file. A thread reads, because stdin may keep it waiting for ever."""
+    loop = asyncio.get_running_loop()
+    pieces: asyncio.Queue[bytes | OSError] = asyncio.Queue(maxsize=4)
+
+    def read() -> None:
+        piece: bytes | OSError = b""
+        while True:
+            try:
+                piece = os.read(descriptor, _READ_BYTES)
+            except OSError as error:
+                piece = error
+            try:
+                asyncio.run_coroutine_threadsafe(pieces.put(piece), loop).result()
+            except (RuntimeError, asyncio.CancelledError):
+                return  # the loop has ended: nobody wants the rest
+            if not piece or isinstance(piece, OSError):
+                return
+
+    # A daemon: a read that waits for a person's next line must not keep the command from ending.
+    threading.Thread(target=read, name="quorate-input", daemon=True).start()
+    while piece := await pieces.get():
+        if isinstance(piece, OSError):
+            raise InvalidArgument("input", f"can not be read: {piece}") from piece
+        yield piece

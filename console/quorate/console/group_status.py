@@ -1,0 +1,197 @@
+"""What the stores of a group say of themselves, put side by side, and whether that is healthy.
+
+Only reads; how it is shown is the business of quorate.console.status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc.aio
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import error_from_call
+from quorate.v1.messages_pb2 import (
+    DURABILITY_FSYNC,
+    DURABILITY_MEMORY,
+    DURABILITY_OS,
+)
+from quorate.v1.store_pb2 import SourceStatus, StatusRequest, StatusResponse
+from quorate.v1.store_pb2_grpc import StoreStub
+
+_DURABILITY = {DURABILITY_FSYNC: "fsync", DURABILITY_OS: "os", DURABILITY_MEMORY: "memory"}
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class GroupStatus:
+    """One row a store, a source, a receiver; and what is wrong, in words."""
+
+    stores: list[Row] = field(default_factory=list)
+    sources: list[Row] = field(default_factory=list)
+    receivers: list[Row] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def healthy(self) -> bool:
+        return not self.problems
+
+
+async def ask(address: str, timeout: float) -> StatusResponse:
+    """A store's own status; raises Unreachable, NotAStore and the like."""
+    async with open_channel(address) as channel:
+        try:
+            request = StatusRequest(protocol_version=PROTOCOL_VERSION)
+            response: StatusResponse = await StoreStub(channel).Status(request, timeout=timeout)
+            return response
+        except grpc.aio.AioRpcError as error:
+            raise error_from_call(address, error) from error
+
+
+async def ask_all(
+    stores: Sequence[StoreAddress], timeout: float
+) -> dict[StoreAddress, StatusResponse | QuorateError]:
+    """Each store's status, or the error in its place."""
+
+    async def one(store: StoreAddress) -> StatusResponse | QuorateError:
+        try:
+            return await ask(store.address, timeout)
+        except QuorateError as error:
+            return error
+
+    return dict(zip(stores, await asyncio.gather(*map(one, stores)), strict=True))
+
+
+def compare(
+    answers: Mapping[StoreAddress, StatusResponse | QuorateError], lag_max: int
+) -> GroupStatus:
+    """Rows and problems; a store that lacks more than lag_max of what is stable is a problem."""
+    status = GroupStatus()
+    answered: dict[str, StatusResponse] = {}
+    for store, answer in answers.items():
+        if isinstance(answer, QuorateError):
+            status.stores.append(_silent_row(store, answer))
+            status.problems.append(str(answer))
+        else:
+            status.stores.append(_store_row(store, answer))
+            answered[answer.store_name] = answer
+            if answer.limbo:
+                status.problems.append(f"Store {answer.store_name} is in limbo.")
+    incarnations = [answer.incarnation for answer in answered.values()]
+    reached = sum(isinstance(answer, StatusResponse) for answer in answers.values())
+    if len(set(incarnations)) < reached:
+        status.problems.append("Two addresses answer as one store: same name or same incarnation.")
+    for source in sorted(_sources(answered.values())):
+        _compare_source(source, answered, lag_max, status)
+    return status
+
+
+def _silent_row(store: StoreAddress, error: QuorateError) -> Row:
+    row = dict.fromkeys(_store_row(store, StatusResponse()))
+    return {**row, "store": store.name, "address": store.address, "state": type(error).__name__}
+
+
+def _store_row(store: StoreAddress, answer: StatusResponse) -> Row:
+    return {
+        "store": answer.store_name,
+        "address": store.address,
+        "state": "limbo" if answer.limbo else "ok",
+        "version": answer.version,
+        "uptime_seconds": round(answer.uptime_seconds, 1),
+        "durability": _DURABILITY.get(answer.durability, "?"),
+        "sources": len(answer.sources),
+        "messages": answer.messages,
+        "bytes": answer.bytes,
+        "syncs": answer.syncs,
+        "sync_milliseconds": round(1000 * answer.sync_seconds / max(answer.syncs, 1), 2),
+        "rejected": answer.rejected,
+        "disk_free_bytes": answer.disk_free_bytes,
+        "incarnation": answer.incarnation.hex(),
+        "data_directory": answer.data_directory,
+    }
+
+
+def name_of(source: SourceStatus) -> SourceName:
+    """The source's name in a store's status."""
+    return SourceName(source.information.source.topic, source.information.source.session_id)
+
+
+def _sources(answers: Iterable[StatusResponse]) -> set[SourceName]:
+    return {name_of(source) for answer in answers for source in answer.sources}
+
+
+def held_upto(source: SourceStatus) -> int:
+    """The newest message of the source that the store holds; -1: none."""
+    return source.held[-1].last if source.held else NOTHING
+
+
+def _compare_source(
+    name: SourceName, answers: Mapping[str, StatusResponse], lag_max: int, status: GroupStatus
+) -> None:
+    at = {
+        store: source
+        for store, answer in answers.items()
+        for source in answer.sources
+        if name_of(source) == name
+    }
+    stable_upto = max(source.stable_upto for source in at.values())
+    lags = {
+        store: stable_upto - min(held_upto(source), stable_upto) for store, source in at.items()
+    }
+    holes = {
+        store: [f"[{hole.first}, {hole.last}]" for hole in source.holes]
+        for store, source in at.items()
+        if source.holes
+    }
+    newest = max(at.values(), key=lambda source: source.begun_epoch)
+    status.sources.append(
+        {
+            "topic": name.topic,
+            "session_id": f"{name.session_id:#x}",
+            "state": "live" if any(source.live for source in at.values()) else "away",
+            "epoch": newest.begun_epoch,
+            "first": min(
+                (source.held[0].first for source in at.values() if source.held), default=0
+            ),
+            "newest": max(map(held_upto, at.values())),
+            "stable_upto": stable_upto,
+            "stores": sorted(at),
+            "lag": lags,
+            "holes": holes,
+            "set_aside": {store: source.set_aside for store, source in at.items()},
+        }
+    )
+    for store, ranges in holes.items():
+        status.problems.append(f"Store {store} lacks {', '.join(ranges)} of {name}.")
+    for store, lag in lags.items():
+        if lag > lag_max:
+            status.problems.append(f"Store {store} is {lag:,} stable messages behind in {name}.")
+    _compare_receivers(name, at, status)
+
+
+def _compare_receivers(
+    name: SourceName, at: Mapping[str, SourceStatus], status: GroupStatus
+) -> None:
+    positions: dict[int, dict[str, int]] = {}
+    for store, source in at.items():
+        for receiver in source.receivers:
+            positions.setdefault(receiver.session_id, {})[store] = receiver.acknowledged_upto
+    newest = max(map(held_upto, at.values()))
+    for session_id, by_store in sorted(positions.items()):
+        status.receivers.append(
+            {
+                "topic": name.topic,
+                "source": f"{name.session_id:#x}",
+                "session_id": f"{session_id:#x}",
+                "acknowledged_upto": max(by_store.values()),
+                "lag": newest - max(by_store.values()),
+                "stores": by_store,
+            }
+        )

@@ -1,0 +1,122 @@
+"""The `quorate` command: its sub-commands by name, each loaded only when it is called.
+
+What a sub-command does is in a module of its own; nothing here imports gRPC, RocksDB or pydantic,
+so that `quorate --help` and shell completion are instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+import typer.core
+import typer.main
+
+from quorate.console.exits import report
+from quorate.protocol.errors import QuorateError
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """Where a sub-command is, and the line that says what it is for."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS = {
+    "demo": Lazy(
+        "quorate.console.demo.command", "demo", "Stream real data through failures; verify it all."
+    ),
+    "dev": Lazy("quorate.console.dev", "dev", "Run a local group of stores."),
+    "send": Lazy("quorate.console.send", "send", "Send messages from a file or from stdin."),
+    "receive": Lazy("quorate.console.receive", "receive", "Print the messages of a topic."),
+    "status": Lazy(
+        "quorate.console.status",
+        "status",
+        "Show stores, sources, receivers and whether all is well.",
+    ),
+    "store": Lazy("quorate.console.store", "store", "Run a store, or check its configuration."),
+    "bench": Lazy(
+        "quorate.console.bench", "bench", "Measure throughput and latency on this machine."
+    ),
+}
+
+
+def load(name: str) -> Any:
+    """The sub-command itself: a typer application, or a function that becomes a command."""
+    lazy = COMMANDS[name]
+    found = getattr(importlib.import_module(lazy.module), lazy.attribute)
+    application = found
+    if not isinstance(found, typer.Typer):
+        application = typer.Typer(add_completion=False, rich_markup_mode=None)
+        application.command(name)(found)
+    command = typer.main.get_command(application)
+    command.name = name
+    return command
+
+
+class Commands(typer.core.TyperGroup):
+    """A group whose commands stand in for themselves until one is called.
+
+    It is also the one place where errors become exit codes.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, stand_in, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name and stand_in else None, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except QuorateError as error:
+            raise typer.Exit(report(error, ctx.meta)) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Brokerless, quorum-persistent messaging.",
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 10 unhealthy, 69 unreachable, "
+    "75 outcome unknown, 77 denied, 78 configuration, 130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"quorate {version('quorate')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    del version  # its callback has done it
+
+
+def _stand_in() -> None:
+    raise AssertionError("the command itself is loaded before it is invoked")
+
+
+for _name, _lazy in COMMANDS.items():
+    app.command(_name, help=_lazy.summary)(_stand_in)
+
+
+def main() -> None:
+    """The entry point."""
+    app(prog_name="quorate")
+
+
+if __name__ == "__main__":
+    main()

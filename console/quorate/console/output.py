@@ -1,0 +1,87 @@
+"""What data commands print: a table for people, JSON for machines.
+
+Data goes to stdout, talk goes to stderr. Nothing here knows what the data means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+class Output(enum.StrEnum):
+    """The form of a data command's output."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+def print_json(value: Any) -> None:
+    """One JSON value, indented."""
+    print(json.dumps(value, indent=2))
+
+
+def print_jsonl(rows: Iterable[Mapping[str, Any]]) -> None:
+    """One JSON object a line."""
+    for row in rows:
+        print(json.dumps(row))
+
+
+def print_table(title: str, rows: Sequence[Mapping[str, Any]], empty: str) -> None:
+    """Rows under the keys of the first one; the text in place of an empty table."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # A pipe has no width: wide enough that no column is folded.
+        console = Console(highlight=False, width=240)
+    if not rows:
+        console.print(Text(f"{title}: {empty}"))
+        return
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for name, value in rows[0].items():
+        table.add_column(name, justify="right" if isinstance(value, int | float) else "left")
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row.values()))
+    console.print(table)
+
+
+def cell(value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "-"
+    return str(value)
+
+
+def people_watch(stream: Any = None) -> bool:
+    """Whether a person sees this stream (stderr unless another is named)."""
+    return bool((stream or sys.stderr).isatty())
+
+
+def event_text(event: Any) -> str:
+    """What an SDK reports, as people read it: its name and its fields."""
+    facts = ((field.name, getattr(event, field.name)) for field in dataclasses.fields(event))
+    said = (f"{name.replace('_', ' ')} {_fact(value)}" for name, value in facts)
+    return " ".join((type(event).__name__, *said))
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "none"
+    return str(value)

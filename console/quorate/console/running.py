@@ -1,0 +1,47 @@
+"""Runs a command's coroutine so that signals stop it cleanly, and a second one at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import typer
+
+T = TypeVar("T")
+
+STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What main returns. A signal cancels it: what it then returns counts as done.
+
+    Raises typer.Exit with 128 + the signal's number if main lets the cancellation pass.
+    """
+    return asyncio.run(_supervised(main))
+
+
+async def _supervised(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(main())
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        if received:
+            os._exit(128 + number)
+        received.append(number)
+        task.cancel()
+
+    for number in STOPPING_SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if received:
+            raise typer.Exit(128 + received[0]) from None
+        raise
+    finally:
+        for number in STOPPING_SIGNALS:
+            loop.remove_signal_handler(number)

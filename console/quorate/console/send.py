@@ -1,0 +1,152 @@
+"""`quorate send`: the messages of a file or of stdin, as a source of the topic."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quorate.console.exits import OUTCOME_UNKNOWN, say
+from quorate.console.framed_input import Format, read_messages
+from quorate.console.options import OutputFormat, SessionId, Stores, Timeout
+from quorate.console.output import Output, people_watch, print_json, print_jsonl
+from quorate.console.running import run
+from quorate.console.settings import Settings, resolve
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.identity import check_topic, parse_session_id
+
+if TYPE_CHECKING:
+    from quorate.source import Source
+
+_PROGRESS_SECONDS = 0.5
+
+
+def send(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="The topic to send to.")],
+    file: Annotated[
+        str, typer.Option("--file", "-f", metavar="FILE|-", help="What to send; - is stdin.")
+    ] = "-",
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="A message a line, or each after its length (4 bytes, BE)."),
+    ] = Format.LINES,
+    session_id: SessionId = None,
+    publish_store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keeps what is not yet stable: sent first when it is opened again.",
+        ),
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Fence a living source of this identity.")
+    ] = False,
+    stores: Stores = None,
+    output: OutputFormat = None,
+    timeout: Timeout = None,
+) -> None:
+    """Send messages and wait until all are stable."""
+    settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+    check_topic(topic)
+    if publish_store and session_id is None:
+        raise InvalidArgument(
+            "session ID", "is needed with --publish-store: what it keeps belongs to one session"
+        )
+    opening = {
+        "session_id": parse_session_id(session_id) if session_id else None,
+        "take_over": take_over,
+    }
+    with ExitStack() as stack:
+        descriptor = sys.stdin.fileno()
+        if file != "-":
+            try:
+                descriptor = stack.enter_context(Path(file).open("rb")).fileno()
+            except OSError as error:
+                raise InvalidArgument("--file", f"{file} can not be read: {error}") from error
+        sending = _Sending(settings, topic, opening, publish_store, descriptor, form)
+        if not run(sending.run):
+            raise typer.Exit(OUTCOME_UNKNOWN)
+
+
+@dataclass(slots=True)
+class _Sending:
+    settings: Settings
+    topic: str
+    opening: dict[str, Any]
+    publish_store: Path | None
+    descriptor: int
+    form: Format
+    first: int = -1
+    started: float = 0.0
+    shown: float = 0.0
+
+    async def run(self) -> bool:
+        """Send everything; whether all of it was stable in time."""
+        from quorate.source import FilePublishStore, Source
+
+        if self.publish_store:
+            self.opening["publish_store"] = FilePublishStore(self.publish_store)
+        async with await Source.open(
+            self.topic, stores=self.settings.stores, timeout=self.settings.timeout, **self.opening
+        ) as source:
+            self.first = source.next_sequence
+            self.started = time.monotonic()
+            try:
+                async for messages in read_messages(self.descriptor, self.form):
+                    await source.send_many(messages)
+                    self._show_progress(source)
+                stable = await self._flush(source)
+            except BaseException:
+                self._summarize(source)
+                raise
+            self._summarize(source)
+            return stable
+
+    async def _flush(self, source: Source) -> bool:
+        try:
+            await source.flush(timeout=self.settings.timeout)
+        except TimeoutError:
+            return False
+        return True
+
+    def _show_progress(self, source: Source) -> None:
+        now = time.monotonic()
+        if people_watch() and now - self.shown >= _PROGRESS_SECONDS:
+            self.shown = now
+            sent = source.next_sequence - self.first
+            rate = sent / max(now - self.started, 1e-9)
+            print(f"\r{sent:,} sent, {rate:,.0f} a second ", end="", file=sys.stderr, flush=True)
+
+    def _summarize(self, source: Source) -> None:
+        if self.shown:
+            print("\r\x1b[K", end="", file=sys.stderr)
+        sent = source.next_sequence - self.first
+        unstable = source.next_sequence - 1 - source.stable_upto
+        summary = {
+            "topic": source.name.topic,
+            "session_id": f"{source.name.session_id:#x}",
+            "epoch": source.epoch,
+            "first": self.first,
+            "sent": sent,
+            "stable": max(sent - unstable, 0),
+            "unstable": unstable,
+            "seconds": round(time.monotonic() - self.started, 3),
+        }
+        match self.settings.output:
+            case Output.JSON:
+                print_json(summary)
+            case Output.JSONL:
+                print_jsonl([summary])
+            case Output.TABLE:
+                say(
+                    f"{sent:,} messages to {source.name} from {self.first}"
+                    + (f", {unstable:,} not known to be stable" if unstable else ", all stable")
+                    + f", in {summary['seconds']} s",
+                    style="yellow" if unstable else "",
+                )

@@ -1,0 +1,152 @@
+"""Where a command gets its settings: flags, then QUORATE_* variables, then a TOML file.
+
+Unknown variables and keys are errors: a setting that is silently not used is worse than none.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quorate.console.exits import OUTPUT_KEY
+from quorate.console.output import Output
+from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument, QuorateError
+from quorate.protocol.identity import StoreAddress, parse_stores
+
+PREFIX = "QUORATE_"
+CONFIG_VARIABLE = "QUORATE_CONFIG"
+TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What data commands share."""
+
+    stores: tuple[StoreAddress, ...]
+    output: Output
+    timeout: float
+    """Seconds to wait for stores."""
+
+
+def _stores(value: Any) -> tuple[StoreAddress, ...]:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ",".join(value)
+    if not isinstance(value, str):
+        raise InvalidArgument("stores", f"{value!r} is not a list of host:port")
+    return parse_stores(value)
+
+
+def _output(value: Any) -> Output:
+    try:
+        return Output(value)
+    except ValueError:
+        raise InvalidArgument("output", f"{value!r} is none of {', '.join(Output)}") from None
+
+
+def _timeout(value: Any) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if not seconds > 0:
+        raise InvalidArgument("timeout", f"{value!r} is not a number of seconds above 0")
+    return seconds
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "stores": _stores,
+    "output": _output,
+    "timeout": _timeout,
+}
+
+
+def resolve(
+    meta: dict[str, Any],
+    *,
+    stores: str | None = None,
+    output: Output | None = None,
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings of this call; meta is the typer context's, which errors are shown by.
+
+    Raises InvalidArgument for a flag, ConfigurationInvalid for a variable or the file.
+    """
+    if output is not None:
+        meta[OUTPUT_KEY] = output
+    flags = {"stores": stores, "output": output, "timeout": timeout}
+    chosen = {key: _READERS[key](value) for key, value in flags.items() if value is not None}
+    environment = os.environ if environment is None else environment
+    for layer in (_from_environment(environment), _from_file(environment)):
+        chosen = {**layer, **chosen}
+        if meta.get(OUTPUT_KEY) is None:
+            meta[OUTPUT_KEY] = layer.get("output")
+    meta[OUTPUT_KEY] = chosen.get("output", Output.TABLE)
+    if "stores" not in chosen:
+        raise InvalidArgument(
+            "stores",
+            "none given; name them with --stores host:port,…, in QUORATE_STORES, or as stores = "
+            f"[…] in {_file(environment)}. `quorate dev` runs three of them here",
+        )
+    return Settings(chosen["stores"], meta[OUTPUT_KEY], chosen.get("timeout", TIMEOUT_SECONDS))
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    given = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and name != CONFIG_VARIABLE
+    }
+    known = {PREFIX + key.upper(): key for key in _READERS}
+    return _read(given, known, "of the environment", (*known, CONFIG_VARIABLE))
+
+
+def _file(environment: Mapping[str, str]) -> Path:
+    if named := environment.get(CONFIG_VARIABLE):
+        return Path(named)
+    base = environment.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "quorate" / "config.toml"
+
+
+def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
+    path = _file(environment)
+    try:
+        content = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        if CONFIG_VARIABLE in environment:
+            raise ConfigurationInvalid(
+                str(path), f"  it does not exist; {CONFIG_VARIABLE} names it"
+            ) from None
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationInvalid(str(path), f"  {error}") from error
+    return _read(content, {key: key for key in _READERS}, str(path), tuple(_READERS))
+
+
+def _read(
+    given: Mapping[str, Any], known: Mapping[str, str], where: str, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """The known values; all problems at once if there are any."""
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, value in given.items():
+        if name not in known:
+            problems.append(f"  {name}: unknown{_did_you_mean(name, names)}")
+            continue
+        try:
+            values[known[name]] = _READERS[known[name]](value)
+        except QuorateError as error:
+            problems.append(f"  {name}: {error}")
+    if problems:
+        raise ConfigurationInvalid(where, "\n".join(problems))
+    return values
+
+
+def _did_you_mean(name: str, names: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(names)}"

@@ -1,0 +1,80 @@
+"""`quorate status`: stores, sources and receivers of a group, and whether all is well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quorate.console.exits import UNHEALTHY, say
+from quorate.console.options import OutputFormat, Stores
+from quorate.console.output import Output, print_json, print_jsonl, print_table
+from quorate.console.running import run
+from quorate.console.settings import resolve
+
+if TYPE_CHECKING:
+    from quorate.console.group_status import GroupStatus
+
+_FOR_PEOPLE = {
+    "stores": (
+        "store", "address", "state", "version", "uptime_seconds", "durability", "sources",
+        "messages", "sync_milliseconds", "rejected",
+    ),
+    "sources": (
+        "topic", "session_id", "state", "epoch", "first", "newest", "stable_upto", "lag", "holes",
+    ),
+    "receivers": ("topic", "source", "session_id", "acknowledged_upto", "lag"),
+}  # fmt: skip
+
+
+def status(
+    context: typer.Context,
+    stores: Stores = None,
+    output: OutputFormat = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="Seconds to wait for each store.")
+    ] = 5.0,
+    lag_max: Annotated[
+        int, typer.Option(min=0, help="More stable messages than this missing is unhealthy.")
+    ] = 100_000,
+) -> None:
+    """Show the group; exit 10 if something is wrong, 69 if no store answers."""
+    settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+
+    from quorate.console.group_status import ask_all, compare
+    from quorate.protocol.errors import QuorateError
+
+    answers = run(lambda: ask_all(settings.stores, settings.timeout))
+    failures = [answer for answer in answers.values() if isinstance(answer, QuorateError)]
+    if len(failures) == len(answers):
+        raise failures[0]
+    group = compare(answers, lag_max)
+    _show(group, settings.output)
+    if not group.healthy:
+        raise typer.Exit(UNHEALTHY)
+
+
+def _show(group: GroupStatus, output: Output) -> None:
+    parts = {"stores": group.stores, "sources": group.sources, "receivers": group.receivers}
+    match output:
+        case Output.JSON:
+            print_json({"healthy": group.healthy, "problems": group.problems, **parts})
+        case Output.JSONL:
+            for kind, rows in parts.items():
+                print_jsonl({"kind": kind.removesuffix("s"), **row} for row in rows)
+            print_jsonl([{"kind": "health", "healthy": group.healthy, "problems": group.problems}])
+        case Output.TABLE:
+            for kind, rows in parts.items():
+                shown = [{key: _plain(row[key]) for key in _FOR_PEOPLE[kind]} for row in rows]
+                print_table(kind.capitalize(), shown, empty="none")
+            for problem in group.problems:
+                say(problem, style="bold red")
+            if group.healthy:
+                say("Healthy.", style="green")
+
+
+def _plain(value: Any) -> Any:
+    """A value by store as text: only what is not nothing."""
+    if isinstance(value, dict):
+        return ", ".join(f"{store}: {each}" for store, each in value.items() if each) or "none"
+    return value

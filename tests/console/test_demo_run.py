@@ -1,0 +1,111 @@
+"""The demo's plan, board, facts and view, without any process."""
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from quorate.console.demo.board import Board, ReceiverState, StoreState
+from quorate.console.demo.facts import Facts, Kill
+from quorate.console.demo.faults import STORM, Act, Plan
+from quorate.console.demo.records import Record, read_records, run_file, run_files
+from quorate.console.demo.verdict import ReceiverVerdict, StoreVerdict, Verdict
+from quorate.console.demo.view import View, render
+
+
+def board() -> Board:
+    made = Board(
+        totals={"one": 100},
+        sent={"one": 60},
+        stable={"one": 50},
+        receivers={"r": ReceiverState(handed={"one": 40})},
+        stores={"s": StoreState(address="here:1", pid=7, state="up")},
+    )
+    made.note("something happened")
+    return made
+
+
+def test_faults_come_due_by_progress_each_once() -> None:
+    plan = Plan()
+    assert plan.victims == ["store-2", "receiver-1", "source", "store-1"]
+    assert plan.due(0.1) == []
+    assert [fault.victim for fault in plan.due(0.3)] == ["store-2", "store-2"]
+    assert plan.due(0.3) == []
+    assert [fault.act for fault in plan.due(0.60)] == [Act.KILL, Act.START] * 2
+    assert len(plan.left) == 2
+
+
+def test_every_victim_is_started_again_before_the_end() -> None:
+    alive: dict[str, bool] = {}
+    for fault in STORM:
+        assert alive.get(fault.victim, True) is (fault.act is Act.KILL)
+        alive[fault.victim] = fault.act is Act.START
+        assert 0 < fault.share < 0.95
+    assert all(alive.values())
+
+
+def test_the_board_adds_up() -> None:
+    made = board()
+    assert made.share_stable == 0.5
+    assert made.lag("r") == 20
+    assert not made.all_handed()
+    made.receivers["r"].handed["one"] = 100
+    assert made.all_handed()
+
+
+def test_a_terminal_is_shown_everything() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, highlight=False)
+    console.print(render(board()))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    for text in ("one", "here:1", "something happened", "50%"):
+        assert text in shown
+
+
+def test_a_pipe_gets_each_event_once_as_a_line(capsys: object) -> None:
+    made = board()
+    console = Console(file=io.StringIO(), force_terminal=False)
+    with View(made, console) as view:
+        view.refresh()
+        made.note("and again")
+        view.refresh()
+        view.refresh()
+    shown = capsys.readouterr().out  # type: ignore[attr-defined]
+    assert shown.count("something happened") == 1
+    assert shown.count("and again") == 1
+    assert "50 of 100 stable" in shown
+
+
+def test_facts_survive_the_file(tmp_path: Path) -> None:
+    facts = Facts(None, 5, ["r"], ["s"], ["r"], [Kill("r", 1, 1, 5, 4, 9, {"a": 3}, {"a": 2})])
+    facts.save(tmp_path)
+    assert Facts.load(tmp_path) == facts
+
+
+def test_records_survive_the_file(tmp_path: Path) -> None:
+    record = Record("a topic", 0xAB, 3, 2, True, 17, "00ff")
+    for run in (1, 2, 10):
+        run_file(tmp_path, "r", run).write_text(record.line() + "ab 4")
+    assert [path.name for path in run_files(tmp_path, "r")] == [
+        "r.run-1.records",
+        "r.run-2.records",
+        "r.run-10.records",
+    ]
+    assert read_records(run_files(tmp_path, "r")[0]) == ([record], "ab 4")
+
+
+def test_one_problem_anywhere_makes_the_verdict_bad() -> None:
+    verdict = Verdict(10, [ReceiverVerdict("r")], [StoreVerdict("s")])
+    assert verdict.good
+    assert verdict.line().startswith("VERIFIED")
+    verdict.stores[0].problems.add("s: lost its mind")
+    assert not verdict.good
+    assert verdict.line() == "FAILED: 1 problem found."
+    assert verdict.words() == ["s: lost its mind"]
+
+
+def test_many_problems_are_counted_and_a_few_shown() -> None:
+    verdict = Verdict(10)
+    for number in range(25):
+        verdict.run.add(f"problem {number}")
+    assert len(verdict.words()) == 11
+    assert verdict.words()[-1] == "… and 15 more like these"

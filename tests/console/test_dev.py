@@ -1,0 +1,102 @@
+"""`quorate dev` and `quorate store run`, as processes."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+QUORATE = [sys.executable, "-m", "quorate.console.main"]
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*QUORATE, "dev", "--stores", "2", "--base-port", "0", "--data-directory", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        yield process
+        if process.poll() is None:
+            process.kill()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def stores_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children()
+
+
+def gone(children: list[psutil.Process]) -> bool:
+    return psutil.wait_procs(children, timeout=20)[1] == []
+
+
+def test_dev_prints_what_to_export_and_stops_all_on_ctrl_c(dev: subprocess.Popen[str]) -> None:
+    export = line(dev)
+    assert export.startswith("export QUORATE_STORES=127.0.0.1:")
+    children = stores_of(dev)
+    assert len(children) == 2
+    status = subprocess.run(
+        [*QUORATE, "status", "--stores", export.partition("=")[2], "-o", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer = json.loads(status.stdout)
+    assert answer["healthy"] is True
+    assert [row["store"] for row in answer["stores"]] == ["store-1", "store-2"]
+
+    dev.send_signal(signal.SIGINT)
+    _, said = dev.communicate(timeout=30)
+    assert dev.returncode == 0, said
+    assert gone(children)
+    assert "store-1 stopped\n" in said
+    assert "store-2 stopped\n" in said
+
+
+def test_dev_notices_a_dead_child_and_goes_on(dev: subprocess.Popen[str]) -> None:
+    stores = line(dev).partition("=")[2]
+    first, second = stores_of(dev)
+    first.kill()
+    assert dev.stderr is not None
+    said = ""
+    while "has ended" not in said:
+        said = dev.stderr.readline()
+    assert "(signal 9)" in said
+    assert second.is_running()
+    status = subprocess.run(
+        [*QUORATE, "status", "--stores", stores, "-o", "json"], capture_output=True, check=False
+    )
+    assert status.returncode == 10
+    second.kill()
+    dev.communicate(timeout=30)
+    assert dev.returncode == 1
+
+
+def test_stores_do_not_outlive_a_dev_that_was_killed(dev: subprocess.Popen[str]) -> None:
+    line(dev)
+    children = stores_of(dev)
+    dev.kill()
+    assert gone(children)
+
+
+def test_no_store_at_all_is_unreachable_and_said_as_json() -> None:
+    status = subprocess.run(
+        [*QUORATE, "status", "--stores", "127.0.0.1:1", "-o", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert status.returncode == 69
+    assert json.loads(status.stderr)["error"] == "Unreachable"
+    assert status.stdout == ""

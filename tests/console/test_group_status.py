@@ -1,0 +1,93 @@
+"""What the stores say, put side by side: lags, holes, and when that is unhealthy."""
+
+from quorate.console.group_status import compare
+from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.wire import source_to_wire
+from quorate.v1.messages_pb2 import HeldRange, SourceInformation
+from quorate.v1.store_pb2 import ReceiverStatus, SourceStatus, StatusResponse
+
+ORDERS = SourceName("orders", 0x10)
+
+
+def source(upto: int, *, stable: int = 99, holes: tuple[HeldRange, ...] = ()) -> SourceStatus:
+    return SourceStatus(
+        information=SourceInformation(source=source_to_wire(ORDERS)),
+        begun_epoch=2,
+        live=True,
+        held=[HeldRange(first=0, last=upto, epoch=2)] if upto >= 0 else [],
+        holes=holes,
+        stable_upto=stable,
+        receivers=[ReceiverStatus(session_id=0x20, epoch=1, acknowledged_upto=upto - 10)],
+    )
+
+
+def store(name: str, *sources: SourceStatus, limbo: bool = False) -> StatusResponse:
+    return StatusResponse(
+        store_name=name, incarnation=name.encode(), sources=sources, limbo=limbo, syncs=2
+    )
+
+
+def group(
+    *answers: StatusResponse | QuorateError,
+) -> dict[StoreAddress, StatusResponse | QuorateError]:
+    return {
+        StoreAddress(f"s{number}", f"host:{number}"): answer
+        for number, answer in enumerate(answers)
+    }
+
+
+def test_a_group_that_agrees_is_healthy() -> None:
+    status = compare(group(store("a", source(99)), store("b", source(99))), 0)
+    assert status.healthy
+    assert [row["state"] for row in status.stores] == ["ok", "ok"]
+    (row,) = status.sources
+    assert row["topic"] == "orders"
+    assert row["session_id"] == "0x10"
+    assert row["state"] == "live"
+    assert row["newest"] == 99
+    assert row["lag"] == {"a": 0, "b": 0}
+    (receiver,) = status.receivers
+    assert receiver["acknowledged_upto"] == 89
+    assert receiver["lag"] == 10
+
+
+def test_a_store_that_is_away_is_unhealthy_and_still_a_row() -> None:
+    status = compare(group(store("a", source(99)), Unreachable("host:1", "refused")), 0)
+    assert not status.healthy
+    assert status.stores[1]["state"] == "Unreachable"
+    assert status.stores[1]["address"] == "host:1"
+    assert status.stores[0].keys() == status.stores[1].keys()
+
+
+def test_holes_are_unhealthy() -> None:
+    holed = source(99, holes=(HeldRange(first=3, last=5),))
+    status = compare(group(store("a", source(99)), store("b", holed)), 0)
+    assert status.problems == ["Store b lacks [3, 5] of orders/0x10."]
+
+
+def test_a_lag_is_unhealthy_only_beyond_the_bound() -> None:
+    answers = group(store("a", source(99)), store("b", source(89)))
+    assert compare(answers, 10).healthy
+    status = compare(answers, 9)
+    assert status.problems == ["Store b is 10 stable messages behind in orders/0x10."]
+
+
+def test_messages_that_are_not_stable_yet_are_no_lag() -> None:
+    status = compare(group(store("a", source(150)), store("b", source(99))), 0)
+    assert status.healthy
+
+
+def test_a_store_that_holds_nothing_lags_by_everything() -> None:
+    status = compare(group(store("a", source(99)), store("b", source(-1))), 1000)
+    assert status.sources[0]["lag"] == {"a": 0, "b": 100}
+
+
+def test_limbo_is_unhealthy() -> None:
+    status = compare(group(store("a", limbo=True)), 0)
+    assert status.problems == ["Store a is in limbo."]
+
+
+def test_one_store_under_two_addresses_is_unhealthy() -> None:
+    status = compare(group(store("a"), store("a")), 0)
+    assert not status.healthy

@@ -1,0 +1,67 @@
+"""The command as a whole: instant, lazy, and one meaning for each exit code."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from quorate.console import main
+
+HEAVY = ("grpc", "rocksdict", "pydantic", "google.protobuf", "quorate.store", "asyncio")
+
+
+def test_help_names_every_command() -> None:
+    result = CliRunner().invoke(main.app, ["--help"])
+    assert result.exit_code == 0
+    for name in main.COMMANDS:
+        assert name in result.output
+
+
+def test_nothing_heavy_is_imported_for_help() -> None:
+    program = (
+        "import sys\n"
+        "from quorate.console.main import app\n"
+        "try:\n"
+        "    app(['--help'])\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    imported = set(result.stderr.split())
+    assert "quorate.console.main" in imported
+    assert imported.intersection(HEAVY) == set()
+
+
+@pytest.mark.parametrize("name", ["demo", "dev", "receive", "send", "status", "store"])
+def test_a_command_shows_its_own_help_without_grpc(name: str) -> None:
+    program = (
+        "import sys\n"
+        "from quorate.console.main import app\n"
+        "try:\n"
+        f"    app([{name!r}, '--help'])\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "heavy = {'grpc', 'rocksdict', 'google.protobuf'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "Usage:" in result.stdout
+
+
+def test_a_misspelt_command_is_a_usage_error_with_a_suggestion() -> None:
+    result = CliRunner().invoke(main.app, ["statsu"])
+    assert result.exit_code == 2
+    assert "Did you mean 'status'?" in result.output
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(main.app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.startswith("quorate ")
