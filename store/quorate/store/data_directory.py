@@ -79,7 +79,7 @@ class DataDirectory:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(path)
+            self._lock = _lock_for_writing(path)
         except OSError as error:
             raise StorageFailed(str(path), str(error)) from error
         try:
@@ -143,17 +143,34 @@ class DataDirectory:
         return identity
 
 
-def _lock(path: Path) -> int:
-    descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def lock_for_reading(path: Path) -> int:
+    """Keep stores out of a data directory until this descriptor is closed.
+
+    Raises DataDirectoryInUse, DataDirectoryCorrupt.
+    """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise DataDirectoryCorrupt(str(path), f"it is not a store's: {error.strerror}") from None
+    _lock(path, descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def _lock_for_writing(path: Path) -> int:
+    descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    _lock(path, descriptor, fcntl.LOCK_EX)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def _lock(path: Path, descriptor: int, how: int) -> None:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except OSError:
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
         os.close(descriptor)
         raise DataDirectoryInUse(str(path), f"process {holder or 'unknown'}") from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return descriptor
 
 
 def _map_mark(path: Path) -> mmap.mmap:

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from concurrent.futures import Executor
-from itertools import islice
 
-from quorate.protocol.errors import CorruptBatch, QuorateError, StorageFailed
-from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
-from quorate.store import batches
 from quorate.store.engine import Engine
-from quorate.store.records import IndexEntry, position_key
+from quorate.store.reading import StoredBatch, read
 from quorate.store.state import SourceState
-from quorate.store.storage import Reads, Table
 from quorate.v1 import messages_pb2 as v1
 
 _log = logging.getLogger("quorate.store.fetch")
@@ -54,14 +49,14 @@ async def fetch(
             first = piece.last + 1
             continue
         chunk = await loop.run_in_executor(
-            executor, _read, engine.reads, state.reg_id, source, piece, count
+            executor, read, engine.reads, state.reg_id, source, piece, count
         )
         if state.lineage is not lineage:
             continue  # a new epoch began meanwhile: what was read may no longer belong
-        for response in chunk:
-            yield response
-        first = _end(chunk[-1]) + 1
-        size = sum(len(response.fetched.batch) for response in chunk)
+        for batch in chunk:
+            yield _response(source, batch)
+        first = chunk[-1].part.last + 1
+        size = sum(len(batch.frame) for batch in chunk)
         count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
     yield _end_of(state)
 
@@ -71,73 +66,15 @@ def _end_of(state: SourceState) -> v1.FetchResponse:
     return v1.FetchResponse(end=v1.FetchEnd(high=held.ranges.high, stable_upto=held.stable_upto))
 
 
-def _end(response: v1.FetchResponse) -> int:
-    if response.WhichOneof("kind") == "fetched":
-        return response.fetched.last
-    return response.missing.last
-
-
 def _missing(where: Range, why: v1.Lookup, detail: str) -> v1.FetchResponse:
     return v1.FetchResponse(
         missing=v1.Missing(first=where.first, last=where.last, why=why, detail=detail)
     )
 
 
-def _read(
-    reads: Reads, reg_id: int, source: SourceName, wanted: Range, count: int
-) -> list[v1.FetchResponse]:
-    """Answers for the beginning of a range that is held, from at most so many batches."""
-    try:
-        rows = batches.entries(reads, reg_id, wanted.first, wanted.last, count + 1)
-        entries = list(islice(rows, count))
-    except QuorateError as error:
-        return [_unknown(source, wanted, str(error))]
-    answers: list[v1.FetchResponse] = []
-    first = wanted.first
-    for entry, found in zip(entries, _values(reads, entries), strict=True):
-        if entry.first > first:
-            gap = Range(first, entry.first - 1)
-            answers.append(_unknown(source, gap, "it is held, but not in the index"))
-        part = Range(max(first, entry.first), min(entry.last, wanted.last))
-        answers.append(_answer(source, entry, found, part))
-        first = part.last + 1
-    if len(entries) < count and first <= wanted.last:
-        gap = Range(first, wanted.last)
-        answers.append(_unknown(source, gap, "it is held, but not in the index"))
-    return answers
-
-
-def _answer(
-    source: SourceName, entry: IndexEntry, found: bytes | QuorateError | None, part: Range
-) -> v1.FetchResponse:
-    if found is None:
-        return _unknown(source, part, "it is not in the journal")
-    if isinstance(found, QuorateError):
-        return _unknown(source, part, str(found))
-    try:
-        header = check_batch(found, "in the journal")
-    except CorruptBatch as error:
-        return _unknown(source, part, str(error))
-    if (header.source, header.epoch, header.first) != (source, entry.epoch, entry.first):
-        return _unknown(source, part, f"the journal has {header.source} [{header.first}, …] there")
-    return v1.FetchResponse(fetched=v1.Fetched(batch=found, first=part.first, last=part.last))
-
-
-def _values(reads: Reads, entries: Sequence[IndexEntry]) -> list[bytes | QuorateError | None]:
-    keys = [position_key(entry.position) for entry in entries]
-    try:
-        return list(reads.get(Table.JOURNAL, keys))
-    except StorageFailed:
-        return [_value(reads, key) for key in keys]
-
-
-def _value(reads: Reads, key: bytes) -> bytes | QuorateError | None:
-    try:
-        return reads.get(Table.JOURNAL, [key])[0]
-    except StorageFailed as error:
-        return CorruptBatch("in the journal", error.detail)
-
-
-def _unknown(source: SourceName, where: Range, detail: str) -> v1.FetchResponse:
-    _log.error("%s %s is held but can not be read: %s", source, where, detail)
-    return _missing(where, v1.LOOKUP_UNKNOWN, detail)
+def _response(source: SourceName, batch: StoredBatch) -> v1.FetchResponse:
+    part = batch.part
+    if batch.problem:
+        _log.error("%s %s is held but can not be read: %s", source, part, batch.problem)
+        return _missing(part, v1.LOOKUP_UNKNOWN, batch.problem)
+    return v1.FetchResponse(fetched=v1.Fetched(batch=batch.frame, first=part.first, last=part.last))

@@ -1,0 +1,106 @@
+"""A stopped store's data directory, read only: for checks of what stores really have.
+
+Changes nothing, not even the log of RocksDB.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from quorate.protocol.errors import DataDirectoryCorrupt
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import HeldRange, Range
+from quorate.store import restart
+from quorate.store.data_directory import lock_for_reading, read_identity
+from quorate.store.reading import StoredBatch, read
+from quorate.store.records import Malformed, ReceiverRecord
+from quorate.store.rocks import RocksStorage
+from quorate.store.state import RegIds
+
+_BATCHES_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineSource:
+    """What a stopped store has of one source."""
+
+    name: SourceName
+    reg_id: int
+    lineage: Lineage
+    held: tuple[HeldRange, ...]
+    holes: tuple[Range, ...]
+    """Ranges that it lacks and knows that it lacks."""
+    stable_upto: int
+    set_aside: int
+    """How many messages were set aside because a later epoch did not keep them."""
+    receivers: dict[int, ReceiverRecord]
+    """By session ID."""
+
+
+class OfflineStore:
+    """The data directory of a store that is not running; it can not start until this is closed."""
+
+    def __init__(self, path: Path | str) -> None:
+        """Raises DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt."""
+        directory = Path(path)
+        self._lock = lock_for_reading(directory)
+        try:
+            identity = read_identity(directory)
+            if identity is None:
+                raise DataDirectoryCorrupt(str(path), "no store has used it yet")
+            self.store = identity.store
+            """The store's name."""
+            self._storage = RocksStorage(directory / "rocksdb", read_only=True)
+            try:
+                self._sources = restart.sources(self._storage, RegIds(identity.store))
+            except Malformed as error:
+                raise DataDirectoryCorrupt(str(path), str(error)) from error
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def sources(self) -> list[OfflineSource]:
+        """Every source that the store knows, by name."""
+        return [
+            OfflineSource(
+                name,
+                state.reg_id,
+                state.lineage,
+                state.held_by_epoch(),
+                tuple(state.holes()),
+                state.held.stable_upto,
+                state.held.set_aside,
+                dict(state.receivers),
+            )
+            for name, state in sorted(self._sources.items())
+        ]
+
+    def batches(self, source: SourceName) -> Iterator[StoredBatch]:
+        """Every batch that is held of a source's stream, in order, checked.
+
+        One that is corrupt comes without its frame and with the problem.
+        """
+        state = self._sources[source]
+        for held in state.held.ranges:
+            first = held.first
+            while first <= held.last:
+                wanted = Range(first, held.last)
+                for batch in read(self._storage, state.reg_id, source, wanted, _BATCHES_AT_ONCE):
+                    yield batch
+                    first = batch.part.last + 1
+
+    def close(self) -> None:
+        """Let the directory go."""
+        self._storage.close()
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,86 @@
+"""Reading batches out of the journal, checked: what can not be vouched for comes as a problem.
+
+Only reads; used by the running store and by quorate.store.offline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from quorate.protocol.errors import CorruptBatch, QuorateError, StorageFailed
+from quorate.protocol.framing import check_batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import Range
+from quorate.store.batches import entries
+from quorate.store.records import IndexEntry, position_key
+from quorate.store.storage import Reads, Table
+
+_LOST = "it is held, but not in the index"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch of the journal, or why it can not be had."""
+
+    part: Range
+    """What was asked for of it and belongs to the stream; it may have messages before and after."""
+    frame: bytes
+    """As the source made it; empty if there is a problem."""
+    problem: str = ""
+
+
+def read(
+    reads: Reads, reg_id: int, source: SourceName, wanted: Range, count: int
+) -> list[StoredBatch]:
+    """The beginning of a range that is held, from at most so many batches; never empty."""
+    try:
+        rows = entries(reads, reg_id, wanted.first, wanted.last, count + 1)
+        found = list(islice(rows, count))
+    except QuorateError as error:
+        return [StoredBatch(wanted, b"", str(error))]
+    stored: list[StoredBatch] = []
+    first = wanted.first
+    for entry, value in zip(found, _values(reads, found), strict=True):
+        if entry.first > first:
+            stored.append(StoredBatch(Range(first, entry.first - 1), b"", _LOST))
+        part = Range(max(first, entry.first), min(entry.last, wanted.last))
+        stored.append(_checked(source, entry, value, part))
+        first = part.last + 1
+    if len(found) < count and first <= wanted.last:
+        stored.append(StoredBatch(Range(first, wanted.last), b"", _LOST))
+    return stored
+
+
+def _checked(
+    source: SourceName, entry: IndexEntry, value: bytes | QuorateError | None, part: Range
+) -> StoredBatch:
+    if value is None:
+        return StoredBatch(part, b"", "it is not in the journal")
+    if isinstance(value, QuorateError):
+        return StoredBatch(part, b"", str(value))
+    try:
+        header = check_batch(value, "in the journal")
+    except CorruptBatch as error:
+        return StoredBatch(part, b"", str(error))
+    if (header.source, header.epoch, header.first) != (source, entry.epoch, entry.first):
+        other = f"{header.source} from {header.first}, epoch {header.epoch}"
+        return StoredBatch(part, b"", f"the journal has {other} there")
+    return StoredBatch(part, value)
+
+
+def _values(reads: Reads, found: Sequence[IndexEntry]) -> list[bytes | QuorateError | None]:
+    keys = [position_key(entry.position) for entry in found]
+    try:
+        return list(reads.get(Table.JOURNAL, keys))
+    except StorageFailed:
+        # One that can not be read must not hide the others.
+        return [_value(reads, key) for key in keys]
+
+
+def _value(reads: Reads, key: bytes) -> bytes | QuorateError | None:
+    try:
+        return reads.get(Table.JOURNAL, [key])[0]
+    except StorageFailed as error:
+        return CorruptBatch("in the journal", error.detail)
