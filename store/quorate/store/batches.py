@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.errors import CorruptBatch, StorageFailed
 from quorate.protocol.framing import BatchHeader, check_batch, same_content
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.ranges import Range
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.records import (
     IndexEntry,
     Malformed,
@@ -55,30 +55,29 @@ def _entry(row: Row) -> IndexEntry:
 class Compared:
     """How a batch compares with what is held of its numbers."""
 
-    conflict: Range | None = None
-    """Numbers with other content."""
-    unreadable: bool = False
-    """A held copy is corrupt, so nothing is known of it; the new one can take its place."""
+    conflict: Range | None
+    """Numbers with other content, if there are any."""
+    agreed: RangeSet
+    """Numbers that are held and read well; of what is missing here a good copy is still needed."""
 
 
 def compare(reads: Reads, reg_id: int, header: BatchHeader, frame: bytes, last: int) -> Compared:
     """Compare a batch, as far as `last`, with all that is held of its numbers."""
-    unreadable = False
+    agreed = RangeSet()
     for entry in entries(reads, reg_id, header.first, last):
-        if (entry.first, entry.last, entry.checksum) == (header.first, last, header.checksum):
-            continue
-        value = reads.get(Table.JOURNAL, [position_key(entry.position)])[0]
+        part = Range(max(entry.first, header.first), min(entry.last, last))
         try:
+            value = reads.get(Table.JOURNAL, [position_key(entry.position)])[0]
             if value is None:
-                raise CorruptBatch("in the journal", "it is gone")
+                continue
             check_batch(value, "in the journal")
             same = same_content(frame, value)
-        except CorruptBatch:
-            unreadable = True
-            continue
+        except (CorruptBatch, StorageFailed):
+            continue  # a copy that can not be read says nothing
         if not same:
-            return Compared(Range(max(entry.first, header.first), min(entry.last, last)))
-    return Compared(unreadable=unreadable)
+            return Compared(part, agreed)
+        agreed.add(part.first, part.last)
+    return Compared(None, agreed)
 
 
 def nested(reads: Reads, reg_id: int, first: int, last: int) -> list[Write]:

@@ -266,7 +266,7 @@ class StoreCore:
             and state.stream is stream
         ):
             self._check_next(stream, header)
-            if held.ranges.holes(first, last) != [Range(first, last)]:
+            if not state.lacks_all(first, last):
                 return None
         if stable_upto > held.stable_upto:
             held.stable_upto = stable_upto
@@ -357,8 +357,8 @@ class StoreCore:
         """Take from a peer's batch what this store lacks of a range that is stable.
 
         The answer is the part that was taken, None if there is none: a peer may follow another
-        lineage. Every write of this source so far must be readable. Raises CorruptBatch,
-        InvalidArgument, ContentConflict.
+        lineage. Unless all of its numbers are lacking, every write of this source so far must be
+        readable. Raises CorruptBatch, InvalidArgument, ContentConflict.
         """
         header = check_batch(frame, "from a peer")
         state = self.sources[source]
@@ -367,11 +367,10 @@ class StoreCore:
         valid = state.lineage.valid(HeldRange(header.first, header.last, header.epoch))
         if valid is None or valid.first != header.first:
             return Change(None)
-        if valid.last < lacking.first or valid.first > lacking.last:
+        first, last = max(valid.first, lacking.first), min(valid.last, lacking.last)
+        if first > last:
             return Change(None)
-        last = min(valid.last, lacking.last)
-        writes = self._take(state, header, frame, last)
-        return Change(Range(max(header.first, lacking.first), last), writes)
+        return Change(Range(first, last), self._take(state, header, frame, last))
 
     def learn_stable(self, state: SourceState, upto: int) -> tuple[Write, ...]:
         """Note that everything up to here is stable, in the lineage that this store follows."""
@@ -387,18 +386,14 @@ class StoreCore:
     ) -> tuple[Write, ...]:
         """Take a batch as far as `last`, having compared it with what is held of its numbers."""
         held = state.held
-        lacking = held.ranges.holes(header.first, last)
-        whole = bool(lacking) and lacking[0] == Range(header.first, last)
-        lost = False
-        if not whole:
+        nested: list[Write] = []
+        if not state.lacks_all(header.first, last):
             compared = batches.compare(self._reads, state.reg_id, header, frame, last)
-            if compared.conflict is not None:
-                where = compared.conflict
+            if (where := compared.conflict) is not None:
                 raise ContentConflict(str(state.name), where.first, where.last, self.store)
-            lost = compared.unreadable
-        if not lacking and not lost:
-            return ()
-        nested = batches.nested(self._reads, state.reg_id, header.first, last)
+            if not compared.agreed.holes(header.first, last):
+                return ()
+            nested = batches.nested(self._reads, state.reg_id, header.first, last)
         held.ranges.add(header.first, last)
         held.next_sequence = max(held.next_sequence, last + 1)
         return (*nested, *self._batch_writes(state, header, frame, last))

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import RangeSet
 from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
 from quorate.store.receivers import Receivers
@@ -46,6 +48,8 @@ class Engine:
         self.directory = Directory()
         self.rejected = 0
         """Requests and batches that were refused since the start."""
+        self.unreadable: dict[SourceName, RangeSet] = {}
+        """Ranges that are held but were found unreadable; peers may have good copies."""
         self._calls: dict[AppendStream, Endable] = {}
         self._commits: dict[int, int] = {}
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 
 from quorate.protocol.identity import SourceName
-from quorate.protocol.ranges import Range
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.engine import Engine
 from quorate.store.reading import StoredBatch, read
 from quorate.store.state import SourceState
@@ -54,7 +54,11 @@ async def fetch(
         if state.lineage is not lineage:
             continue  # a new epoch began meanwhile: what was read may no longer belong
         for batch in chunk:
-            yield _response(source, batch)
+            if batch.problem:
+                _log.error("%s %s can not be read: %s", source, batch.part, batch.problem)
+                suspect = engine.unreadable.setdefault(source, RangeSet())
+                suspect.add(batch.part.first, batch.part.last)
+            yield _response(batch)
         first = chunk[-1].part.last + 1
         size = sum(len(batch.frame) for batch in chunk)
         count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
@@ -72,9 +76,8 @@ def _missing(where: Range, why: v1.Lookup, detail: str) -> v1.FetchResponse:
     )
 
 
-def _response(source: SourceName, batch: StoredBatch) -> v1.FetchResponse:
+def _response(batch: StoredBatch) -> v1.FetchResponse:
     part = batch.part
     if batch.problem:
-        _log.error("%s %s is held but can not be read: %s", source, part, batch.problem)
         return _missing(part, v1.LOOKUP_UNKNOWN, batch.problem)
     return v1.FetchResponse(fetched=v1.Fetched(batch=batch.frame, first=part.first, last=part.last))

@@ -29,6 +29,7 @@ from quorate.store.data_directory import DataDirectory
 from quorate.store.engine import Engine
 from quorate.store.receivers import Receivers
 from quorate.store.records import Malformed
+from quorate.store.repair import Repair
 from quorate.store.rocks import RocksStorage
 from quorate.store.service import Service
 from quorate.store.state import RegIds
@@ -61,6 +62,7 @@ class StoreNode:
         self._executor = ThreadPoolExecutor(_READERS, "quorate-read")
         self._server = new_server()
         self._stopped = asyncio.Event()
+        self._repair: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._failure: QuorateError | None = None
         self.address = ""
@@ -124,6 +126,7 @@ class StoreNode:
         self._engine = Engine(core, receivers, writer, storage, self._is_synced)
         writer.start()
         await self._serve(self._engine, directory.identity.incarnation)
+        self._repair = asyncio.create_task(Repair(self._engine, self.address).run())
         _log.info(
             "store %s serves on %s from %s: %d sources, journal at %d",
             configuration.name,
@@ -204,6 +207,9 @@ class StoreNode:
         _log.info("store %s has stopped", self._configuration.name)
 
     async def _release(self) -> None:
+        if self._repair is not None:
+            self._repair.cancel()
+            await asyncio.gather(self._repair, return_exceptions=True)
         await self._server.stop(_GRACE_SECONDS)
         if self._engine is not None:
             await self._engine.writer.stop()

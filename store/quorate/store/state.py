@@ -82,6 +82,10 @@ class SourceState:
         begins = self.lineage.terms[0].first if self.lineage.terms else 0
         return self.held.ranges.holes(begins, self.held.next_sequence - 1)
 
+    def lacks_all(self, first: int, last: int) -> bool:
+        """Whether not one number of [first, last] is held."""
+        return self.held.ranges.holes(first, last) == [Range(first, last)]
+
     def piece(self, first: int, last: int) -> tuple[Range, bool]:
         """The longest part of [first, last], from first on, that is all held or all lacking."""
         held_upto = self.held.ranges.contiguous_upto(first)
