@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.wire import lineage_to_wire
 from quorate.store.engine import Engine
 from quorate.store.reading import StoredBatch, read
 from quorate.store.state import SourceState
@@ -67,7 +68,13 @@ async def fetch(
 
 def _end_of(state: SourceState) -> v1.FetchResponse:
     held = state.held
-    return v1.FetchResponse(end=v1.FetchEnd(high=held.ranges.high, stable_upto=held.stable_upto))
+    return v1.FetchResponse(
+        end=v1.FetchEnd(
+            high=held.ranges.high,
+            stable_upto=held.stable_upto,
+            lineage=lineage_to_wire(state.lineage),
+        )
+    )
 
 
 def _missing(where: Range, why: v1.Lookup, detail: str) -> v1.FetchResponse:
