@@ -1,1 +1,56 @@
-"""Being written."""
+"""The source SDK: send messages to live receivers and, at the same time, to a quorum of stores.
+
+    async with await Source.open("orders", stores="host:7301,host:7302,host:7303") as source:
+        await source.send(b"…")              # accepted: on its way
+        receipt = await source.publish(b"…")  # stable: on the disks of a quorum
+
+`quorate.source.blocking.Source` is the same for code without asyncio.
+"""
+
+from quorate.source.events import (
+    Event,
+    EventsLost,
+    FlightExceeded,
+    FlightRelieved,
+    NotStable,
+    QuorumLost,
+    ReceiverAttached,
+    ReceiverDetached,
+    ReceiverOverrun,
+    RegistrationComplete,
+    RegistrationSucceeded,
+    SourceClosed,
+    SourceFailed,
+    StoreCaughtUp,
+    StoreUnresponsive,
+)
+from quorate.source.options import FlightBehaviour, SourceOptions
+from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
+from quorate.source.receipts import Durability, Receipt
+from quorate.source.source import Source
+
+__all__ = [
+    "Durability",
+    "Event",
+    "EventsLost",
+    "FilePublishStore",
+    "FlightBehaviour",
+    "FlightExceeded",
+    "FlightRelieved",
+    "MemoryPublishStore",
+    "NotStable",
+    "PublishStore",
+    "QuorumLost",
+    "Receipt",
+    "ReceiverAttached",
+    "ReceiverDetached",
+    "ReceiverOverrun",
+    "RegistrationComplete",
+    "RegistrationSucceeded",
+    "Source",
+    "SourceClosed",
+    "SourceFailed",
+    "SourceOptions",
+    "StoreCaughtUp",
+    "StoreUnresponsive",
+]

@@ -1,1 +1,578 @@
-"""Being written: see docs/protocol.md."""
+"""The source without its I/O: what to ask of each store, what to send it next, what is stable.
+
+Pure: time and answers come in as arguments. The shell (engine, store_session) pulls what is to be
+done: `step` for each store, `next_frame` for each open stream, `events` for the application. One
+order matters, and `take` and `release` make it visible: a batch is taken from the window, put into
+the publish store, and only then released to the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from quorate.protocol.errors import Closed, ContentConflict, NotRegistered, QuorateError
+from quorate.protocol.framing import encode_batch, read_header, read_payloads, same_content
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.policy import Policy
+from quorate.protocol.recovery import Decision
+from quorate.protocol.tracker import StabilityTracker
+from quorate.protocol.wire import policy_to_wire, source_to_wire
+from quorate.source import events
+from quorate.source.frames import (
+    batch_frame,
+    batch_of,
+    goodbye_frame,
+    information_frame,
+    keepalive_frame,
+    open_frame,
+    skip_frame,
+)
+from quorate.source.options import SourceOptions
+from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration, Step
+from quorate.source.retention import Retention
+from quorate.source.window import Window
+from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
+
+
+@dataclass(slots=True)
+class Cursor:
+    """How far one store's stream has got."""
+
+    ordinal: int = 0
+    next_sequence: int = 0
+    open: bool = False
+    idle: bool = False
+    """Everything there was has been written."""
+    durability: int = 0
+    waiting_since: float | None = None
+    """Since when something written was not acknowledged."""
+    catching_up: bool = False
+    keepalive_due: bool = False
+    information_version: int = 0
+    reported: str = ""
+    """The reason for which the application was told that it is unresponsive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Messages that survived the last epoch, as a store has them."""
+
+    first: int
+    last: int
+    batch: bytes
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Messages to fetch from the stores that hold them before the stream can go on."""
+
+    first: int
+    last: int
+    holders: Mapping[int, tuple[str, ...]]
+    """For the start of each run of messages, the stores that hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A batch that must be in the publish store before it is released."""
+
+    first: int
+    last: int
+    batch: bytes
+
+
+class SourceCore:
+    """One source in one process, from its first promise to its goodbye."""
+
+    def __init__(
+        self,
+        name: SourceName,
+        stores: Sequence[StoreAddress],
+        policy: Policy,
+        options: SourceOptions,
+        instance: bytes,
+        *,
+        stable_upto: int = NOTHING,
+        unstable: Sequence[bytes] = (),
+    ) -> None:
+        """stable_upto and the unstable batches are what a publish store remembers."""
+        self.name = name
+        self.policy = policy
+        self.address = ""
+        """Where receivers attach; the shell sets it before it starts."""
+        self.events: list[events.Event] = []
+        """For the application; the shell takes them away."""
+        self.error: QuorateError | None = None
+        """Set once the source can not go on, ever."""
+        self.complete = False
+        """Enough stores take the stream: messages are accepted."""
+        self.accepting = True
+        self.closing = False
+        """Everything that is to be sent was sent: streams may say goodbye."""
+        self.started = False
+        """It is known which messages the stream has: receivers may attach."""
+        self.window = Window(options)
+        self.retention = Retention(0)
+        self.registration = Registration(
+            name,
+            policy,
+            [store.name for store in stores],
+            options.consensus,
+            options.registration_interval,
+        )
+        self.tracker = StabilityTracker((policy,), stable_upto)
+        self.cursors = {store.name: Cursor() for store in stores}
+        self._stores = tuple(stores)
+        self._instance = instance
+        self._options = options
+        self._version = 1
+        self._decision: Decision | None = None
+        self._unstable = list(unstable)
+        self._overdue_upto = NOTHING
+        self._streaming_since = 0.0
+        self._taken = False
+
+    # -- what others read -------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        return self.registration.epoch
+
+    @property
+    def stable_upto(self) -> int:
+        """The highest sequence number with all before it stable."""
+        return self.tracker.stable_upto
+
+    @property
+    def packed_upto(self) -> int:
+        """The highest sequence number that was released to the wire."""
+        return self.retention.next_sequence - 1
+
+    @property
+    def loading(self) -> bool:
+        return self.registration.phase is Phase.LOADING
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Orders two states of the registration information."""
+        return self.epoch, self._version
+
+    def information(self) -> SourceInformation:
+        """What receivers and stores need to know of the source."""
+        grants = {store.name: self.registration.grant(store.name) for store in self._stores}
+        return SourceInformation(
+            source=source_to_wire(self.name),
+            address=self.address,
+            epoch=self.epoch,
+            policy=policy_to_wire(self.policy),
+            stores=[
+                StoreEntry(
+                    name=store.name,
+                    address=store.address,
+                    reg_id=grant.reg_id if (grant := grants[store.name]) else 0,
+                )
+                for store in self._stores
+            ],
+            version=self._version,
+        )
+
+    def refusal(self) -> QuorateError | None:
+        """Why no message is accepted; None if one is."""
+        if self.error is not None:
+            return self.error
+        if not self.accepting:
+            return Closed(f"Source {self.name}")
+        if self.complete:
+            return None
+        taking = ", ".join(sorted(self._open_stores())) or "none"
+        return NotRegistered(str(self.name), f"stores that take it: {taking}")
+
+    def step(self, store: str) -> Step:
+        """What to ask of this store now."""
+        return self.registration.step(store)
+
+    # -- registration -----------------------------------------------------------------------
+
+    def start(self, now: float) -> None:
+        self.registration.start(now)
+
+    def promised(self, store: str, epoch: int, grant: Grant, now: float) -> None:
+        """The store has promised the epoch."""
+        self.registration.promised(store, epoch, grant)
+        if self.registration.phase is Phase.STREAMING:
+            self._version += 1
+        self._progress(now)
+
+    def begun(self, store: str, epoch: int, now: float) -> None:
+        """The store has begun the epoch: what it holds of the stream counts from now on."""
+        if not self.registration.begun(store, epoch):
+            return
+        grant = self.registration.grant(store)
+        assert grant is not None
+        self.events.append(
+            events.RegistrationSucceeded(store, grant.reg_id, grant.promise.begun_epoch > 0)
+        )
+        if self._decision is not None and self.registration.phase is Phase.BEGINNING:
+            self.tracker.join(store)
+            held = self._decision.holders.get(store)
+            if held is not None:
+                self.tracker.acknowledge(store, held.contiguous_upto(self.stable_upto + 1))
+        self._progress(now)
+
+    def failed(self, store: str, error: QuorateError, now: float) -> None:
+        """A call to the store failed, or its stream ended."""
+        cursor = self.cursors[store]
+        was_complete = self.complete
+        cursor.open = cursor.idle = False
+        cursor.waiting_since = None
+        self.tracker.leave(store)
+        self.registration.failed(store, error, now)
+        self._progress(now)
+        kind = type(error).__name__
+        lost = was_complete and not self.complete
+        # Failures while the first registration goes on are reported by open() if it fails.
+        if (kind != cursor.reported or lost) and self.registration.phase is Phase.STREAMING:
+            cursor.reported = kind
+            self.events.append(events.StoreUnresponsive(store, error, lost))
+        self._settle()
+
+    def _progress(self, now: float) -> None:
+        """Go as far as what is known allows."""
+        registration = self.registration
+        if registration.phase is Phase.PROMISING and registration.error is None:
+            decision = registration.decide(now, self._own_knowledge())
+            if decision is not None:
+                self._begin(decision)
+        if registration.phase is Phase.BEGINNING and registration.begun_enough():
+            self._after_begin(now)
+        if registration.error is not None:
+            self.fail(registration.error)
+        elif registration.phase is Phase.STREAMING:
+            self._check_complete(now)
+
+    def _own_knowledge(self) -> OwnKnowledge:
+        first = read_header(self._unstable[0]).first if self._unstable else None
+        return OwnKnowledge(self.stable_upto, first)
+
+    def _begin(self, decision: Decision) -> None:
+        self._decision = decision
+        stable_upto = max(decision.stable_upto, self.stable_upto)
+        self.tracker = StabilityTracker(self.registration.membership.to_policies, stable_upto)
+
+    def _after_begin(self, now: float) -> None:
+        load = self.load()
+        if load is None:
+            self.loaded((), now)
+        else:
+            self.registration.loading()
+
+    def load(self) -> Load | None:
+        """What was kept but is not stable, or must be compared with what the source has itself."""
+        assert self._decision is not None
+        first = self.stable_upto + 1
+        if self._unstable:
+            first = min(first, read_header(self._unstable[0]).first)
+        last = self._decision.kept_upto
+        if first > last:
+            return None
+        held = self._decision.holders
+        starts = sorted(
+            {first}
+            | {item.first for ranges in held.values() for item in ranges}
+            | {item.last + 1 for ranges in held.values() for item in ranges}
+        )
+        holders = {
+            start: tuple(store for store, ranges in held.items() if start in ranges)
+            for start in starts
+            if first <= start <= last
+        }
+        return Load(first, last, holders)
+
+    def loaded(self, kept: Sequence[Kept], now: float) -> None:
+        """What `load` asked for, in order and complete; the stream goes on from there."""
+        assert self._decision is not None
+        for item in kept:
+            for own in self._unstable:
+                if not same_content(item.batch, own):
+                    header = read_header(own)
+                    self.fail(
+                        ContentConflict(str(self.name), header.first, header.last, item.store)
+                    )
+                    return
+        kept_upto = self._decision.kept_upto
+        needed = [item for item in kept if item.last > self.stable_upto]
+        self.retention = Retention(needed[0].first if needed else kept_upto + 1)
+        for item in needed:
+            self._retain(item.first, item.last, item.batch, now)
+        for own in self._unstable:
+            header = read_header(own)
+            if header.last > kept_upto:
+                first = max(header.first, kept_upto + 1)
+                payloads = read_payloads(own, header)[first - header.first :]
+                batch = encode_batch(self.name, self.epoch, first, payloads, header.timestamp_ns)
+                self._retain(first, header.last, batch, now)
+        self._unstable = []
+        self._version = 1
+        for cursor in self.cursors.values():
+            cursor.information_version = 0
+        self.window.restart(self.packed_upto, self.retention.payload_bytes, self.stable_upto)
+        self.registration.streaming()
+        self.started = True
+        self._streaming_since = now
+        self._settle()
+
+    def _retain(self, first: int, last: int, batch: bytes, now: float) -> None:
+        size = self.retention.payload_bytes + len(batch)
+        self.retention.append(first, last, batch_frame(batch, self.stable_upto), size, now)
+
+    def _open_stores(self) -> set[str]:
+        return {store for store, cursor in self.cursors.items() if cursor.open}
+
+    def _check_complete(self, now: float) -> None:
+        taking = self._open_stores()
+        policies = self.registration.membership.to_policies
+        able = self.error is None and all(policy.stable(taking, taking) for policy in policies)
+        if able and not self.registration.final:
+            if self.stable_upto >= self.packed_upto:
+                self._register_anew(self.epoch + 1, now)
+        elif able and not self.complete and not self._others_open_soon(now):
+            self._set_complete(True)
+            self.events.append(
+                events.RegistrationComplete(
+                    self.window.next_sequence,
+                    self.epoch,
+                    tuple(store for store in self.cursors if store in taking),
+                    tuple(store for store in self.cursors if store not in taking),
+                )
+            )
+        elif self.complete and not able:
+            self._set_complete(False)
+            self.events.append(events.QuorumLost(tuple(sorted(taking))))
+
+    def _others_open_soon(self, now: float) -> bool:
+        """A store that promised has only to open its stream: that is worth a moment."""
+        if now >= self._streaming_since + self._options.registration_interval:
+            return False
+        return any(
+            not cursor.open and self.registration.expected(store)
+            for store, cursor in self.cursors.items()
+        )
+
+    def _set_complete(self, complete: bool) -> None:
+        self.complete = complete
+        self.window.is_open = complete and self.accepting
+        self.window.refresh()
+
+    def _register_anew(self, epoch: int, now: float) -> None:
+        """Register with a higher epoch; what is unstable goes along like a publish store's."""
+        self._unstable = [batch_of(item.frame) for item in self.retention.unsettled()]
+        if self.complete:
+            self._set_complete(False)
+            self.events.append(events.QuorumLost(()))
+        for cursor in self.cursors.values():
+            cursor.open = cursor.idle = False
+            cursor.waiting_since = None
+        self.registration.start(now, epoch)
+
+    def fail(self, error: QuorateError) -> None:
+        """The source can not go on."""
+        if self.error is None:
+            self.error = error
+            self._set_complete(False)
+            self.events.append(events.SourceFailed(error))
+
+    # -- streams to the stores --------------------------------------------------------------
+
+    def open_frame(self) -> bytes:
+        """The first frame of a stream."""
+        return open_frame(
+            self.information(), self._instance, self.retention.first, self.stable_upto
+        )
+
+    def opened(self, store: str, next_sequence: int, durability: int, now: float) -> None:
+        """The store has everything that the source retains before next_sequence."""
+        cursor = self.cursors[store]
+        cursor.open = True
+        cursor.idle = False
+        cursor.durability = durability
+        cursor.waiting_since = None
+        cursor.information_version = self._version
+        cursor.next_sequence = next_sequence
+        cursor.ordinal = self.retention.ordinal_of(next_sequence)
+        cursor.catching_up = next_sequence <= self.packed_upto
+        cursor.reported = ""
+        self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
+        self._settle()
+        self._check_complete(now)
+
+    def next_frame(self, store: str, now: float) -> bytes | None:
+        """The next frame for this store; None while there is nothing, which makes it idle."""
+        cursor = self.cursors[store]
+        cursor.idle = False
+        if cursor.information_version != self._version:
+            cursor.information_version = self._version
+            return information_frame(self.information(), self.stable_upto)
+        if cursor.ordinal < self.retention.base:
+            first, last = cursor.next_sequence, self.retention.first - 1
+            cursor.ordinal = self.retention.base
+            cursor.next_sequence = last + 1
+            if first <= last:
+                return skip_frame(first, last, self.stable_upto)
+        item = self.retention.at(cursor.ordinal)
+        if item is not None:
+            cursor.ordinal += 1
+            cursor.next_sequence = item.last + 1
+            cursor.keepalive_due = False
+            if cursor.waiting_since is None:
+                cursor.waiting_since = now
+            return item.frame
+        if cursor.keepalive_due:
+            cursor.keepalive_due = False
+            return keepalive_frame(self.stable_upto)
+        cursor.idle = True
+        return None
+
+    def acknowledged(self, store: str, upto: int, now: float) -> None:
+        """The store holds everything up to here."""
+        cursor = self.cursors[store]
+        if not cursor.open:
+            return
+        cursor.waiting_since = None if upto + 1 >= cursor.next_sequence else now
+        if cursor.catching_up and upto >= self.packed_upto:
+            cursor.catching_up = False
+            self.events.append(events.StoreCaughtUp(store, upto))
+        if self.tracker.acknowledge(store, min(upto, self.packed_upto)):
+            self._settle()
+            if not self.registration.final:
+                self._check_complete(now)
+        else:
+            self._trim()
+
+    def _settle(self) -> None:
+        """Act on what has become stable."""
+        settled_bytes = self.retention.settle(self.stable_upto)
+        self.window.settle(self.stable_upto, settled_bytes)
+        if self.window.exceeded_noted and not self.window.exceeded:
+            self.window.exceeded_noted = False
+            self.events.append(events.FlightRelieved(self.stable_upto))
+        self._trim()
+
+    def _trim(self) -> None:
+        needed_from = 1 + min(
+            (
+                NOTHING if upto is None else upto
+                for upto in map(self.tracker.acknowledged_upto, self.cursors)
+            ),
+            default=NOTHING,
+        )
+        self.retention.trim(needed_from, self._options.retention_bytes_max)
+
+    def silent_stores(self, now: float, silence_max: float) -> list[str]:
+        """Stores that were sent something and have acknowledged nothing for so long."""
+        return [
+            store
+            for store, cursor in self.cursors.items()
+            if cursor.open
+            and cursor.waiting_since is not None
+            and now - cursor.waiting_since > silence_max
+        ]
+
+    # -- packing ----------------------------------------------------------------------------
+
+    def idle_quorum(self) -> bool:
+        """The fastest stores that could make a message stable have nothing left to write."""
+        idle = {store for store, cursor in self.cursors.items() if cursor.idle}
+        return all(policy.stable(idle, idle) for policy in self.registration.membership.to_policies)
+
+    def note_exceeded(self) -> None:
+        """A message was accepted beyond the flight window; the application is told once."""
+        window = self.window
+        if window.exceeded and not window.exceeded_noted:
+            window.exceeded_noted = True
+            self.events.append(
+                events.FlightExceeded(
+                    window.next_sequence - 1 - window.stable_upto,
+                    window.sent_bytes - window.stable_bytes,
+                )
+            )
+
+    @property
+    def can_take(self) -> bool:
+        """Something has gathered that may be packed now."""
+        return (
+            bool(self.window.payloads)
+            and not self._taken
+            and self.error is None
+            and self.registration.phase is Phase.STREAMING
+        )
+
+    def take(self, timestamp_ns: int) -> Packed:
+        """Pack what has gathered; only if can_take."""
+        self._taken = True
+        first, payloads = self.window.take()
+        batch = encode_batch(self.name, self.epoch, first, payloads, timestamp_ns)
+        return Packed(first, first + len(payloads) - 1, batch)
+
+    def release(self, packed: Packed, now: float) -> bytes:
+        """The batch is in the publish store: it may go on the wire. Returns its frame."""
+        self._taken = False
+        frame = batch_frame(packed.batch, self.stable_upto)
+        self.retention.append(packed.first, packed.last, frame, self.window.packed_bytes, now)
+        for cursor in self.cursors.values():
+            cursor.idle = False
+        return frame
+
+    # -- time -------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Time has passed: to be called about once a second, and when a registration waits."""
+        self._progress(now)
+        epoch = self.registration.overtake_epoch(now)
+        # Not between take and release: that batch belongs to this epoch.
+        if (
+            epoch is not None
+            and self.registration.phase is Phase.STREAMING
+            and not self._taken
+            and not self.closing
+        ):
+            self._register_anew(epoch, now)
+        self._note_overdue(now)
+
+    def keepalives_due(self) -> None:
+        """Every stream that is quiet is to say that the source lives."""
+        for cursor in self.cursors.values():
+            cursor.keepalive_due = True
+
+    def _note_overdue(self, now: float) -> None:
+        oldest = self.retention.oldest_unsettled()
+        if oldest is None or now - oldest.packed_at < self._options.stability_lifetime:
+            return
+        overdue = [
+            item
+            for item in self.retention.unsettled()
+            if item.last > self._overdue_upto
+            and now - item.packed_at >= self._options.stability_lifetime
+        ]
+        if overdue:
+            self._overdue_upto = overdue[-1].last
+            first = max(overdue[0].first, self.stable_upto + 1)
+            self.events.append(events.NotStable(first, overdue[-1].last))
+
+    # -- closing ----------------------------------------------------------------------------
+
+    def stop_accepting(self) -> None:
+        """Accept nothing more; what was accepted still goes out."""
+        self.accepting = False
+        self.window.is_open = False
+        self.window.refresh()
+
+    def close(self) -> None:
+        """Streams say goodbye once they have written what there is."""
+        self.stop_accepting()
+        self.closing = True
+
+    def goodbye_frame(self) -> bytes:
+        return goodbye_frame(self.packed_upto, self.stable_upto)

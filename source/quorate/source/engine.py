@@ -1,0 +1,261 @@
+"""The shell around the core: its tasks, its clock, and what follows from each input to the core.
+
+Decides nothing about the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Sequence
+
+from quorate.protocol.errors import NotYetStable, QuorateError, Unreachable
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.policy import Policy
+from quorate.source import events
+from quorate.source.core import SourceCore
+from quorate.source.events import EventLog
+from quorate.source.kept_messages import fetch_kept
+from quorate.source.live_server import LiveServer
+from quorate.source.options import SourceOptions
+from quorate.source.packer import Packer
+from quorate.source.publish_store import PublishStore, Remembered
+from quorate.source.receipts import PendingReceipts, Receipt, durability_from_wire
+from quorate.source.store_session import StoreSession
+from quorate.transport.channels import KEEPALIVE_SECONDS, SILENCE_SECONDS_MAX
+
+_log = logging.getLogger("quorate.source")
+_TICK_SECONDS = 0.1
+_GOODBYE_SECONDS = 1.0
+
+
+class Engine:
+    """Everything of a source that runs; made and used on one event loop."""
+
+    def __init__(
+        self,
+        name: SourceName,
+        stores: Sequence[StoreAddress],
+        policy: Policy,
+        options: SourceOptions,
+        publish_store: PublishStore,
+        remembered: Remembered,
+        *,
+        reg_id: int,
+        take_over: bool,
+    ) -> None:
+        instance = uuid.uuid4().bytes
+        self.core = SourceCore(
+            name,
+            stores,
+            policy,
+            options,
+            instance,
+            stable_upto=remembered.stable_upto,
+            unstable=remembered.batches,
+        )
+        self.log = EventLog()
+        self.live = LiveServer(self.core, options, self.log)
+        self.receipts = PendingReceipts()
+        self.packer = Packer(self.core, publish_store, self._released, self.fail)
+        self._publish_store = publish_store
+        self._sessions = {
+            store.name: StoreSession(store, self, instance, reg_id, take_over) for store in stores
+        }
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._ticker: asyncio.Task[None] | None = None
+        self._loader: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._epoch = 0
+        self._version = (0, 0)
+        self._settled_upto = remembered.stable_upto
+        self._loop = asyncio.get_running_loop()
+
+    # -- life -------------------------------------------------------------------------------
+
+    async def start(self, timeout: float) -> None:
+        """Register; raises why it did not come to that within the timeout."""
+        self.core.address = await self.live.start()
+        self.core.start(self._loop.time())
+        for store, session in self._sessions.items():
+            self._running[store] = self._loop.create_task(session.run())
+        self._ticker = self._loop.create_task(self._tick())
+        try:
+            async with asyncio.timeout(timeout):
+                while not self.core.complete and self.core.error is None:
+                    await self._news.wait()
+        except TimeoutError:
+            raise self.core.registration.unfinished() from None
+        if self.core.error is not None:
+            raise self.core.error
+
+    async def wait_stable(self, upto: int, timeout: float | None) -> None:
+        """Wait until everything up to this number is stable; raises NotYetStable, or why never."""
+        core = self.core
+        try:
+            async with asyncio.timeout(timeout):
+                while core.stable_upto < upto:
+                    if core.error is not None:
+                        raise core.error
+                    await self._news.wait()
+        except TimeoutError:
+            raise self.not_yet_stable(upto, f"after {timeout:g} s") from None
+
+    def not_yet_stable(self, upto: int, detail: str) -> NotYetStable:
+        return NotYetStable(str(self.core.name), self.core.stable_upto + 1, upto, detail)
+
+    async def stop(self) -> None:
+        """Say goodbye, with whatever is unstable left as it is."""
+        self.core.close()
+        await self.packer.stop()
+        self.live.publish(self.core.goodbye_frame())
+        for session in self._sessions.values():
+            session.wake()
+        open_streams = [
+            task for store, task in self._running.items() if self.core.cursors[store].open
+        ]
+        if open_streams:
+            await asyncio.wait(open_streams, timeout=_GOODBYE_SECONDS)
+        await self.live.stop()
+        tasks = [*self._running.values(), self._ticker, self._loader]
+        running = [task for task in tasks if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._publish_store.close()
+
+    # -- what follows from inputs -----------------------------------------------------------
+
+    def after_input(self) -> None:
+        """The core was told something: act on what follows from it."""
+        core = self.core
+        if core.stable_upto > self._settled_upto:
+            self._settle(core.stable_upto)
+        if core.events:
+            self._tell()
+        if core.version != self._version:
+            self._version = core.version
+            self._registration_changed()
+        if core.loading and (self._loader is None or self._loader.done()):
+            self._loader = self._loop.create_task(self._load())
+        if core.error is not None and len(self.receipts):
+            error = core.error
+            self.receipts.fail(lambda _: error)
+
+    def _settle(self, stable_upto: int) -> None:
+        self._settled_upto = stable_upto
+        try:
+            self._publish_store.settle(stable_upto)
+        except QuorateError as error:
+            self.fail(error)
+        if len(self.receipts):
+            self.receipts.settle(stable_upto, self._loop.time(), self._receipt)
+        self.live.stable_advanced()
+        self._changed()
+
+    def _receipt(self, sequence: int, seconds: float) -> Receipt:
+        core = self.core
+        stores = core.tracker.holders(sequence)
+        return Receipt(
+            sequence,
+            core.registration.lineage.epoch_at(sequence),
+            stores,
+            {store: durability_from_wire(core.cursors[store].durability) for store in stores},
+            seconds,
+        )
+
+    def _tell(self) -> None:
+        news, self.core.events = self.core.events, []
+        for event in news:
+            _log_event(self.core.name, event)
+            self.log.add(event)
+        self._wake_sessions()
+        self._changed()
+
+    def _registration_changed(self) -> None:
+        if self.core.epoch != self._epoch:
+            self._epoch = self.core.epoch
+            for session in self._sessions.values():
+                session.end_stream(Unreachable(session.store.address, "a newer epoch begins"))
+        self._wake_sessions()
+        self.live.inform()
+
+    def _changed(self) -> None:
+        self.packer.progressed()
+        self._news.set()
+        self._news.clear()
+
+    def _wake_sessions(self) -> None:
+        for session in self._sessions.values():
+            session.wake()
+
+    def store_idle(self) -> None:
+        """A stream has written all there was: what has gathered may be packed."""
+        if self.core.window.payloads:
+            self.packer.soon()
+
+    def _released(self, frame: bytes) -> None:
+        self._wake_sessions()
+        self.live.publish(frame)
+
+    def fail(self, error: QuorateError) -> None:
+        """The source can not go on."""
+        self.core.fail(error)
+        self.after_input()
+
+    async def _load(self) -> None:
+        load = self.core.load()
+        assert load is not None
+        epoch = self.core.epoch
+        kept = await fetch_kept(self.core.name, load, self._sessions)
+        if self.core.loading and self.core.epoch == epoch:
+            self.core.loaded(kept, self._loop.time())
+            self.after_input()
+            self._wake_sessions()
+
+    async def _tick(self) -> None:
+        keepalive_at = self._loop.time()
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            now = self._loop.time()
+            if now >= keepalive_at:
+                keepalive_at = now + KEEPALIVE_SECONDS
+                self.core.keepalives_due()
+                self.live.keepalives_due()
+                self._wake_sessions()
+            for store in self.core.silent_stores(now, SILENCE_SECONDS_MAX):
+                session = self._sessions[store]
+                session.end_stream(
+                    Unreachable(
+                        session.store.address,
+                        f"it acknowledged nothing for {SILENCE_SECONDS_MAX:g} s",
+                    )
+                )
+            self.core.tick(now)
+            self.after_input()
+
+
+def _log_event(name: SourceName, event: events.Event) -> None:
+    match event:
+        case events.RegistrationComplete(first, epoch, stores, missing):
+            _log.info(
+                "%s is registered in epoch %d from %d on with %s%s",
+                name,
+                epoch,
+                first,
+                ", ".join(stores),
+                f", not yet with {', '.join(missing)}" if missing else "",
+            )
+        case events.StoreUnresponsive(store, reason, _):
+            _log.warning("store %s does not take %s: %s", store, name, reason)
+        case events.StoreCaughtUp(store, upto):
+            _log.info("store %s has caught up with %s to %d", store, name, upto)
+        case events.QuorumLost(active):
+            _log.warning("%s lost its quorum; left: %s", name, ", ".join(active) or "none")
+        case events.NotStable(first, last):
+            _log.warning("[%d, %d] of %s is not stable after its lifetime", first, last, name)
+        case events.SourceFailed(error):
+            _log.error("%s can not go on: %s", name, error)
+        case _:
+            _log.debug("%s: %s", name, event)

@@ -1,0 +1,183 @@
+"""What a source tells its application, and the bounded log from which it is read.
+
+An event is a plain value; what to do about one is the application's affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from quorate.protocol.errors import QuorateError
+
+EVENTS_KEPT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationSucceeded:
+    """One store has begun the source's epoch."""
+
+    store: str
+    reg_id: int
+    known: bool
+    """The store knew this source from before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationComplete:
+    """Enough stores take the stream: messages are accepted from first_sequence on."""
+
+    first_sequence: int
+    epoch: int
+    stores: tuple[str, ...]
+    missing: tuple[str, ...]
+    """Configured stores that do not take the stream yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUnresponsive:
+    """A store does not take the stream; it is tried again by itself."""
+
+    store: str
+    reason: QuorateError
+    quorum_lost: bool
+    """Without it messages are no longer accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCaughtUp:
+    """A store that lacked messages has been sent all of them."""
+
+    store: str
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumLost:
+    """Sending raises NotRegistered until RegistrationComplete comes again."""
+
+    active: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlightExceeded:
+    """More is unstable than the flight window allows; sending goes on (FlightBehaviour.NOTIFY)."""
+
+    unstable_messages: int
+    unstable_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlightRelieved:
+    """What is unstable is within the flight window again."""
+
+    stable_upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotStable:
+    """Messages passed the stability lifetime without becoming stable; they are not given up."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverAttached:
+    session_id: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverOverrun:
+    """A receiver was too slow for the live stream; it catches up from the stores."""
+
+    session_id: int
+    dropped_frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverDetached:
+    session_id: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFailed:
+    """The source can not go on; every call raises this error. Open a new one."""
+
+    error: QuorateError
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClosed:
+    last_sequence: int
+    stable_upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLost:
+    """The reader was so slow that events went by unseen."""
+
+    count: int
+
+
+Event = (
+    RegistrationSucceeded
+    | RegistrationComplete
+    | StoreUnresponsive
+    | StoreCaughtUp
+    | QuorumLost
+    | FlightExceeded
+    | FlightRelieved
+    | NotStable
+    | ReceiverAttached
+    | ReceiverOverrun
+    | ReceiverDetached
+    | SourceFailed
+    | SourceClosed
+    | EventsLost
+)
+
+
+class EventLog:
+    """The newest events, read by any number of consumers, each at its own pace."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
+        self._count = 0
+        self._ended = False
+        self._news = asyncio.Event()
+
+    def add(self, event: Event) -> None:
+        self._events.append(event)
+        self._count += 1
+        self._wake()
+
+    def end(self) -> None:
+        """No event follows: readers finish once they have read what is there."""
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news.clear()
+
+    async def read(self) -> AsyncIterator[Event]:
+        """All events that are still kept, then those that follow, until the source is closed."""
+        position = 0
+        while True:
+            oldest = self._count - len(self._events)
+            if position < oldest:
+                yield EventsLost(oldest - position)
+                position = oldest
+            elif position < self._count:
+                event = self._events[position - oldest]
+                position += 1
+                yield event
+            elif self._ended:
+                return
+            else:
+                await self._news.wait()

@@ -1,0 +1,91 @@
+"""Fetching from the stores what was kept of the last epoch but is not known to be stable.
+
+Nothing here decides what is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+import grpc.aio
+
+from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
+from quorate.protocol.framing import check_batch, encode_batch, read_payloads
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
+from quorate.source.core import Kept, Load
+from quorate.source.store_session import StoreSession
+from quorate.transport.channels import SILENCE_SECONDS_MAX
+from quorate.transport.failures import error_from_call
+from quorate.v1.messages_pb2 import Fetched, FetchRequest
+
+_log = logging.getLogger("quorate.source")
+_RETRY_SECONDS = 0.2
+
+
+async def fetch_kept(
+    source: SourceName, load: Load, sessions: Mapping[str, StoreSession]
+) -> list[Kept]:
+    """All messages of the load, in order. Goes on trying until a store that has them answers."""
+    kept: list[Kept] = []
+    while (first := kept[-1].last + 1 if kept else load.first) <= load.last:
+        start = max(start for start in load.holders if start <= first)
+        before = len(kept)
+        for store in load.holders[start]:
+            try:
+                await _fetch_from(sessions[store], source, load, kept)
+            except QuorateError as error:
+                _log.warning("fetching kept messages of %s from %s: %s", source, store, error)
+            if len(kept) > before:
+                break
+        else:
+            await asyncio.sleep(_RETRY_SECONDS)
+    return kept
+
+
+async def _fetch_from(
+    session: StoreSession, source: SourceName, load: Load, kept: list[Kept]
+) -> None:
+    """Add what this store has, from the first message that is not there yet, without a gap."""
+    address = session.store.address
+    first = kept[-1].last + 1 if kept else load.first
+    request = FetchRequest(
+        source=source_to_wire(source),
+        first=first,
+        last=load.last,
+        protocol_version=PROTOCOL_VERSION,
+    )
+    try:
+        async with asyncio.timeout(SILENCE_SECONDS_MAX) as deadline:
+            async for response in session.stub.Fetch(request):
+                deadline.reschedule(asyncio.get_running_loop().time() + SILENCE_SECONDS_MAX)
+                if not response.HasField("fetched"):
+                    return
+                item = _clipped(source, response.fetched, first, load.last, session.store.name)
+                if item.first != first:
+                    raise CorruptBatch(f"from {address}", f"it begins at {item.first}, not {first}")
+                kept.append(item)
+                first = item.last + 1
+    except TimeoutError:
+        raise Unreachable(address, "no answer to a fetch") from None
+    except grpc.aio.AioRpcError as error:
+        raise error_from_call(address, error) from error
+
+
+def _clipped(source: SourceName, fetched: Fetched, first: int, last: int, store: str) -> Kept:
+    """The batch as it may be sent again: only what belongs to the stream."""
+    header = check_batch(fetched.batch, f"from {store}")
+    if header.source != source:
+        raise CorruptBatch(f"from {store}", f"it belongs to {header.source}")
+    begin = max(fetched.first, header.first, first)
+    end = min(fetched.last, header.last, last)
+    if (begin, end) == (header.first, header.last):
+        return Kept(begin, end, fetched.batch, store)
+    if begin > end:
+        raise CorruptBatch(f"from {store}", "nothing of it was asked for")
+    payloads = read_payloads(fetched.batch, header)[begin - header.first : end - header.first + 1]
+    batch = encode_batch(source, header.epoch, begin, payloads, header.timestamp_ns)
+    return Kept(begin, end, batch, store)

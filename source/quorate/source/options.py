@@ -1,0 +1,73 @@
+"""What an application may set on a source. Checked when made; nothing here acts on it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from quorate.protocol.consensus import Behaviour
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.limits import MESSAGE_BYTES_MAX
+
+
+class FlightBehaviour(enum.Enum):
+    """What happens to a send while as much is unstable as the flight window allows."""
+
+    BLOCK = "block"
+    """It waits until enough has become stable."""
+    NOTIFY = "notify"
+    """It goes on, and the application gets FlightExceeded; memory is then its to watch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Settings of a source; raises InvalidArgument if one makes no sense."""
+
+    flight_messages: int = 65_536
+    """How many messages may be unstable at once."""
+    flight_bytes: int = 32 * 1024 * 1024
+    """How many bytes of payload may be unstable at once."""
+    flight_behaviour: FlightBehaviour = FlightBehaviour.BLOCK
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    """Largest payload that is accepted."""
+    retention_bytes_max: int = 64 * 1024 * 1024
+    """How many bytes of stable messages are kept for stores that still lack them."""
+    registration_interval: float = 3.0
+    """Seconds for which registration waits for every store before a blocking set will do."""
+    stability_lifetime: float = 1200.0
+    """Seconds after which the application is told NotStable of what is not stable yet."""
+    consensus: Behaviour = Behaviour.HIGHEST
+    """How much of what may not have been stable a new registration keeps."""
+    listen: str = "127.0.0.1:0"
+    """Where receivers attach, host:port; port 0 takes a free one."""
+    advertise: str | None = None
+    """The address that receivers are told, host or host:port; None: the one listened on."""
+    receiver_queue_bytes: int = 16 * 1024 * 1024
+    """How much may wait for one receiver before it is left to catch up from the stores."""
+
+    def __post_init__(self) -> None:
+        for setting in (
+            "flight_messages",
+            "flight_bytes",
+            "message_bytes_max",
+            "receiver_queue_bytes",
+        ):
+            if getattr(self, setting) < 1:
+                raise InvalidArgument(setting, f"{getattr(self, setting)} is not at least 1")
+        for setting in ("retention_bytes_max", "registration_interval", "stability_lifetime"):
+            if getattr(self, setting) < 0:
+                raise InvalidArgument(setting, f"{getattr(self, setting)} is negative")
+        if self.message_bytes_max > MESSAGE_BYTES_MAX:
+            raise InvalidArgument(
+                "message_bytes_max",
+                f"{self.message_bytes_max:,} is more than the {MESSAGE_BYTES_MAX:,} that stores "
+                "and receivers take",
+            )
+        host, colon, port = self.listen.rpartition(":")
+        if not host or not colon or not port.isdigit() or int(port) > 65535:
+            raise InvalidArgument("listen", f"{self.listen!r} is not of the form host:port")
+        if host in ("0.0.0.0", "[::]", "*") and self.advertise is None:
+            raise InvalidArgument(
+                "advertise",
+                f"is needed with listen={self.listen!r}: receivers must be told one address",
+            )

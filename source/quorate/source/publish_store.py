@@ -1,0 +1,271 @@
+"""Publish stores: where a source keeps what is not yet stable.
+
+A batch is in the publish store before it goes on the wire. `MemoryPublishStore` adds nothing to
+what the source holds in memory anyway; `FilePublishStore` outlives the process, so that a source
+that was killed sends again what was not stable, unchanged and under the same sequence numbers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import struct
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import google_crc32c
+
+from quorate.protocol.errors import CorruptBatch, DataDirectoryInUse, StorageFailed
+from quorate.protocol.framing import check_batch, read_header
+from quorate.protocol.identity import SourceName, parse_session_id
+from quorate.protocol.limits import FRAME_BYTES_MAX, NOTHING
+
+_log = logging.getLogger("quorate.source.publish_store")
+
+_LENGTH = struct.Struct("<I")
+_MARK = struct.Struct("<qI")  # stable_upto, crc32c of it
+_SEGMENT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What a publish store knew when it was opened."""
+
+    source: SourceName | None = None
+    """Whose messages they are; None if it never had any."""
+    stable_upto: int = NOTHING
+    """The highest number that was stable, as far as it was told."""
+    batches: list[bytes] = field(default_factory=list)
+    """Everything above it, in order."""
+
+
+class PublishStore(Protocol):
+    """What a source needs of a publish store. One source uses it at a time."""
+
+    durable: bool
+    """It outlives the process."""
+    slow: bool
+    """Appending waits for a disk: the source does it in a thread."""
+
+    def open(self) -> Remembered:
+        """Raises DataDirectoryInUse, CorruptBatch or StorageFailed."""
+        ...
+
+    def claim(self, source: SourceName) -> None:
+        """From now on only this source's messages are kept here; raises StorageFailed."""
+        ...
+
+    def append(self, batch: bytes, last: int) -> None:
+        """Keep a batch whose last message is `last`; raises StorageFailed."""
+        ...
+
+    def settle(self, stable_upto: int) -> None:
+        """Everything up to here is stable and may be forgotten; raises StorageFailed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class MemoryPublishStore:
+    """Keeps nothing of its own: what is unstable is in the source's memory and dies with it."""
+
+    durable = False
+    slow = False
+
+    def open(self) -> Remembered:
+        return Remembered()
+
+    def claim(self, source: SourceName) -> None:
+        pass
+
+    def append(self, batch: bytes, last: int) -> None:
+        pass
+
+    def settle(self, stable_upto: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class _Segment:
+    path: Path
+    last: int
+
+
+class FilePublishStore:
+    """A directory of segments of batches, each removed once all of it is stable.
+
+    Without sync it outlives the process (kill -9 included); with sync also the host, at the price
+    of one fdatasync for each batch.
+    """
+
+    durable = True
+
+    def __init__(self, path: str | Path, sync: bool = False) -> None:
+        self._path = Path(path)
+        self._sync = sync
+        self.slow = sync
+        self._segments: deque[_Segment] = deque()
+        self._file = -1
+        self._mark = -1
+        self._lock = -1
+        self._size = 0
+        self._number = 0
+
+    def open(self) -> Remembered:
+        try:
+            return self._open()
+        except OSError as error:
+            raise StorageFailed(str(self._path), str(error)) from error
+
+    def _open(self) -> Remembered:
+        self._path.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise DataDirectoryInUse(str(self._path), "another source") from None
+        self._mark = os.open(self._path / "stable", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        stable_upto = self._read_mark()
+        batches = self._read_segments(stable_upto)
+        self._new_segment()
+        return Remembered(self._read_claim(), stable_upto, batches)
+
+    def _read_claim(self) -> SourceName | None:
+        try:
+            session_id, _, topic = (self._path / "source").read_text("utf-8").partition(" ")
+        except FileNotFoundError:
+            return None
+        return SourceName(topic, parse_session_id(session_id))
+
+    def claim(self, source: SourceName) -> None:
+        try:
+            temporary = self._path / "source.new"
+            temporary.write_text(f"{source.session_id:#x} {source.topic}", "utf-8")
+            temporary.rename(self._path / "source")
+            if self._sync:
+                self._sync_directory()
+        except OSError as error:
+            raise StorageFailed(str(self._path), str(error)) from error
+
+    def _read_mark(self) -> int:
+        raw = os.pread(self._mark, _MARK.size, 0)
+        if len(raw) == _MARK.size:
+            stable_upto, checksum = _MARK.unpack(raw)
+            if google_crc32c.value(raw[:8]) == checksum:
+                return int(stable_upto)
+        # Sending too much again is harmless: stores know what they have.
+        return NOTHING
+
+    def _read_segments(self, stable_upto: int) -> list[bytes]:
+        batches: list[bytes] = []
+        paths = sorted(self._path.glob("*.segment"))
+        for path in paths:
+            last = NOTHING
+            for batch in self._read_segment(path, newest=path == paths[-1]):
+                last = read_header(batch).last
+                if last > stable_upto:
+                    batches.append(batch)
+            self._segments.append(_Segment(path, last))
+            self._number = int(path.stem) + 1
+        return batches
+
+    def _read_segment(self, path: Path, newest: bool) -> list[bytes]:
+        """The batches of a segment. What was torn at the end of the newest one is cut off."""
+        raw = path.read_bytes()
+        batches: list[bytes] = []
+        at = 0
+        while at < len(raw):
+            batch = _batch_at(raw, at)
+            if batch is None:
+                if not newest or _any_batch_behind(raw, at):
+                    raise CorruptBatch(f"in {path} at {at}", "valid ones follow it")
+                _log.warning("cut %d torn bytes off %s", len(raw) - at, path)
+                os.truncate(path, at)
+                break
+            batches.append(batch)
+            at += _LENGTH.size + len(batch)
+        return batches
+
+    def _new_segment(self) -> None:
+        path = self._path / f"{self._number:020}.segment"
+        self._number += 1
+        if self._file >= 0:
+            os.close(self._file)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o644)
+        self._size = 0
+        self._segments.append(_Segment(path, NOTHING))
+        if self._sync:
+            self._sync_directory()
+
+    def _sync_directory(self) -> None:
+        directory = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def append(self, batch: bytes, last: int) -> None:
+        try:
+            if self._size >= _SEGMENT_BYTES:
+                self._new_segment()
+            record = (_LENGTH.pack(len(batch)), batch)
+            size = _LENGTH.size + len(batch)
+            if os.writev(self._file, record) != size:
+                raise OSError(f"only a part of {size} bytes was written")
+            if self._sync:
+                os.fdatasync(self._file)
+        except OSError as error:
+            raise StorageFailed(str(self._path), str(error)) from error
+        self._size += size
+        self._segments[-1].last = last
+
+    def settle(self, stable_upto: int) -> None:
+        raw = stable_upto.to_bytes(8, "little", signed=True)
+        try:
+            os.pwrite(self._mark, raw + google_crc32c.value(raw).to_bytes(4, "little"), 0)
+            # The newest segment stays: it is being written.
+            while len(self._segments) > 1 and self._segments[0].last <= stable_upto:
+                self._segments.popleft().path.unlink()
+        except OSError as error:
+            raise StorageFailed(str(self._path), str(error)) from error
+
+    def close(self) -> None:
+        for descriptor in (self._file, self._mark, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._mark = self._lock = -1
+        self._segments.clear()
+
+
+def _batch_at(raw: bytes, at: int) -> bytes | None:
+    """The batch of the record that begins here; None if there is no whole and correct one."""
+    if at + _LENGTH.size > len(raw):
+        return None
+    (length,) = _LENGTH.unpack_from(raw, at)
+    begin = at + _LENGTH.size
+    if length > FRAME_BYTES_MAX or begin + length > len(raw):
+        return None
+    batch = raw[begin : begin + length]
+    try:
+        check_batch(batch)
+    except CorruptBatch:
+        return None
+    return batch
+
+
+def _any_batch_behind(raw: bytes, at: int) -> bool:
+    """Whether a whole and correct batch begins anywhere behind a bad record."""
+    begin = raw.find(b"QRB1", at + _LENGTH.size + 1)
+    while begin >= 0:
+        if _batch_at(raw, begin - _LENGTH.size) is not None:
+            return True
+        begin = raw.find(b"QRB1", begin + 1)
+    return False

@@ -1,0 +1,302 @@
+"""The public source: what an application opens, sends with and closes.
+
+Only the hot path and arguments are handled here; everything else is the engine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from quorate.protocol.errors import Closed, InvalidArgument, MessageTooLarge, QuorateError
+from quorate.protocol.identity import (
+    SourceName,
+    StoreAddress,
+    check_session_id,
+    check_topic,
+    parse_stores,
+)
+from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX
+from quorate.protocol.policy import Policy
+from quorate.source.engine import Engine
+from quorate.source.events import Event, SourceClosed
+from quorate.source.options import SourceOptions
+from quorate.source.publish_store import MemoryPublishStore, PublishStore
+from quorate.source.receipts import Receipt
+from quorate.v1.messages_pb2 import SourceInformation
+
+OPEN_SECONDS = 30.0
+"""How long opening waits for enough stores, unless told otherwise."""
+
+CLOSE_SECONDS = 10.0
+"""How long closing waits for what was sent to become stable, unless told otherwise."""
+
+
+class Source:
+    """Sends one topic's messages to its receivers and, at the same time, to its stores.
+
+    Open with `Source.open`; use on the event loop it was opened on.
+    """
+
+    def __init__(self, engine: Engine, durable: bool) -> None:
+        """Not for applications: use `Source.open`."""
+        self._engine = engine
+        self._core = engine.core
+        self._window = engine.core.window
+        self._packer = engine.packer
+        self._durable = durable
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        topic: str,
+        *,
+        stores: str | Sequence[StoreAddress],
+        session_id: int | None = None,
+        reg_id: int | None = None,
+        policy: Policy | None = None,
+        publish_store: PublishStore | None = None,
+        take_over: bool = False,
+        options: SourceOptions | None = None,
+        timeout: float = OPEN_SECONDS,
+    ) -> Self:
+        """A source that is registered with its stores and may send.
+
+        session_id: identifies the source together with the topic; give the same one after a
+            restart. None: the publish store's, or reg_id, or a random one.
+        reg_id: the RegID to have on every store that does not name one; None: theirs to assign.
+        policy: when a message is stable; None: when a majority of the stores has it.
+        take_over: take the identity even if another process is using it now.
+        timeout: seconds to wait for enough stores.
+
+        Raises InvalidArgument, NoQuorum, SourceActive, Fenced, MissingMessages, ContentConflict,
+        RegIdInUse, TopicRefused, NotAStore, VersionMismatch, StorageFailed.
+        """
+        addresses = _addresses(stores)
+        policy = policy or Policy.majority_of(store.name for store in addresses)
+        unknown = policy.stores - {store.name for store in addresses}
+        if unknown:
+            raise InvalidArgument(
+                "policy", f"names stores that are not given: {', '.join(sorted(unknown))}"
+            )
+        if reg_id is not None and not 0 < reg_id <= REG_ID_MAX:
+            raise InvalidArgument("reg_id", f"{reg_id} is not between 1 and {REG_ID_MAX}")
+        publish_store = publish_store or MemoryPublishStore()
+        remembered = publish_store.open()
+        try:
+            name = _name(topic, session_id, reg_id, remembered.source)
+            publish_store.claim(name)
+            engine = Engine(
+                name,
+                addresses,
+                policy,
+                options or SourceOptions(),
+                publish_store,
+                remembered,
+                reg_id=reg_id or 0,
+                take_over=take_over,
+            )
+        except BaseException:
+            publish_store.close()
+            raise
+        try:
+            await engine.start(timeout)
+        except BaseException:
+            await engine.stop()
+            raise
+        return cls(engine, publish_store.durable)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            await self.close()
+        else:
+            # What went wrong inside is the news; a failing goodbye must not hide it.
+            await self._close(CLOSE_SECONDS)
+
+    # -- sending ----------------------------------------------------------------------------
+
+    async def send(self, payload: bytes) -> int:
+        """Accept a message; returns its sequence number.
+
+        Waits only while the flight window is full. Raises NotRegistered while too few stores take
+        the stream, MessageTooLarge, InvalidArgument, Closed, or why the source failed: in none of
+        these cases was the message accepted.
+        """
+        window = self._window
+        if payload.__class__ is not bytes:
+            payload = _as_bytes(payload)
+        size = len(payload)
+        if size > window.message_bytes_max:
+            raise MessageTooLarge(size, window.message_bytes_max)
+        sequence = window.next_sequence
+        while sequence >= window.pause_at or window.sent_bytes >= window.pause_at_bytes:
+            await self._make_room()
+            sequence = window.next_sequence
+        window.next_sequence = sequence + 1
+        window.sent_bytes += size
+        window.payloads.append(payload)
+        return sequence
+
+    async def send_many(self, payloads: Iterable[bytes]) -> range:
+        """Accept messages one after the other; returns their sequence numbers.
+
+        Raises like send. What is wrong with a message is found before any is accepted; if the
+        source fails or loses its quorum meanwhile, the first of them may have been: next_sequence
+        tells how far it came.
+        """
+        checked = self._checked(payloads)
+        if self._closed:
+            raise Closed(f"Source {self.name}")
+        if not checked:
+            return range(self.next_sequence, self.next_sequence)
+        first = await self._packer.add_all(checked)
+        return range(first, first + len(checked))
+
+    async def publish(self, payload: bytes) -> Receipt:
+        """Send a message and wait until it is stable; returns the proof.
+
+        Raises like send, and NotYetStable if the source is closed before.
+        """
+        sequence = await self.send(payload)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Receipt] = loop.create_future()
+        self._engine.receipts.expect(sequence, future, loop.time())
+        return await future
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far is stable.
+
+        Raises NotYetStable after timeout seconds, or why the source failed.
+        """
+        await self._engine.wait_stable(self._window.next_sequence - 1, timeout)
+
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Wait for what was sent to become stable, say goodbye, end.
+
+        Raises NotYetStable, after all has ended, if timeout seconds were not enough and no publish
+        store on disk keeps the rest; or why the source failed.
+        """
+        error = await self._close(timeout)
+        if error is not None:
+            raise error
+
+    async def _close(self, timeout: float) -> QuorateError | None:
+        if self._closed:
+            return None
+        self._closed = True
+        engine, core = self._engine, self._core
+        last = self._window.next_sequence - 1
+        problem: QuorateError | None = None
+        try:
+            # Whoever is in the middle of a send gets an error now, not a place in the stream.
+            core.stop_accepting()
+            self._packer.progressed()
+            await engine.wait_stable(last, timeout)
+        except QuorateError as error:
+            if core.error is not None or not self._durable:
+                problem = error
+        finally:
+            await engine.stop()
+            engine.receipts.fail(lambda upto: engine.not_yet_stable(upto, "the source was closed"))
+            engine.log.add(SourceClosed(last, core.stable_upto))
+            engine.log.end()
+        return problem
+
+    async def _make_room(self) -> None:
+        if self._closed:
+            raise Closed(f"Source {self.name}")
+        await self._packer.make_room()
+
+    def _checked(self, payloads: Iterable[bytes]) -> list[bytes]:
+        checked = list(payloads)
+        if not set(map(type, checked)) <= {bytes}:
+            checked = [_as_bytes(payload) for payload in checked]
+        limit = self._window.message_bytes_max
+        size = max(map(len, checked), default=0)
+        if size > limit:
+            raise MessageTooLarge(size, limit)
+        return checked
+
+    # -- looking ----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> SourceName:
+        """Topic and session ID."""
+        return self._core.name
+
+    @property
+    def next_sequence(self) -> int:
+        """The number that the next message gets."""
+        return self._window.next_sequence
+
+    @property
+    def stable_upto(self) -> int:
+        """The highest number with all before it stable; -1: none."""
+        return self._core.stable_upto
+
+    @property
+    def epoch(self) -> int:
+        return self._core.epoch
+
+    @property
+    def registered(self) -> bool:
+        """Enough stores take the stream: a send would not raise NotRegistered."""
+        return self._core.complete
+
+    @property
+    def information(self) -> SourceInformation:
+        """What receivers and stores are told of this source."""
+        return self._core.information()
+
+    def events(self) -> AsyncIterator[Event]:
+        """What happens to the source: the newest events so far, then each as it comes.
+
+        Any number of consumers; one that is too slow gets EventsLost. Ends when the source is
+        closed.
+        """
+        return self._engine.log.read()
+
+
+def _addresses(stores: str | Sequence[StoreAddress]) -> tuple[StoreAddress, ...]:
+    if isinstance(stores, str):
+        return parse_stores(stores)
+    if not stores:
+        raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
+    names = {store.name for store in stores}
+    if len(names) < len(stores) or len({store.address for store in stores}) < len(stores):
+        raise InvalidArgument("stores", "a store is named twice")
+    return tuple(stores)
+
+
+def _name(
+    topic: str, session_id: int | None, reg_id: int | None, remembered: SourceName | None
+) -> SourceName:
+    if session_id is None:
+        if remembered is not None:
+            session_id = remembered.session_id
+        else:
+            session_id = reg_id or 1 + secrets.randbelow(SESSION_ID_MAX)
+    name = SourceName(check_topic(topic), check_session_id(session_id))
+    if remembered not in (None, name):
+        raise InvalidArgument(
+            "publish store", f"it keeps the messages of {remembered}, not of {name}"
+        )
+    return name
+
+
+def _as_bytes(payload: object) -> bytes:
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
+    raise InvalidArgument("payload", f"is {type(payload).__name__}, not bytes; encode it first")

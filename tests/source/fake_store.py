@@ -1,0 +1,257 @@
+"""A store in memory, in the test's own process, that does as it is told: refuse, delay, lose.
+
+It keeps the rules that a source depends on and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc.aio
+
+from quorate.protocol.errors import (
+    ContentConflict,
+    Fenced,
+    NotRegistered,
+    OutOfOrder,
+    QuorateError,
+    SourceActive,
+)
+from quorate.protocol.framing import check_batch, read_payloads
+from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.ranges import HeldRange, merge_held
+from quorate.protocol.wire import held_to_wire, lineage_from_wire, lineage_to_wire
+from quorate.transport.channels import new_server
+from quorate.transport.failures import abort
+from quorate.v1 import messages_pb2 as m
+from quorate.v1 import store_pb2 as v1
+from quorate.v1.store_pb2_grpc import StoreServicer, add_StoreServicer_to_server
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class FakeStore(StoreServicer):  # type: ignore[misc]
+    """Holds one source's stream."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.refusal: QuorateError | None = None
+        """Every promise and begin fails with it."""
+        self.reading = asyncio.Event()
+        """Cleared: streams are not read from."""
+        self.reading.set()
+        self.acknowledging = asyncio.Event()
+        """Cleared: nothing is acknowledged; what arrives is kept."""
+        self.acknowledging.set()
+        self.answering = asyncio.Event()
+        """Cleared: promises are not answered."""
+        self.answering.set()
+        self.limbo = False
+        self.skips: list[tuple[int, int]] = []
+        self.frames: list[m.Frame] = []
+        """Everything that came over streams."""
+        self.opens: list[m.AppendOpen] = []
+        self.promises: list[v1.PromiseRequest] = []
+        self.goodbye: int | None = None
+        self.stream: asyncio.Task[Any] | None = None
+        self._server: grpc.aio.Server | None = None
+        self._news = asyncio.Event()
+        self.forget()
+
+    def forget(self) -> None:
+        """As after the loss of its disk."""
+        self.promised = 0
+        self.begun = 0
+        self.lineage: Lineage = NO_LINEAGE
+        self.membership = m.Membership()
+        self.batches: list[tuple[int, int, int, bytes]] = []
+        self.messages: dict[int, bytes] = {}
+        self.stable_upto = -1
+        self.instance = b""
+        self.ending: QuorateError | None = None
+
+    async def start(self, address: str = "127.0.0.1:0") -> None:
+        self._server = new_server()
+        add_StoreServicer_to_server(self, self._server)
+        port = self._server.add_insecure_port(self.address or address)
+        self.address = f"127.0.0.1:{port}"
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+        self.stream = None
+
+    def end_stream(self, error: QuorateError) -> None:
+        """End the open stream with this."""
+        self.ending = error
+        self._poke()
+
+    def _taken_ending(self) -> QuorateError | None:
+        ending, self.ending = self.ending, None
+        return ending
+
+    async def until_held(self, sequence: int) -> None:
+        while sequence not in self.messages:
+            await self._news.wait()
+
+    async def until_stable(self, sequence: int) -> None:
+        """Until it was told that this is stable."""
+        while self.stable_upto < sequence:
+            await self._news.wait()
+
+    def _poke(self) -> None:
+        self._news.set()
+        self._news.clear()
+
+    async def Promise(self, request: v1.PromiseRequest, context: Context) -> v1.PromiseResponse:
+        self.promises.append(request)
+        await self.answering.wait()
+        if self.refusal is not None:
+            await abort(context, self.refusal)
+        same = request.instance == self.instance
+        if self.stream is not None and not same and not request.take_over:
+            await abort(context, SourceActive(request.source.topic, self.address))
+        if request.epoch < self.promised or (request.epoch == self.promised and not same):
+            await abort(context, Fenced("source", request.epoch, self.promised))
+        if self.stream is not None and request.epoch > self.promised:
+            self.end_stream(Fenced("source", self.promised, request.epoch))
+        self.promised = request.epoch
+        self.instance = request.instance
+        return v1.PromiseResponse(
+            reg_id=request.reg_id or 7,
+            incarnation=b"fake",
+            limbo=self.limbo,
+            begun_epoch=self.begun,
+            lineage=lineage_to_wire(self.lineage),
+            membership=self.membership if self.begun else None,
+            held=held_to_wire(self.held()),
+            stable_upto=self.stable_upto,
+            store_name=self.address,
+        )
+
+    def held(self) -> tuple[HeldRange, ...]:
+        return merge_held(HeldRange(first, last, epoch) for first, last, epoch, _ in self.batches)
+
+    async def Begin(self, request: v1.BeginRequest, context: Context) -> v1.BeginResponse:
+        if self.refusal is not None:
+            await abort(context, self.refusal)
+        if request.epoch < self.promised:
+            await abort(context, Fenced("source", request.epoch, self.promised))
+        self.promised = self.begun = request.epoch
+        self.lineage = lineage_from_wire(request.lineage)
+        self.membership = request.membership
+        batches = [batch for batch in self.batches if self.lineage.epoch_at(batch[0]) == batch[2]]
+        aside = len(self.batches) - len(batches)
+        self.batches = batches
+        self.messages = {
+            number: payload
+            for number, payload in self.messages.items()
+            if any(first <= number <= last for first, last, _, _ in batches)
+        }
+        return v1.BeginResponse(set_aside=aside)
+
+    async def Append(
+        self, requests: AsyncIterator[m.Frame], context: Context
+    ) -> AsyncIterator[v1.AppendResponse]:
+        incoming = aiter(requests)
+        opening = (await anext(incoming)).open
+        self.opens.append(opening)
+        epoch = opening.information.epoch
+        if epoch < self.promised:
+            await abort(context, Fenced("source", epoch, self.promised))
+        if epoch != self.begun:
+            await abort(context, NotRegistered(opening.information.source.topic, "not begun"))
+        expected = opening.retained_from
+        while expected in self.messages:
+            expected += 1
+        self.ending = None
+        self.stream = asyncio.current_task()
+        mine = self.stream
+        opened = v1.AppendOpened(next_sequence=expected, durability=m.DURABILITY_FSYNC)
+        yield v1.AppendResponse(opened=opened)
+        reader = asyncio.ensure_future(self._read(incoming, expected))
+        acknowledged = expected - 1
+        try:
+            while True:
+                ending = self._taken_ending()
+                if ending is not None:
+                    await abort(context, ending)
+                upto = acknowledged
+                while upto + 1 in self.messages:
+                    upto += 1
+                for first, last in self.skips:
+                    if upto + 1 == first:
+                        upto = last
+                        while upto + 1 in self.messages:
+                            upto += 1
+                if upto > acknowledged and self.acknowledging.is_set():
+                    acknowledged = upto
+                    yield v1.AppendResponse(durable=v1.Durable(upto=upto))
+                elif reader.done():
+                    error = reader.result()
+                    if error is not None:
+                        await abort(context, error)
+                    return
+                else:
+                    await self._news.wait()
+        finally:
+            reader.cancel()
+            if self.stream is mine:
+                self.stream = None
+
+    def acknowledge_again(self) -> None:
+        self.acknowledging.set()
+        self._poke()
+
+    async def _read(self, requests: AsyncIterator[m.Frame], expected: int) -> QuorateError | None:
+        try:
+            await self.reading.wait()
+            async for frame in requests:
+                self.frames.append(frame)
+                self.stable_upto = max(self.stable_upto, frame.stable_upto)
+                match frame.WhichOneof("kind"):
+                    case "batch":
+                        header = check_batch(frame.batch)
+                        if header.first > expected:
+                            return OutOfOrder("source", expected, header.first, self.address)
+                        payloads = read_payloads(frame.batch, header)
+                        for number, payload in enumerate(payloads, header.first):
+                            if self.messages.setdefault(number, payload) != payload:
+                                return ContentConflict(
+                                    "source", header.first, header.last, self.address
+                                )
+                        if header.last >= expected:
+                            expected = header.last + 1
+                            self.batches.append(
+                                (header.first, header.last, header.epoch, frame.batch)
+                            )
+                    case "skip":
+                        assert frame.skip.first == expected
+                        assert frame.skip.last <= frame.stable_upto
+                        self.skips.append((frame.skip.first, frame.skip.last))
+                        expected = frame.skip.last + 1
+                    case "goodbye":
+                        self.goodbye = frame.goodbye.last_sequence
+                self._poke()
+                await self.reading.wait()
+            return None
+        finally:
+            asyncio.get_running_loop().call_soon(self._poke)
+
+    async def Fetch(
+        self, request: m.FetchRequest, context: Context
+    ) -> AsyncIterator[m.FetchResponse]:
+        del context
+        for first, last, _, batch in sorted(self.batches):
+            if last >= request.first and first <= request.last:
+                yield m.FetchResponse(
+                    fetched=m.Fetched(
+                        batch=batch, first=max(first, request.first), last=min(last, request.last)
+                    )
+                )
+        high = max(self.messages, default=-1)
+        yield m.FetchResponse(end=m.FetchEnd(high=high, stable_upto=self.stable_upto))
