@@ -1,1 +1,49 @@
-"""Being written."""
+"""The receiver SDK: open a `Receiver` and iterate over it.
+
+Start with `receiver` (what applications use) and `session` (one source as it is followed). What
+decides safety has no I/O: `core` (the merge, in order), `plan` (what to fetch, what is proven lost)
+and `acknowledgements` (what may be acknowledged). For code without asyncio see `blocking`.
+"""
+
+from quorate.protocol.consensus import Behaviour, StartingPoint
+from quorate.receiver.events import (
+    Event,
+    Gap,
+    RegistrationComplete,
+    SourceAttached,
+    SourceChanged,
+    SourceDetached,
+    SourceGone,
+    Stalled,
+    StoreRegistered,
+    StoreUnresponsive,
+    Withdrawn,
+)
+from quorate.receiver.message import Acknowledgement, DeliveredBatch, Message
+from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.plan import Answer
+from quorate.receiver.receiver import Receiver
+
+__all__ = [
+    "AcknowledgeMode",
+    "Acknowledgement",
+    "Answer",
+    "Behaviour",
+    "DeliveredBatch",
+    "Delivery",
+    "Event",
+    "Gap",
+    "Message",
+    "Receiver",
+    "ReceiverOptions",
+    "RegistrationComplete",
+    "SourceAttached",
+    "SourceChanged",
+    "SourceDetached",
+    "SourceGone",
+    "Stalled",
+    "StartingPoint",
+    "StoreRegistered",
+    "StoreUnresponsive",
+    "Withdrawn",
+]

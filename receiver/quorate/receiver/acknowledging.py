@@ -1,0 +1,149 @@
+"""Telling stores what was consumed: in the background, the same to every store of a source."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from quorate.protocol.errors import Fenced, QuorateError
+from quorate.protocol.identity import SourceName
+from quorate.protocol.wire import source_to_wire
+from quorate.receiver.fetching import hear_stable
+from quorate.receiver.peers import CALL_SECONDS, Peers, errors_of
+from quorate.receiver.session import Session, pause
+from quorate.transport.failures import failure_from_wire
+from quorate.v1 import store_pb2 as store_v1
+
+log = logging.getLogger("quorate.receiver")
+
+REPEAT_SECONDS = 3.0
+"""A position is told again after this: a store takes it only as far as it holds the stream itself,
+and one that fences this receiver has to be heard of."""
+STABLE_SECONDS = 1.0
+"""How long a flush waits for what was consumed to become stable."""
+
+
+class Acknowledger:
+    """Sends positions to the stores, each at its own pace."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        session_id: int,
+        interval: float,
+        sessions: dict[SourceName, Session],
+        note_taken: Callable[[], None],
+    ) -> None:
+        """note_taken: brings the count of what was consumed up to date."""
+        self._peers = peers
+        self._session_id = session_id
+        self._interval = interval
+        self._sessions = sessions
+        self._note_taken = note_taken
+        self._confirmed: dict[tuple[str, SourceName], tuple[int, float]] = {}
+        self._kicks: dict[str, asyncio.Event] = {}
+        self._progressed = asyncio.Event()
+
+    async def run(self, tasks: asyncio.TaskGroup) -> None:
+        """Runs one task for each store that any source has."""
+        while True:
+            self._note_taken()
+            addresses = {
+                address
+                for session in self._ready()
+                for name, address in session.record.stores
+                if name in session.registrar.answers
+            }
+            for address in addresses - self._kicks.keys():
+                self._kicks[address] = asyncio.Event()
+                tasks.create_task(self._tell(address))
+            await asyncio.sleep(self._interval)
+
+    async def flush(self, timeout: float) -> None:
+        """Wait until enough stores have what was consumed so far.
+
+        What is consumed and does not become stable meanwhile is left out. Raises TimeoutError.
+        """
+        self._note_taken()
+        async with asyncio.timeout(timeout):
+            for session in self._ready():
+                await self._hear_stable(session)
+            while not all(self._told(session) for session in self._ready()):
+                for kick in self._kicks.values():
+                    kick.set()
+                await pause(self._progressed, self._interval)
+
+    async def _hear_stable(self, session: Session) -> None:
+        consumed = session.acknowledgements.consumed_upto()
+        deadline = asyncio.get_running_loop().time() + STABLE_SECONDS
+        while consumed > session.stream.stable_upto:
+            await hear_stable(session)
+            if not session.plan.attached or asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(0.01)
+
+    def _told(self, session: Session) -> bool:
+        position = session.acknowledgements.position(session.stream.stable_upto)
+        if position is None:
+            return True
+        holders = {
+            name
+            for name, address in session.record.stores
+            if self._confirmed.get((address, session.source), (-1, 0.0))[0] >= position
+        }
+        return session.record.policy.stable(holders)
+
+    def _ready(self) -> list[Session]:
+        return [session for session in self._sessions.values() if session.registered.is_set()]
+
+    async def _tell(self, address: str) -> None:
+        while True:
+            await pause(self._kicks[address], self._interval)
+            due = self._due(address)
+            if not due:
+                continue
+            try:
+                await self._send(address, due)
+            except Fenced:
+                raise
+            except QuorateError as error:
+                log.info("acknowledging to %s: %s", address, error)
+            self._progressed.set()
+
+    def _due(self, address: str) -> dict[SourceName, tuple[Session, str, int]]:
+        now = asyncio.get_running_loop().time()
+        due = {}
+        for session in self._ready():
+            position = session.acknowledgements.position(session.stream.stable_upto)
+            names = [name for name, at in session.record.stores if at == address]
+            if position is None or not names or names[0] not in session.registrar.answers:
+                continue
+            upto, at = self._confirmed.get((address, session.source), (-1, 0.0))
+            if position > upto or now - at >= REPEAT_SECONDS:
+                due[session.source] = (session, names[0], position)
+        return due
+
+    async def _send(self, address: str, due: dict[SourceName, tuple[Session, str, int]]) -> None:
+        request = store_v1.AcknowledgeRequest(
+            session_id=self._session_id,
+            acknowledgements=[
+                store_v1.Acknowledgement(
+                    source=source_to_wire(source), epoch=session.registrar.epoch, upto=position
+                )
+                for source, (session, _, position) in due.items()
+            ],
+        )
+        with errors_of(address):
+            response = await self._peers.store(address).Acknowledge(request, timeout=CALL_SECONDS)
+        for refused in response.refused:
+            source = SourceName(refused.source.topic, refused.source.session_id)
+            error = failure_from_wire(refused.failure, address)
+            if isinstance(error, Fenced):
+                raise error
+            log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
+            session, name, _ = due.pop(source)
+            session.registrar.forget(name)
+        now = asyncio.get_running_loop().time()
+        for source, (_, _, position) in due.items():
+            self._confirmed[address, source] = (position, now)

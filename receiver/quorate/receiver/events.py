@@ -1,0 +1,181 @@
+"""What a receiver tells besides messages, and the bounded streams that tell it.
+
+Only the events themselves and their distribution; who finds out what is elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from quorate.protocol.identity import SourceName
+from quorate.receiver.plan import Answer
+
+KEPT = 1024
+"""So many events are kept for one that does not take them, and for those who come late."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRegistered:
+    """A store knows this receiver of this source now."""
+
+    source: SourceName
+    store: str
+    reg_id: int
+    known: bool
+    """It knew the receiver before."""
+    acknowledged_upto: int
+    """The highest sequence number that this receiver acknowledged there; -1: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUnresponsive:
+    """A store did not register this receiver; it is tried again."""
+
+    source: SourceName
+    store: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationComplete:
+    """Enough stores know this receiver; delivery of this source begins."""
+
+    source: SourceName
+    first_sequence: int
+    """The first message that will be delivered."""
+    low: int
+    """The first that was not acknowledged, by consensus."""
+    high: int
+    """The newest that a store has; -1: none."""
+    stores: tuple[str, ...]
+    missing: tuple[str, ...]
+    """Stores of the source that have not answered yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAttached:
+    """The live stream of a source comes in."""
+
+    source: SourceName
+    address: str
+    epoch: int
+    next_sequence: int
+    """Where the live stream goes on; what is before comes from the stores."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDetached:
+    """The live stream of a source ended; it is sought again, and the stores are asked meanwhile."""
+
+    source: SourceName
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGone:
+    """A source closed, cleanly, having sent everything up to last_sequence."""
+
+    source: SourceName
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChanged:
+    """A source is in another epoch, at another address, or has other stores."""
+
+    source: SourceName
+    epoch: int
+    address: str
+    stores: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """[first, last] can not be delivered: every store, and the source, said no."""
+
+    source: SourceName
+    first: int
+    last: int
+    cause: Answer
+    """ABSENT if all know that they do not have it; UNKNOWN if one of them can not say."""
+    evidence: tuple[tuple[str, str], ...]
+    """Who said what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """Nothing can be delivered until one of these answers: they may have what is missing."""
+
+    source: SourceName
+    first: int
+    last: int
+    waiting_for: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """[first, last] was delivered, but the source's new epoch did not keep it.
+
+    It was not stable. Other messages with these numbers follow.
+    """
+
+    source: SourceName
+    first: int
+    last: int
+    epoch: int
+    """The new epoch."""
+
+
+Event = (
+    StoreRegistered
+    | StoreUnresponsive
+    | RegistrationComplete
+    | SourceAttached
+    | SourceDetached
+    | SourceGone
+    | SourceChanged
+    | Gap
+    | Stalled
+    | Withdrawn
+)
+
+
+class Events:
+    """Any number of streams of the same events, each bounded: the oldest go first."""
+
+    def __init__(self) -> None:
+        self._history: deque[Event] = deque(maxlen=KEPT)
+        self._queues: list[tuple[deque[Event], asyncio.Event]] = []
+        self._ended = False
+
+    def tell(self, event: Event) -> None:
+        self._history.append(event)
+        for queue, told in self._queues:
+            queue.append(event)
+            told.set()
+
+    def end(self) -> None:
+        """Let every stream end once it is empty."""
+        self._ended = True
+        for _, told in self._queues:
+            told.set()
+
+    async def stream(self) -> AsyncIterator[Event]:
+        """What was told so far, then what is told from now on."""
+        queue: deque[Event] = deque(self._history, maxlen=KEPT)
+        told = asyncio.Event()
+        place = (queue, told)
+        self._queues.append(place)
+        try:
+            while True:
+                while queue:
+                    yield queue.popleft()
+                if self._ended:
+                    return
+                told.clear()
+                await told.wait()
+        finally:
+            self._queues.remove(place)

@@ -1,0 +1,129 @@
+"""Fetching what a stream lacks from one peer: a store, or the source's own retention."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import grpc.aio
+
+from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
+from quorate.protocol.framing import check_batch
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import lineage_from_wire, source_to_wire
+from quorate.receiver.peers import errors_of
+from quorate.receiver.plan import SOURCE, Answer, Request
+from quorate.receiver.session import Session
+from quorate.v1 import messages_pb2 as v1
+
+log = logging.getLogger("quorate.receiver")
+
+
+async def fetch_from(session: Session, peer: str) -> None:
+    """Ask this peer for what the plan says, one request after the other, until cancelled."""
+    plan = session.plan
+    loop = asyncio.get_running_loop()
+    while True:
+        request = await session.next_request(peer)
+        try:
+            await _fetch(session, request)
+        except QuorateError as error:
+            log.info("%s: fetching from %s: %s", session.source, peer, error)
+            plan.failed(request, loop.time())
+        except BaseException:
+            plan.given_back(request)
+            raise
+        session.settle()
+        session.wake()
+
+
+async def hear_stable(session: Session) -> None:
+    """Ask the source, or its stores, what is stable by now."""
+    peers = [SOURCE] if session.plan.attached else session.plan.stores
+    first = session.stream.next
+    for peer in peers:
+        try:
+            call = _call(session, Request(peer, first, first, first))
+            response = await _read(session, call, peer)
+            while response.WhichOneof("kind") != "end":
+                response = await _read(session, call, peer)
+            epoch = lineage_from_wire(response.end.lineage).epoch
+            session.tell_stable(response.end.stable_upto, epoch)
+        except QuorateError as error:
+            log.info("%s: %s: %s", session.source, peer, error)
+
+
+def _call(session: Session, request: Request) -> Any:
+    address = session.address_of(request.peer)
+    peers = session.peers
+    stub = peers.source(address) if request.peer == SOURCE else peers.store(address)
+    return stub.Fetch(
+        v1.FetchRequest(
+            source=source_to_wire(session.source),
+            first=request.first,
+            last=request.last,
+            protocol_version=PROTOCOL_VERSION,
+        )
+    )
+
+
+async def _read(session: Session, call: Any, peer: str) -> Any:
+    address = session.address_of(peer)
+    with errors_of(address):
+        async with asyncio.timeout(session.options.request_timeout):
+            response = await call.read()
+    if response is grpc.aio.EOF:
+        raise Unreachable(address, "it ended its answer without saying so")
+    return response
+
+
+async def _fetch(session: Session, request: Request) -> None:
+    call = _call(session, request)
+    loop = asyncio.get_running_loop()
+    try:
+        while True:
+            if not await session.room_for(request):
+                session.plan.given_back(request)
+                return
+            response = await _read(session, call, request.peer)
+            match response.WhichOneof("kind"):
+                case "fetched":
+                    _take(session, request, response.fetched, loop.time())
+                case "missing":
+                    missing = response.missing
+                    absent = missing.why == v1.LOOKUP_ABSENT
+                    session.plan.missing(
+                        request,
+                        missing.first,
+                        missing.last,
+                        Answer.ABSENT if absent else Answer.UNKNOWN,
+                        missing.detail,
+                        loop.time(),
+                    )
+                case "end":
+                    end = response.end
+                    lineage = lineage_from_wire(end.lineage)
+                    session.withdraw(
+                        session.plan.ended(request, end.high, end.stable_upto, lineage, loop.time())
+                    )
+                    return
+    finally:
+        call.cancel()
+
+
+def _take(session: Session, request: Request, fetched: v1.Fetched, now: float) -> None:
+    """A corrupt copy is one that the peer does not have; others may."""
+    try:
+        header = check_batch(fetched.batch, f"from {request.peer}")
+        if header.source != session.source or not (
+            header.first <= fetched.first <= fetched.last <= header.last
+        ):
+            raise CorruptBatch(f"from {request.peer}", f"it is not the one asked for: {header}")
+    except CorruptBatch as error:
+        log.error("%s: %s", session.source, error)
+        first, last = max(fetched.first, request.first), min(fetched.last, request.last)
+        session.plan.missing(request, first, last, Answer.UNKNOWN, str(error), now)
+        return
+    session.plan.fetched(request, header, fetched.batch, fetched.first, fetched.last, now)
+    session.hand_on()

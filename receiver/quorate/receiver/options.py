@@ -1,0 +1,67 @@
+"""What an application may set of a receiver. Only values and their validation live here."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from quorate.protocol.consensus import Behaviour, StartingPoint
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.limits import FRAME_BYTES_MAX
+
+
+class Delivery(enum.Enum):
+    """When a message is handed over."""
+
+    LIVE = "live"
+    """At once; if its source fails before it is stable it may be withdrawn."""
+    STABLE = "stable"
+    """Once it is stable; it will never be withdrawn."""
+
+
+class AcknowledgeMode(enum.Enum):
+    """What acknowledges a message."""
+
+    AUTOMATIC = "automatic"
+    """Taking the next message, or leaving `async with` without an exception."""
+    BATCHED = "batched"
+    """Message.consumed(), in any order."""
+    EXPLICIT = "explicit"
+    """Receiver.acknowledge(message): this one and everything before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverOptions:
+    """All times in seconds. Raises InvalidArgument."""
+
+    consensus: Behaviour = Behaviour.MAJORITY
+    """Whose word counts on where to start when stores differ about what was acknowledged."""
+    request_maximum: int | None = None
+    """Start at most so many messages behind the newest; None: no limit."""
+    choose_start: Callable[[StartingPoint], int] | None = None
+    """Is shown where the receiver would start and says where it should: from 0 to high + 1.
+    Returning `low` means "not changed". Must not block."""
+    buffer_bytes: int = 32 * 1024 * 1024
+    """Bound of what waits in memory; past it messages are left at the source and the stores."""
+    wait_for_source: float | None = None
+    """How long to wait for a source of the topic; None: for ever."""
+    registration_interval: float = 3.0
+    """How long a store that does not answer holds up a registration that has enough others."""
+    acknowledge_interval: float = 0.1
+    """How often what was consumed is acknowledged."""
+    request_timeout: float = 1.0
+    """A store that says nothing for so long is given up for another."""
+
+    def __post_init__(self) -> None:
+        if self.request_maximum is not None and self.request_maximum < 0:
+            raise InvalidArgument("request_maximum", f"{self.request_maximum} is below 0")
+        if self.buffer_bytes < 4 * FRAME_BYTES_MAX:
+            raise InvalidArgument(
+                "buffer_bytes", f"{self.buffer_bytes:,} is below {4 * FRAME_BYTES_MAX:,}"
+            )
+        if self.wait_for_source is not None and self.wait_for_source < 0:
+            raise InvalidArgument("wait_for_source", f"{self.wait_for_source} is below 0")
+        for name in ("registration_interval", "acknowledge_interval", "request_timeout"):
+            if getattr(self, name) <= 0:
+                raise InvalidArgument(name, f"{getattr(self, name)} is not above 0")

@@ -1,0 +1,344 @@
+"""What to ask of whom: fetching what a stream lacks, and the proof that nobody has it.
+
+No I/O, no clock: times are passed in. Lookups are three-valued: a store has a message, says that it
+does not, or can not say. Silence, a refusal, a timeout or "not yet" is never a "no".
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from quorate.protocol.framing import BatchHeader
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.receiver.core import Stream, Verdict
+
+SOURCE = "the source"
+"""The peer that is asked last: what the source itself retains. No store can have this name."""
+
+CHUNK_BYTES = 4 * 1024 * 1024
+"""About how much one request asks for: enough for the round trip not to count."""
+CHUNK_MESSAGES_MAX = 1 << 18
+
+NOT_YET_SECONDS = 0.05
+"""A store that does not reach so far yet is not asked again for so long."""
+PROBE_SECONDS = 0.1
+"""While a newer epoch's lineage is sought, each peer is asked so often."""
+POLL_SECONDS = 0.5
+"""Without a live stream each store is asked so often whether there is more."""
+POLL_SECONDS_QUIET = 10.0
+"""The same while no store says that the source streams to it."""
+NO_SECONDS = 2.0
+"""A "no" that led to nothing is asked again after this: repair may have changed it."""
+BACK_OFF_SECONDS = 0.05
+BACK_OFF_SECONDS_MAX = 2.0
+
+
+class Answer(enum.Enum):
+    """How a peer can say no."""
+
+    ABSENT = "absent"
+    """It knows that it does not have the messages."""
+    UNKNOWN = "unknown"
+    """It can not say: corrupt, unreadable, or in limbo."""
+    AWAY = "away"
+    """The source itself is gone, and with it what it retained."""
+
+
+@dataclass(slots=True)
+class Request:
+    """One fetch under way: [next, last] of it is still to come."""
+
+    peer: str
+    first: int
+    last: int
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenGap:
+    """Nobody has [first, last]."""
+
+    first: int
+    last: int
+    evidence: tuple[tuple[str, Answer, str], ...]
+    """Each peer with its answer and, for people, a detail."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    absent: RangeSet = field(default_factory=RangeSet)
+    unknown: RangeSet = field(default_factory=RangeSet)
+    detail: str = ""
+    no_until: float = 0.0
+    reaches: int = SEQUENCE_MAX
+    """What is above is not asked for until reaches_until."""
+    reaches_until: float = 0.0
+    failures: int = 0
+    resume_at: float = 0.0
+    probe_at: float = 0.0
+    poll_at: float = 0.0
+
+    def forget_old_answers(self, now: float) -> None:
+        if self.no_until and now >= self.no_until:
+            self.absent, self.unknown, self.no_until = RangeSet(), RangeSet(), 0.0
+        if now >= self.reaches_until:
+            self.reaches = SEQUENCE_MAX
+
+    def said_no(self) -> RangeSet:
+        both = RangeSet(self.absent)
+        for item in self.unknown:
+            both.add(item.first, item.last)
+        return both
+
+    def refuses_upto(self, first: int) -> int:
+        """The last of the numbers from first on that it said no to; first - 1 if it did not."""
+        return self.said_no().contiguous_upto(first)
+
+    def useless_upto(self, first: int, now: float) -> int:
+        """The last of the numbers from first on that it is no use asking for now."""
+        if now < self.resume_at or first > self.reaches:
+            return SEQUENCE_MAX
+        upto = self.refuses_upto(first)
+        return SEQUENCE_MAX if upto >= self.reaches else upto
+
+
+class FetchPlan:
+    """Spreads what a stream lacks over the stores; the source's retention comes last."""
+
+    def __init__(self, stream: Stream, stores: Iterable[str]) -> None:
+        self._stream = stream
+        self._stores: dict[str, _Peer] = {store: _Peer() for store in stores}
+        self._source = _Peer()
+        self._under_way: dict[str, Request] = {}
+        self.attached = False
+        """A live stream comes in, so there is no need to ask for what is new."""
+        self._source_live = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return tuple(self._stores)
+
+    @property
+    def source_live(self) -> bool:
+        """Some store says that the source streams to it."""
+        return self._source_live
+
+    @source_live.setter
+    def source_live(self, live: bool) -> None:
+        if live != self._source_live:
+            self._source_live = live
+            for peer in self._stores.values():
+                peer.poll_at = 0.0
+
+    def set_stores(self, stores: Iterable[str]) -> None:
+        """The stores of the source now; what is known of those that stay is kept."""
+        self._stores = {store: self._stores.get(store) or _Peer() for store in stores}
+
+    def source_changed(self) -> None:
+        """The source is another, or at another address: what the old one said is void."""
+        self._source = _Peer()
+
+    # Asking.
+
+    def request(self, name: str, now: float) -> Request | None:
+        """What this peer should be asked for now, if anything; counts as under way from here."""
+        peer = self._peer(name)
+        if peer is None or now < peer.resume_at or (name == SOURCE and not self._source_there()):
+            return None
+        peer.forget_old_answers(now)
+        wanted = self._probe(peer, now) or self._lacking(name, peer, now)
+        if wanted is None and name != SOURCE:
+            wanted = self._poll(peer, now)
+        if wanted is None:
+            return None
+        request = Request(name, wanted.first, wanted.last, wanted.first)
+        self._under_way[name] = request
+        return request
+
+    def wake_at(self, name: str, now: float) -> float | None:
+        """When to ask `request` again though nothing has happened; None: not by time alone."""
+        peer = self._peer(name)
+        if peer is None:
+            return None
+        stream = self._stream
+        times = []
+        if stream.outdated:
+            times.append(peer.probe_at)
+        if stream.behind:
+            times += [peer.reaches_until, peer.no_until]
+            if name == SOURCE:
+                times += [
+                    time
+                    for store in self._stores.values()
+                    for time in (store.resume_at, store.reaches_until, store.no_until)
+                ]
+        if name != SOURCE and not self.attached:
+            times.append(peer.poll_at)
+        later = [max(time, peer.resume_at) for time in times if time > 0]
+        if stream.behind and peer.resume_at > now:
+            later.append(peer.resume_at)
+        return min((time for time in later if time > now), default=None)
+
+    def is_front(self, request: Request) -> bool:
+        """Whether the very next message is among what this request is still to bring."""
+        return request.next <= self._stream.next <= request.last
+
+    def front_under_way(self) -> bool:
+        """Whether anyone was asked for the very next message."""
+        return any(self.is_front(request) for request in self._under_way.values())
+
+    # Answers.
+
+    def fetched(self, request: Request, header: BatchHeader, frame: bytes, first: int, last: int,
+                now: float) -> Verdict:  # fmt: skip
+        """A checked batch came."""
+        verdict = self._stream.fetched(header, frame, first, last)
+        if verdict in (Verdict.VOID, Verdict.NEWER_EPOCH):
+            # One of the two has an outdated lineage: not a no, but no use asking for more now.
+            self._does_not_reach(request.peer, first - 1, now + PROBE_SECONDS)
+        else:
+            request.next = max(request.next, last + 1)
+        return verdict
+
+    def missing(
+        self, request: Request, first: int, last: int, answer: Answer, detail: str, now: float
+    ) -> None:
+        """The peer said no for [first, last]."""
+        peer = self._peer(request.peer)
+        if peer is None or first > last:
+            return
+        (peer.absent if answer is Answer.ABSENT else peer.unknown).add(first, last)
+        if detail:
+            peer.detail = detail
+        peer.no_until = peer.no_until or now + NO_SECONDS
+        if first <= request.next:
+            request.next = max(request.next, last + 1)
+
+    def ended(
+        self, request: Request, high: int, stable_upto: int, lineage: Lineage, now: float
+    ) -> Range | None:
+        """The peer has said all it had to say. Returns what its lineage withdraws, if anything."""
+        withdrawn = self._stream.adopt(lineage)
+        self._stream.exists(high, lineage.epoch)
+        self._stream.stable(stable_upto, lineage.epoch)
+        self._finish(request)
+        peer = self._peer(request.peer)
+        if peer is not None:
+            peer.failures = 0
+            peer.poll_at = now + (POLL_SECONDS if self.source_live else POLL_SECONDS_QUIET)
+            if request.next <= request.last:
+                self._does_not_reach(request.peer, request.next - 1, now + NOT_YET_SECONDS)
+        return withdrawn
+
+    def failed(self, request: Request, now: float) -> None:
+        """No answer, a refusal or rubbish: what is left of the request goes to another."""
+        self._finish(request)
+        peer = self._peer(request.peer)
+        if peer is not None:
+            peer.failures += 1
+            pause = BACK_OFF_SECONDS * 2 ** min(peer.failures, 16)
+            peer.resume_at = now + min(pause, BACK_OFF_SECONDS_MAX)
+            peer.poll_at = peer.resume_at
+
+    def given_back(self, request: Request) -> None:
+        """The request was abandoned through no fault of the peer's."""
+        self._finish(request)
+
+    def gap(self) -> ProvenGap | None:
+        """The front of what is missing, if every store, and the source, said no to it."""
+        stream = self._stream
+        if not stream.behind or stream.outdated or not self._stores:
+            return None
+        first, upto = stream.next, stream.missing()[0].last
+        asked = self._askable()
+        for peer in asked.values():
+            upto = min(upto, peer.refuses_upto(first))
+        if upto < first:
+            return None
+        evidence = tuple(
+            (name, Answer.ABSENT if first in peer.absent else Answer.UNKNOWN, peer.detail)
+            for name, peer in asked.items()
+        )
+        if SOURCE not in asked:
+            evidence += ((SOURCE, Answer.AWAY, "no store has a live stream of it"),)
+        return ProvenGap(first, upto, evidence)
+
+    def waiting_for(self) -> tuple[str, ...]:
+        """Who has not said no to the first missing message, and has not brought it either."""
+        first = self._stream.next
+        return tuple(
+            name for name, peer in self._askable().items() if peer.refuses_upto(first) < first
+        )
+
+    # Inside.
+
+    def _peer(self, name: str) -> _Peer | None:
+        return self._source if name == SOURCE else self._stores.get(name)
+
+    def _source_there(self) -> bool:
+        return self.source_live or self.attached
+
+    def _askable(self) -> dict[str, _Peer]:
+        return {**self._stores, SOURCE: self._source} if self._source_there() else self._stores
+
+    def _finish(self, request: Request) -> None:
+        if self._under_way.get(request.peer) is request:
+            del self._under_way[request.peer]
+
+    def _failing(self, name: str) -> bool:
+        peer = self._peer(name)
+        return peer is None or peer.failures > 0
+
+    def _does_not_reach(self, name: str, upto: int, until: float) -> None:
+        peer = self._peer(name)
+        if peer is not None:
+            peer.reaches, peer.reaches_until = upto, until
+
+    def _chunk(self, first: int, last: int) -> Range:
+        messages = max(1, min(int(CHUNK_BYTES / self._stream.message_bytes), CHUNK_MESSAGES_MAX))
+        return Range(first, min(last, first + messages - 1))
+
+    def _probe(self, peer: _Peer, now: float) -> Range | None:
+        if not self._stream.outdated or now < peer.probe_at:
+            return None
+        peer.probe_at = now + PROBE_SECONDS
+        return Range(self._stream.next, self._stream.next)
+
+    def _lacking(self, name: str, peer: _Peer, now: float) -> Range | None:
+        if not self._stream.behind:
+            return None
+        for hole in self._stream.missing():
+            for part in self._not_under_way(hole):
+                first, last = part.first, part.last
+                if name == SOURCE:
+                    # Only for what no store is any use for now.
+                    useless = (store.useless_upto(first, now) for store in self._stores.values())
+                    last = min(last, min(useless, default=last))
+                for rest in peer.said_no().holes(first, min(last, peer.reaches)):
+                    return self._chunk(rest.first, rest.last)
+        return None
+
+    def _poll(self, peer: _Peer, now: float) -> Range | None:
+        if self.attached or now < peer.poll_at:
+            return None
+        first = max(self._stream.known_upto + 1, self._stream.next)
+        if self._stream.holds_back:
+            # Only to hear what is stable by now.
+            return Range(first, first)
+        for rest in self._not_under_way(Range(first, SEQUENCE_MAX)):
+            return self._chunk(rest.first, rest.last) if rest.first == first else None
+        return None
+
+    def _not_under_way(self, hole: Range) -> list[Range]:
+        # What a peer that failed lately was asked for stays open to the others: one that hangs
+        # must not hold up the front each time it is tried again.
+        taken = RangeSet(
+            Range(request.next, request.last)
+            for name, request in self._under_way.items()
+            if request.next <= request.last and not self._failing(name)
+        )
+        return taken.holes(hole.first, hole.last)

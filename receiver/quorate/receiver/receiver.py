@@ -1,0 +1,439 @@
+"""The receiver: what applications open, iterate and acknowledge with."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import logging
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterator, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from quorate.protocol.errors import Closed, InvalidArgument, NoQuorum, QuorateError, UnknownTopic
+from quorate.protocol.identity import (
+    SourceName,
+    StoreAddress,
+    check_session_id,
+    check_topic,
+    parse_stores,
+)
+from quorate.protocol.limits import SESSION_ID_MAX
+from quorate.receiver.acknowledging import Acknowledger
+from quorate.receiver.core import Room
+from quorate.receiver.directory import Directory, SourceRecord, Watcher
+from quorate.receiver.events import Event, Events
+from quorate.receiver.fetching import fetch_from
+from quorate.receiver.inbox import Inbox
+from quorate.receiver.live import follow
+from quorate.receiver.message import Acknowledgement, DeliveredBatch, Message
+from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.peers import Peers
+from quorate.receiver.session import Session
+from quorate.v1 import store_pb2 as store_v1
+
+log = logging.getLogger("quorate.receiver")
+
+E = TypeVar("E", bound=enum.Enum)
+
+CLOSE_SECONDS = 3.0
+"""How long closing waits for the stores to take the last acknowledgements."""
+BREATH_MESSAGES = 4096
+"""After so many messages without a pause the loop gets its turn."""
+
+
+class Receiver:
+    """Delivers the messages of a topic's sources, each source's in order, each at least once.
+
+    Made by `open`. Iterating hands over messages; `batches` whole batches, which is faster. One
+    task iterates at a time; leaving the loop and iterating again goes on where it was left.
+    """
+
+    @classmethod
+    async def open(
+        cls,
+        topic: str | None = None,
+        *,
+        stores: str | Sequence[StoreAddress],
+        session_id: int | None = None,
+        reg_id: int | None = None,
+        topic_pattern: str | None = None,
+        delivery: str | Delivery = Delivery.LIVE,
+        acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
+        options: ReceiverOptions | None = None,
+        timeout: float = 30.0,
+    ) -> Receiver:
+        """Find the topic's sources in the stores' directory and register with them.
+
+        topic: one topic; or topic_pattern: a regular expression that must match the whole topic.
+        stores: `[name=]host:port[#reg_id],…`; any store of the group leads to the others.
+        session_id: who this is; the same one goes on where it was left, and fences the older
+        instance. Drawn if not given: then nothing is remembered that anyone could go on from.
+        reg_id: chosen RegID, for one topic with one source; also the session ID if none is given.
+        delivery: "live" or "stable". acknowledge: "automatic", "batched" or "explicit".
+        timeout: seconds for stores to answer and for the sources that they know to be registered
+        with.
+
+        With no source yet it returns and waits while iterating, unless options.wait_for_source
+        says how long to wait here: then it raises UnknownTopic. Raises NoQuorum if too few stores
+        answer, NotAStore or VersionMismatch if none is of use, RegIdInUse, InvalidArgument.
+        """
+        receiver = cls(
+            _watch_request(topic, topic_pattern),
+            stores=parse_stores(stores) if isinstance(stores, str) else tuple(stores),
+            session_id=session_id,
+            reg_id=reg_id,
+            delivery=_one_of(Delivery, "delivery", delivery),
+            acknowledge=_one_of(AcknowledgeMode, "acknowledge", acknowledge),
+            options=options or ReceiverOptions(),
+        )
+        try:
+            await receiver._begin(timeout)
+        except BaseException:
+            await receiver._end()
+            raise
+        return receiver
+
+    def __init__(
+        self,
+        request: store_v1.WatchRequest,
+        *,
+        stores: tuple[StoreAddress, ...],
+        session_id: int | None,
+        reg_id: int | None,
+        delivery: Delivery,
+        acknowledge: AcknowledgeMode,
+        options: ReceiverOptions,
+    ) -> None:
+        """Use `open`."""
+        if not stores:
+            raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
+        chosen = session_id or reg_id or secrets.randbelow(SESSION_ID_MAX) + 1
+        self.session_id = check_session_id(chosen)
+        self._what = request.topic or request.topic_pattern
+        self._mode = acknowledge
+        self._delivery = delivery
+        self._options = options
+        self._reg_ids = {store.address: store.reg_id or reg_id or 0 for store in stores}
+        self._peers = Peers()
+        self._directory = Directory()
+        self._events = Events()
+        self._inbox = Inbox(options.buffer_bytes // 2)
+        self._room = Room(options.buffer_bytes // 4, options.buffer_bytes // 2)
+        self._sessions: dict[SourceName, Session] = {}
+        self._watchers = [
+            Watcher(self._peers, store.address, request, self._heard) for store in stores
+        ]
+        self._acknowledger = Acknowledger(
+            self._peers,
+            self.session_id,
+            options.acknowledge_interval,
+            self._sessions,
+            self._note_taken,
+        )
+        self._batch: DeliveredBatch | None = None
+        self._messages: Iterator[Message] = iter(())
+        self._unpaused = 0
+        self._tasks: asyncio.TaskGroup
+        self._runner: asyncio.Task[None] | None = None
+        self._registered = asyncio.Event()
+        self._closed = False
+
+    # Messages.
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """The messages, one by one; ends when the receiver is closed.
+
+        Raises Fenced once another instance has registered the same identity.
+        """
+        while True:
+            batch = self._batch
+            if batch is not None:
+                for message in self._messages:
+                    batch.taken = message.sequence
+                    yield message
+            batch = await self._next()
+            if batch is None:
+                return
+            self._messages = iter(batch.messages())
+
+    async def batches(self) -> AsyncIterator[DeliveredBatch]:
+        """The messages, a batch at a time; otherwise as iterating over the receiver."""
+        batch: DeliveredBatch | None = self._rest()
+        while True:
+            if batch is not None:
+                batch.taken = batch.last
+                yield batch
+            batch = await self._next()
+            if batch is None:
+                return
+            self._messages = iter(())
+
+    async def acknowledge(self, what: Message | DeliveredBatch | Acknowledgement) -> None:
+        """Mode "explicit": this message and everything before it of its source are done with.
+
+        It is sent within options.acknowledge_interval, as soon as it is stable; `flush` waits for
+        that. Raises InvalidArgument in another mode, Fenced, Closed.
+        """
+        if self._mode is not AcknowledgeMode.EXPLICIT:
+            raise InvalidArgument(
+                "acknowledge", f'is for acknowledge="explicit"; this one is {self._mode.value}'
+            )
+        self._check_open()
+        handle = what if isinstance(what, Acknowledgement) else what.acknowledgement()
+        handle.progress.consumed_through(handle.sequence)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until enough stores have taken the acknowledgement of all that was consumed.
+
+        What is not stable yet after a second is left out. Raises NoQuorum after the timeout
+        (seconds; default 3), Fenced, Closed.
+        """
+        self._check_open()
+        try:
+            await self._acknowledger.flush(CLOSE_SECONDS if timeout is None else timeout)
+        except TimeoutError:
+            self._check_open()
+            raise NoQuorum(
+                f"Acknowledging {self._what}", "", "", "too few stores took it in time"
+            ) from None
+
+    def events(self) -> AsyncIterator[Event]:
+        """What happens besides messages, from the opening on; for any number of takers.
+
+        Bounded: who does not take them loses the oldest. Ends when the receiver is closed.
+        """
+        return self._events.stream()
+
+    @property
+    def sources(self) -> tuple[SourceName, ...]:
+        """The sources known so far."""
+        return tuple(self._sessions)
+
+    # Closing.
+
+    async def close(self) -> None:
+        """Send what is to be acknowledged, and let go of everything.
+
+        The message taken last does not count as done with, unless the mode says how it does; leave
+        `async with` for that.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self._inbox.error is None:
+            try:
+                await self._acknowledger.flush(CLOSE_SECONDS)
+            except TimeoutError:
+                log.warning("%s: the last acknowledgements reached too few stores", self._what)
+        await self._end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._note_taken(last_is_done=True)
+        await self.close()
+
+    # Inside.
+
+    def _check_open(self) -> None:
+        if self._inbox.error is not None:
+            raise self._inbox.error
+        if self._closed:
+            raise Closed(f"The receiver of {self._what}")
+
+    async def _next(self) -> DeliveredBatch | None:
+        """The application wants more than the batch it has; None once closed."""
+        self._note_taken(last_is_done=True)
+        self._batch = None
+        if self._unpaused > BREATH_MESSAGES:
+            self._unpaused = 0
+            await asyncio.sleep(0)
+        batch = self._inbox.take()
+        while batch is None:
+            self._unpaused = 0
+            if not await self._inbox.filled():
+                return None
+            batch = self._inbox.take()
+        self._unpaused += batch.last - batch.first + 1
+        self._batch = batch
+        return batch
+
+    def _rest(self) -> DeliveredBatch | None:
+        """What was not taken yet of the batch under way."""
+        rest, self._messages = list(self._messages), iter(())
+        if self._batch is None or not rest:
+            return None
+        self._note_taken(last_is_done=True)
+        self._batch = self._batch.part(rest[0].sequence, self._batch.last)
+        return self._batch
+
+    def _note_taken(self, *, last_is_done: bool = False) -> None:
+        batch = self._batch
+        if self._mode is AcknowledgeMode.AUTOMATIC and batch is not None:
+            done = batch.taken if last_is_done else batch.taken - 1
+            if done >= batch.first:
+                batch.progress.consumed_through(done)
+
+    async def _begin(self, timeout: float) -> None:
+        self._runner = asyncio.create_task(self._run(), name=f"quorate receiver of {self._what}")
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._find_stores()
+                await self._each_registered()
+        self._check_open()
+        heard = [watcher for watcher in self._watchers if watcher.complete.is_set()]
+        registered = any(session.registered.is_set() for session in self._sessions.values())
+        if not heard or (self._sessions and not registered):
+            raise self._no_quorum(heard)
+        wait = self._options.wait_for_source
+        if wait is None or registered:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, begun + wait - loop.time())):
+                await self._registered.wait()
+        self._check_open()
+        if not self._registered.is_set():
+            known = sorted({topic for watcher in heard for topic in watcher.topics})
+            raise UnknownTopic(self._what, ", ".join(known))
+
+    async def _find_stores(self) -> None:
+        """Until each store was heard or has failed, or the interval is over with one heard."""
+        tried = [asyncio.ensure_future(watcher.tried.wait()) for watcher in self._watchers]
+        try:
+            await asyncio.wait(tried, timeout=self._options.registration_interval)
+        finally:
+            for waiting in tried:
+                waiting.cancel()
+        if not any(watcher.complete.is_set() for watcher in self._watchers):
+            hopeless = [
+                watcher.error
+                for watcher in self._watchers
+                if watcher.error is not None and not watcher.error.retryable
+            ]
+            if len(hopeless) == len(self._watchers):
+                raise hopeless[0]
+            heard = [asyncio.ensure_future(watcher.complete.wait()) for watcher in self._watchers]
+            try:
+                await asyncio.wait(heard, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for waiting in heard:
+                    waiting.cancel()
+
+    async def _each_registered(self) -> None:
+        while True:
+            pending = [one for one in self._sessions.values() if not one.registered.is_set()]
+            if not pending or self._inbox.error is not None:
+                return
+            registered = asyncio.ensure_future(pending[0].registered.wait())
+            assert self._runner is not None
+            try:
+                await asyncio.wait([registered, self._runner], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                registered.cancel()
+
+    def _no_quorum(self, heard: list[Watcher]) -> QuorateError:
+        answered = ", ".join(watcher.address for watcher in heard)
+        silent = [watcher for watcher in self._watchers if watcher not in heard]
+        detail = "; ".join(str(watcher.error) for watcher in silent if watcher.error)
+        return NoQuorum(
+            f"The receiver of {self._what}",
+            answered,
+            ", ".join(watcher.address for watcher in silent),
+            detail or "no registration was completed in time",
+        )
+
+    def _heard(self, store: str, record: SourceRecord | None) -> None:
+        """The directory says something."""
+        if record is None:
+            changed = self._directory.lost(store)
+        else:
+            merged = self._directory.heard(store, record)
+            changed = [merged] if merged is not None else []
+        for each in changed:
+            session = self._sessions.get(each.source)
+            if session is not None:
+                session.update(each)
+            elif each.epoch > 0 and each.stores:
+                self._tasks.create_task(self._follow(self._new_session(each)))
+
+    def _new_session(self, record: SourceRecord) -> Session:
+        session = self._sessions[record.source] = Session(
+            record,
+            peers=self._peers,
+            session_id=self.session_id,
+            reg_ids=self._reg_ids,
+            delivery=self._delivery,
+            options=self._options,
+            inbox=self._inbox,
+            room=self._room,
+            events=self._events,
+        )
+        return session
+
+    async def _follow(self, session: Session) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(session.run(follow, fetch_from))
+            await session.registered.wait()
+            self._registered.set()
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                for watcher in self._watchers:
+                    self._tasks.create_task(watcher.run())
+                self._tasks.create_task(self._acknowledger.run(self._tasks))
+        except BaseExceptionGroup as group:
+            error = _first(group)
+            log.error("the receiver of %s ends: %s", self._what, error)
+            self._inbox.fail(error)
+            self._events.end()
+            self._registered.set()
+
+    async def _end(self) -> None:
+        self._closed = True
+        self._inbox.close()
+        self._events.end()
+        if self._runner is not None:
+            self._runner.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._runner
+        await self._peers.close()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _watch_request(topic: str | None, topic_pattern: str | None) -> store_v1.WatchRequest:
+    if (topic is None) == (topic_pattern is None):
+        raise InvalidArgument("topic", "give either a topic or a topic_pattern")
+    if topic is not None:
+        return store_v1.WatchRequest(topic=check_topic(topic))
+    try:
+        re.compile(topic_pattern or "")
+    except re.error as error:
+        raise InvalidArgument("topic_pattern", f"is no regular expression: {error}") from None
+    return store_v1.WatchRequest(topic_pattern=topic_pattern)
+
+
+def _one_of(kind: type[E], name: str, value: object) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(repr(one.value) for one in kind)
+        raise InvalidArgument(name, f"{value!r} is not one of {choices}") from None

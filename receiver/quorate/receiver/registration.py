@@ -1,0 +1,199 @@
+"""Registering a receiver with a source's stores, and where it starts by their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from quorate.protocol.consensus import StartingPoint, choose_start, consensus, starting_point
+from quorate.protocol.errors import Fenced, QuorateError, RegIdInUse
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.policy import Policy
+from quorate.protocol.wire import lineage_from_wire, source_to_wire
+from quorate.receiver.core import first_difference
+from quorate.receiver.directory import SourceRecord
+from quorate.receiver.options import ReceiverOptions
+from quorate.receiver.peers import CALL_SECONDS, Peers, errors_of
+from quorate.v1 import store_pb2 as store_v1
+
+log = logging.getLogger("quorate.receiver")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAnswer:
+    """What a store knows of this receiver and of the source's stream."""
+
+    reg_id: int
+    known: bool
+    acknowledged_upto: int
+    high: int
+    stable_upto: int
+    lineage: Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the receiver starts, and what is known of the stream by then."""
+
+    first: int
+    point: StartingPoint
+    lineage: Lineage
+    stable_upto: int
+
+
+def decide_start(
+    policy: Policy, answers: Mapping[str, StoreAnswer], options: ReceiverOptions
+) -> Start:
+    """By consensus over the answers. What a store says of an outdated lineage counts only as far
+    as that agrees with the newest."""
+    lineage = max((answer.lineage for answer in answers.values()), key=lambda one: one.epoch)
+
+    def agreed(answer: StoreAnswer, upto: int) -> int:
+        differs = first_difference(answer.lineage, lineage)
+        return upto if differs is None else min(upto, differs - 1)
+
+    low = consensus(
+        options.consensus,
+        policy,
+        {store: agreed(one, one.acknowledged_upto) + 1 for store, one in answers.items()},
+    )
+    high = max(agreed(one, one.high) for one in answers.values())
+    stable_upto = max(agreed(one, one.stable_upto) for one in answers.values())
+    # A position may be ahead of every store that answered; what it acknowledged exists.
+    point = starting_point(low, max(high, low - 1), options.request_maximum)
+    return Start(choose_start(point, options.choose_start), point, lineage, stable_upto)
+
+
+class Registrar:
+    """Registers one receiver of one source with store after store."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        source: SourceName,
+        session_id: int,
+        reg_ids: Mapping[str, int],
+        *,
+        unresponsive: Callable[[str, str], None],
+    ) -> None:
+        """reg_ids: by store address, where the application chose one.
+        unresponsive: is told of each store that does not answer, once, with the reason."""
+        self._peers = peers
+        self._source = source
+        self._session_id = session_id
+        self._reg_ids = reg_ids
+        self._unresponsive = unresponsive
+        self._complained: set[str] = set()
+        self.epoch = 1
+        """Of the registration: above any that a store had for this receiver."""
+        self.answers: dict[str, StoreAnswer] = {}
+        """By name, those that know the receiver in this epoch."""
+
+    async def register(self, record: SourceRecord, interval: float) -> None:
+        """Try every store of the source once, in an epoch that suits all that answer.
+
+        Stores that say nothing hold it up for no longer than the interval, in seconds, once those
+        that answered are enough. Raises RegIdInUse.
+        """
+        while True:
+            epoch = self.epoch
+            pending: dict[asyncio.Future[int], str] = {
+                asyncio.ensure_future(self._ask(name, address, epoch)): name
+                for name, address in record.stores
+                if name not in self.answers
+            }
+            try:
+                heard = await self._gather(pending, record.policy, interval)
+            finally:
+                for task in pending:
+                    task.cancel()
+            if not heard:
+                return
+            # Another instance of this receiver, or this one before its answer was lost, holds a
+            # higher epoch somewhere: all stores are to know one epoch, above that.
+            self.epoch, self.answers = heard + 1, {}
+            await asyncio.sleep(random.uniform(0, 0.02))
+
+    async def join(self, name: str, address: str) -> StoreAnswer | None:
+        """Register in the epoch in force with a store that was away; None if it refuses that.
+
+        A store that holds a higher epoch was registered with by another instance that reached too
+        few stores to begin, or has begun: then those that know this one will say so.
+        """
+        heard = await self._ask(name, address, self.epoch)
+        if heard == self.epoch:
+            # It registered this one before; the answer was lost.
+            self.answers[name] = StoreAnswer(0, True, NOTHING, NOTHING, NOTHING, NO_LINEAGE)
+        elif heard:
+            log.warning("store %s has a newer instance of the receiver of %s", name, self._source)
+        return self.answers.get(name)
+
+    def forget(self, name: str) -> None:
+        """The store does not know this receiver any more."""
+        self.answers.pop(name, None)
+
+    async def _gather(
+        self, pending: Mapping[asyncio.Future[int], str], policy: Policy, interval: float
+    ) -> int:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + interval
+        waiting, heard = set(pending), 0
+        while waiting:
+            timeout = None
+            if policy.stable(self.answers.keys()):
+                timeout = max(0.0, deadline - loop.time())
+            done, waiting = await asyncio.wait(
+                waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                heard = max(heard, task.result())
+            if not done:
+                for task in waiting:
+                    self._complain(pending[task], "it did not answer in time")
+                break
+            if heard:
+                break
+        return heard
+
+    async def _ask(self, name: str, address: str, epoch: int) -> int:
+        """Returns the epoch that the store holds against this one; 0 if it registered it."""
+        request = store_v1.RegisterReceiverRequest(
+            source=source_to_wire(self._source),
+            session_id=self._session_id,
+            reg_id=self._reg_ids.get(address, 0),
+            epoch=epoch,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        try:
+            with errors_of(address):
+                answer = await self._peers.store(address).RegisterReceiver(
+                    request, timeout=CALL_SECONDS
+                )
+            lineage = lineage_from_wire(answer.lineage)
+        except RegIdInUse:
+            raise
+        except Fenced as error:
+            return error.promised
+        except QuorateError as error:
+            self._complain(name, str(error))
+            return 0
+        self._complained.discard(name)
+        self.answers[name] = StoreAnswer(
+            answer.reg_id,
+            answer.known,
+            max(answer.acknowledged_upto, NOTHING),
+            answer.high,
+            answer.stable_upto,
+            lineage,
+        )
+        return 0
+
+    def _complain(self, name: str, reason: str) -> None:
+        if name not in self._complained:
+            self._complained.add(name)
+            self._unresponsive(name, reason)

@@ -1,0 +1,310 @@
+"""One source as a running receiver follows it: holds the cores and does what they say.
+
+The loops that bring it input live in quorate.receiver.live and quorate.receiver.fetching.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.framing import BatchHeader
+from quorate.protocol.limits import FRAME_BYTES_MAX
+from quorate.protocol.ranges import Range
+from quorate.receiver import events as event
+from quorate.receiver.acknowledgements import Acknowledgements
+from quorate.receiver.core import Room, Stream, Verdict
+from quorate.receiver.directory import SourceRecord
+from quorate.receiver.inbox import Inbox
+from quorate.receiver.message import DeliveredBatch
+from quorate.receiver.options import Delivery, ReceiverOptions
+from quorate.receiver.peers import Peers
+from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
+from quorate.receiver.registration import Registrar, Start, decide_start
+
+log = logging.getLogger("quorate.receiver")
+
+HOUSEKEEPING_SECONDS = 1.0
+STALLED_SECONDS = 3.0
+"""The same message missing for so long is worth an event."""
+RETRY_SECONDS = 0.5
+"""Pause between attempts at a registration that too few stores answered."""
+RECHECK_SECONDS = 0.1
+"""Room that another source's stream gives back is noticed after this."""
+
+
+async def pause(until: asyncio.Event, seconds: float | None) -> None:
+    """Wait for the event to be set from now on, but no longer than this."""
+    until.clear()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await until.wait()
+
+
+class Session:
+    """Everything about one source. All on one event loop."""
+
+    def __init__(
+        self,
+        record: SourceRecord,
+        *,
+        peers: Peers,
+        session_id: int,
+        reg_ids: dict[str, int],
+        delivery: Delivery,
+        options: ReceiverOptions,
+        inbox: Inbox,
+        room: Room,
+        events: event.Events,
+    ) -> None:
+        self.source = record.source
+        self.record = record
+        self.peers = peers
+        self.session_id = session_id
+        self.delivery = delivery
+        self.options = options
+        self.inbox = inbox
+        self.room = room
+        self.events = events
+        self.registrar = Registrar(
+            peers, record.source, session_id, reg_ids, unresponsive=self._unresponsive
+        )
+        self.registered = asyncio.Event()
+        self.stream: Stream
+        self.plan: FetchPlan
+        self.acknowledgements: Acknowledgements
+        self.directory_changed = asyncio.Event()
+        self.lineage_changed = asyncio.Event()
+        self._wakes: dict[str, asyncio.Event] = {}
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._work: Callable[[Session, str], Coroutine[Any, Any, None]]
+        self._tasks: asyncio.TaskGroup
+        self._stalled_at: tuple[int, float] | None = None
+
+    async def run(
+        self,
+        follow: Callable[[Session], Coroutine[Any, Any, None]],
+        work: Callable[[Session, str], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Register, then follow the live stream and fetch what is missing, until cancelled."""
+        start = await self._register()
+        self.stream = Stream(
+            start.lineage,
+            start.first,
+            known_upto=start.point.high,
+            stable_upto=start.stable_upto,
+            hold_back=self.delivery is Delivery.STABLE,
+            room=self.room,
+        )
+        self.stream.heard_of_epoch(self.record.epoch)
+        self.plan = FetchPlan(self.stream, [name for name, _ in self.record.stores])
+        self.plan.source_live = self.record.live
+        self.acknowledgements = Acknowledgements(start.first)
+        self._tell_complete(start)
+        self.registered.set()
+        self._work = work
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self._staff()
+                self._tasks.create_task(follow(self))
+                await self._keep_house()
+        finally:
+            self.stream.release()
+
+    # What others tell.
+
+    def update(self, record: SourceRecord) -> None:
+        """The directory, or the source itself, says something new."""
+        before, self.record = self.record, record
+        changed = (before.epoch, before.address, before.stores) != (
+            record.epoch,
+            record.address,
+            record.stores,
+        )
+        if changed:
+            names = tuple(name for name, _ in record.stores)
+            self.events.tell(event.SourceChanged(self.source, record.epoch, record.address, names))
+        self.directory_changed.set()
+        if not self.registered.is_set():
+            return
+        self.plan.source_live = record.live
+        if changed:
+            self.stream.heard_of_epoch(record.epoch)
+            self.plan.set_stores([name for name, _ in record.stores])
+            self.plan.source_changed()
+            self._staff()
+        self.wake()
+
+    async def take_live(self, header: BatchHeader, frame: bytes, stable_upto: int) -> None:
+        """A checked batch of the live stream, and what was stable when it was sent."""
+        stream = self.stream
+        while stream.live(header, frame) is Verdict.NEWER_EPOCH:
+            await self.learn_lineage(header.epoch)
+        if stable_upto > stream.stable_upto:
+            stream.stable(stable_upto, header.epoch)
+        self.hand_on()
+
+    async def learn_lineage(self, epoch: int) -> None:
+        """Wait until the lineage of this epoch is known."""
+        self.stream.heard_of_epoch(epoch)
+        while self.stream.lineage.epoch < epoch:
+            self.lineage_changed.clear()
+            self.wake()
+            await self.lineage_changed.wait()
+
+    def tell_stable(self, upto: int, epoch: int) -> None:
+        if upto > self.stream.stable_upto:
+            self.stream.stable(upto, epoch)
+            self.hand_on()
+
+    def withdraw(self, withdrawn: Range | None) -> None:
+        """The lineage was replaced; these numbers of what was handed on are void."""
+        self.lineage_changed.set()
+        if withdrawn is None:
+            return
+        self.acknowledgements.withdraw(withdrawn.first)
+        delivered = min(self.inbox.take_back(self.source, withdrawn.first), withdrawn.last)
+        if delivered >= withdrawn.first:
+            epoch = self.stream.lineage.epoch
+            log.warning(
+                "%s: [%d, %d] was delivered and is withdrawn by epoch %d",
+                self.source, withdrawn.first, delivered, epoch,
+            )  # fmt: skip
+            self.events.tell(event.Withdrawn(self.source, withdrawn.first, delivered, epoch))
+
+    def hand_on(self) -> None:
+        """Give the application what can be handed over."""
+        stream = self.stream
+        for piece in stream.take_ready():
+            self.inbox.put(DeliveredBatch(piece, self.acknowledgements.progress))
+        if stream.behind:
+            self.wake()
+
+    def settle(self) -> None:
+        """After an answer: hand over, and give up what nobody has."""
+        self.hand_on()
+        while (gap := self.plan.gap()) is not None:
+            evidence = tuple(
+                (peer, f"{answer.value}: {detail}" if detail else answer.value)
+                for peer, answer, detail in gap.evidence
+            )
+            answers = {answer for _, answer, _ in gap.evidence}
+            cause = Answer.UNKNOWN if Answer.UNKNOWN in answers else Answer.ABSENT
+            log.error("%s: [%d, %d] is lost: %s", self.source, gap.first, gap.last, evidence)
+            self.events.tell(event.Gap(self.source, gap.first, gap.last, cause, evidence))
+            self.acknowledgements.progress.skip(gap.first, gap.last)
+            self.stream.skip(gap.last)
+            self.hand_on()
+
+    # What the loops ask.
+
+    def wake(self) -> None:
+        """Let those that fetch look again at what is missing."""
+        for woken in self._wakes.values():
+            woken.set()
+
+    async def next_request(self, peer: str) -> Request:
+        """Wait until there is something to ask this peer for."""
+        woken = self._wakes[peer]
+        loop = asyncio.get_running_loop()
+        while True:
+            await self.inbox.space()
+            now = loop.time()
+            request = self.plan.request(peer, now)
+            if request is not None:
+                return request
+            wake_at = self.plan.wake_at(peer, now)
+            await pause(woken, None if wake_at is None else wake_at - now)
+
+    async def room_for(self, request: Request) -> bool:
+        """Wait until what the request brings has a place; False if it had better be dropped."""
+        while True:
+            await self.inbox.space()
+            if (
+                self.plan.is_front(request)
+                or self.room.waiting_bytes + FRAME_BYTES_MAX <= self.room.fetched_bytes_max
+            ):
+                return True
+            if not self.plan.front_under_way():
+                return False
+            await pause(self._wakes[request.peer], RECHECK_SECONDS)
+
+    def address_of(self, peer: str) -> str:
+        if peer == SOURCE:
+            return self.record.address
+        return dict(self.record.stores)[peer]
+
+    # Inside.
+
+    async def _register(self) -> Start:
+        while True:
+            record = self.record
+            await self.registrar.register(record, self.options.registration_interval)
+            answers = self.registrar.answers
+            if record.policy.stable(answers.keys()):
+                return decide_start(record.policy, answers, self.options)
+            await pause(self.directory_changed, RETRY_SECONDS)
+
+    def _tell_complete(self, start: Start) -> None:
+        answers = self.registrar.answers
+        for name, answer in answers.items():
+            self._tell_registered(name, answer.reg_id, answer.known, answer.acknowledged_upto)
+        missing = tuple(name for name, _ in self.record.stores if name not in answers)
+        log.info("%s: registered, starting at %d", self.source, start.first)
+        self.events.tell(
+            event.RegistrationComplete(
+                self.source, start.first, start.point.low, start.point.high, tuple(answers), missing
+            )
+        )
+
+    def _tell_registered(self, name: str, reg_id: int, known: bool, upto: int) -> None:
+        self.events.tell(event.StoreRegistered(self.source, name, reg_id, known, upto))
+
+    def _unresponsive(self, store: str, reason: str) -> None:
+        log.warning("%s: store %s does not register the receiver: %s", self.source, store, reason)
+        self.events.tell(event.StoreUnresponsive(self.source, store, reason))
+
+    def _staff(self) -> None:
+        """One worker for each peer."""
+        peers = {SOURCE, *self.plan.stores}
+        for peer in set(self._workers) - peers:
+            self._workers.pop(peer).cancel()
+            del self._wakes[peer]
+        for peer in peers - set(self._workers):
+            self._wakes[peer] = asyncio.Event()
+            self._workers[peer] = self._tasks.create_task(self._work(self, peer))
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_SECONDS)
+            self._watch_for_stall()
+            for name, address in self.record.stores:
+                if name not in self.registrar.answers:
+                    await self._join(name, address)
+
+    async def _join(self, name: str, address: str) -> None:
+        try:
+            answer = await self.registrar.join(name, address)
+        except QuorateError as error:
+            log.warning("%s: %s", self.source, error)
+            return
+        if answer is not None:
+            self.withdraw(self.stream.adopt(answer.lineage))
+            self._tell_registered(name, answer.reg_id, answer.known, answer.acknowledged_upto)
+
+    def _watch_for_stall(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if not self.stream.behind or self.inbox.full:
+            self._stalled_at = None
+        elif self._stalled_at is None or self._stalled_at[0] != self.stream.next:
+            self._stalled_at = (self.stream.next, now)
+        elif now - self._stalled_at[1] >= STALLED_SECONDS:
+            missing = self.stream.missing()[0]
+            waiting_for = self.plan.waiting_for()
+            log.warning("%s: %s is missing; waiting for %s", self.source, missing, waiting_for)
+            self.events.tell(event.Stalled(self.source, missing.first, missing.last, waiting_for))
+            self._stalled_at = (self.stream.next, now + 60.0)

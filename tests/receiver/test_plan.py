@@ -1,0 +1,325 @@
+"""Whom to ask for what, and when nobody having it is proven."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from quorate.protocol.framing import BatchHeader, encode_batch, read_header
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.receiver import plan as plan_module
+from quorate.receiver.core import Room, Stream
+from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
+
+NAME = SourceName("orders", 7)
+ONE = Lineage((Term(1, 0),))
+STORES = ("a", "b", "c")
+
+
+def batch(first: int, last: int, epoch: int = 1) -> tuple[BatchHeader, bytes]:
+    payloads = [f"{epoch}:{n}".encode() for n in range(first, last + 1)]
+    frame = encode_batch(NAME, epoch, first, payloads, 0)
+    return read_header(frame), frame
+
+
+def planned(
+    known_upto: int = 9, *, hold_back: bool = False, attached: bool = True
+) -> tuple[Stream, FetchPlan]:
+    stream = Stream(ONE, 0, known_upto=known_upto, hold_back=hold_back, room=Room(1 << 30, 1 << 30))
+    plan = FetchPlan(stream, STORES)
+    plan.attached = plan.source_live = attached
+    return stream, plan
+
+
+def request(plan: FetchPlan, peer: str, now: float = 0.0) -> Request:
+    asked = plan.request(peer, now)
+    assert asked is not None
+    return asked
+
+
+def serve(plan: FetchPlan, asked: Request, last: int | None = None, high: int = 9) -> None:
+    upto = min(asked.last, high) if last is None else last
+    if upto >= asked.first:
+        plan.fetched(asked, *batch(asked.first, upto), asked.first, upto, 0.0)
+    plan.ended(asked, high, -1, ONE, 0.0)
+
+
+def deny(plan: FetchPlan, asked: Request, answer: Answer = Answer.ABSENT, now: float = 0.0) -> None:
+    plan.missing(asked, asked.first, asked.last, answer, "", now)
+    plan.ended(asked, SEQUENCE_MAX, -1, NO_LINEAGE, now)
+
+
+def test_nothing_is_asked_while_nothing_is_missing() -> None:
+    _, plan = planned(known_upto=-1)
+    assert [plan.request(peer, 0.0) for peer in (*STORES, SOURCE)] == [None] * 4
+    assert plan.wake_at("a", 0.0) is None
+
+
+def test_chunks_are_spread_over_the_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, "CHUNK_MESSAGES_MAX", 4)
+    _, plan = planned()
+    asked = [request(plan, store) for store in STORES]
+    assert [(one.first, one.last) for one in asked] == [(0, 3), (4, 7), (8, 9)]
+    assert plan.is_front(asked[0])
+    assert not plan.is_front(asked[1])
+
+
+def test_what_one_could_not_serve_goes_to_another() -> None:
+    _, plan = planned()
+    plan.failed(request(plan, "a"), 0.0)
+    assert plan.request("a", 0.0) is None, "it rests"
+    assert (request(plan, "b").first, plan.wake_at("a", 0.0)) == (0, pytest.approx(0.1))
+
+
+def test_one_that_hung_does_not_hold_up_the_front_again() -> None:
+    _, plan = planned()
+    plan.failed(request(plan, "a"), 0.0)
+    request(plan, "a", now=5.0)
+    assert request(plan, "b", now=5.0).first == 0
+
+
+def test_one_store_having_it_is_enough() -> None:
+    stream, plan = planned()
+    deny(plan, request(plan, "a"))
+    deny(plan, request(plan, "b"), Answer.UNKNOWN)
+    assert plan.gap() is None
+    serve(plan, request(plan, "c"))
+    assert stream.next == 10
+
+
+def test_the_source_is_asked_only_for_what_no_store_is_any_use_for() -> None:
+    _, plan = planned()
+    assert plan.request(SOURCE, 0.0) is None
+    deny(plan, request(plan, "a"))
+    plan.failed(request(plan, "b"), 0.0)
+    assert plan.request(SOURCE, 0.0) is None
+    serve(plan, request(plan, "c"), last=4, high=4)
+    asked = request(plan, SOURCE)
+    assert (asked.first, asked.last) == (5, 9)
+
+
+def test_a_gap_needs_a_no_from_everyone() -> None:
+    _, plan = planned()
+    for store in STORES:
+        deny(plan, request(plan, store))
+    assert plan.gap() is None
+    assert plan.waiting_for() == (SOURCE,)
+    deny(plan, request(plan, SOURCE), Answer.UNKNOWN)
+    gap = plan.gap()
+    assert gap is not None
+    assert (gap.first, gap.last) == (0, 9)
+    assert [(name, answer) for name, answer, _ in gap.evidence] == [
+        ("a", Answer.ABSENT),
+        ("b", Answer.ABSENT),
+        ("c", Answer.ABSENT),
+        (SOURCE, Answer.UNKNOWN),
+    ]
+
+
+def test_a_source_that_is_gone_can_not_be_asked() -> None:
+    _, plan = planned(attached=False)
+    for store in STORES:
+        deny(plan, request(plan, store))
+    gap = plan.gap()
+    assert gap is not None
+    assert gap.evidence[-1][:2] == (SOURCE, Answer.AWAY)
+
+
+@pytest.mark.parametrize("silence", ["failed", "not yet", "under way"])
+def test_silence_is_not_a_no(silence: str) -> None:
+    _, plan = planned(attached=False)
+    deny(plan, request(plan, "a"))
+    deny(plan, request(plan, "b"))
+    asked = request(plan, "c")
+    if silence == "failed":
+        plan.failed(asked, 0.0)
+    elif silence == "not yet":
+        plan.ended(asked, -1, -1, ONE, 0.0)
+    assert plan.gap() is None
+    assert plan.waiting_for() == ("c",)
+
+
+def test_a_gap_is_only_what_all_deny() -> None:
+    _, plan = planned(attached=False)
+    for store, last in zip(STORES, (9, 3, 6), strict=True):
+        asked = request(plan, store)
+        plan.missing(asked, 0, last, Answer.ABSENT, "", 0.0)
+        plan.ended(asked, last, -1, ONE, 0.0)
+    gap = plan.gap()
+    assert gap is not None
+    assert (gap.first, gap.last) == (0, 3)
+
+
+def test_a_no_is_asked_again_after_a_while() -> None:
+    _, plan = planned()
+    deny(plan, request(plan, "a"))
+    assert plan.request("a", 1.0) is None
+    assert plan.wake_at("a", 1.0) == pytest.approx(2.0)
+    assert plan.request("a", 2.0) is not None
+
+
+def test_a_store_that_lags_is_asked_again_soon() -> None:
+    _, plan = planned()
+    serve(plan, request(plan, "a"), high=3)
+    for store in ("b", "c"):
+        deny(plan, request(plan, store))
+    assert plan.gap() is None
+    assert plan.request("a", 0.01) is None
+    assert plan.request("a", 0.06) is not None
+
+
+def test_a_void_batch_is_not_a_no_and_does_not_come_at_once_again() -> None:
+    stream, plan = planned(attached=False)
+    stream.adopt(Lineage((Term(1, 0), Term(2, 5))))
+    stream.exists(9, 2)
+    asked = request(plan, "a")
+    plan.fetched(asked, *batch(0, 9), 0, 9, 0.0)
+    assert stream.next == 5
+    asked = request(plan, "b")
+    plan.fetched(asked, *batch(5, 9), 5, 9, 0.0)
+    plan.ended(asked, 9, 9, ONE, 0.0)
+    assert plan.gap() is None
+    assert plan.request("b", 0.01) is None
+    assert stream.stable_upto == -1
+
+
+def test_a_newer_lineage_is_sought_from_everyone() -> None:
+    stream, plan = planned(known_upto=-1)
+    stream.heard_of_epoch(2)
+    asked = [request(plan, peer) for peer in (*STORES, SOURCE)]
+    plan.ended(asked[0], -1, -1, ONE, 0.0)
+    assert plan.request("a", 0.05) is None
+    assert plan.wake_at("a", 0.05) == pytest.approx(0.1)
+    assert plan.ended(asked[1], -1, -1, Lineage((Term(2, 0),)), 0.0) is None
+    assert not stream.outdated
+
+
+def test_without_a_live_stream_stores_are_polled() -> None:
+    stream, plan = planned(known_upto=-1, attached=False)
+    plan.source_live = True
+    asked = request(plan, "a")
+    assert plan.request("b", 0.0) is None, "one at a time is enough"
+    serve(plan, asked, high=4)
+    assert stream.next == 5
+    assert plan.wake_at("a", 0.1) == pytest.approx(0.5)
+    assert request(plan, "b").first == 5
+
+
+def test_one_that_holds_back_polls_for_what_is_stable() -> None:
+    stream, plan = planned(known_upto=-1, hold_back=True, attached=False)
+    asked = request(plan, "a")
+    assert (asked.first, asked.last) == (0, 0)
+    plan.ended(asked, 9, 4, ONE, 0.0)
+    assert stream.missing() == [Range(0, 4)]
+
+
+class World:
+    """Stores that hold part of a stream and fail in every way, and a receiver that recovers it."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = random.Random(seed)
+        self.size = rng.randint(20, 200)
+        self.lineage = ONE.extended(rng.randint(0, self.size - 2), 2)
+        self.held = {peer: RangeSet() for peer in (*STORES, SOURCE)}
+        for held in self.held.values():
+            for _ in range(rng.randint(0, 6)):
+                first = rng.randrange(self.size)
+                held.add(first, min(first + rng.randrange(60), self.size - 1))
+        self.stream = Stream(
+            rng.choice([ONE, self.lineage]),
+            0,
+            known_upto=self.size - 1,
+            room=Room(1 << 30, 1 << 30),
+        )
+        self.stream.heard_of_epoch(2)
+        self.plan = FetchPlan(self.stream, STORES)
+        self.plan.source_live = rng.random() < 0.7
+        self.under_way: list[Request] = []
+        self.now = 0.0
+        self.handed: list[int] = []
+        self.gaps = RangeSet()
+
+    def has(self, peer: str, number: int) -> bool:
+        return number in self.held[peer]
+
+    def run(self, *, faults: bool) -> None:
+        self.now += self.rng.random() * 0.1
+        peer = self.rng.choice((*STORES, SOURCE))
+        if not any(one.peer == peer for one in self.under_way):
+            asked = self.plan.request(peer, self.now)
+            if asked is not None:
+                self.under_way.append(asked)
+        if self.under_way:
+            asked = self.rng.choice(self.under_way)
+            if faults and self.rng.random() < 0.2:
+                self.plan.failed(asked, self.now)
+            elif asked.peer == SOURCE and not self.plan.source_live:
+                self.plan.failed(asked, self.now)
+            else:
+                self.answer(asked)
+            self.under_way.remove(asked)
+        self.collect()
+
+    def answer(self, asked: Request) -> None:
+        number, high = asked.first, self.held[asked.peer].high
+        # The first lookup of a fetch may find what the last one no longer would: batches are cut
+        # anywhere, and come one by one.
+        while number <= min(asked.last, high):
+            last = number
+            same = self.has(asked.peer, number)
+            while (
+                last < min(asked.last, high, number + 9)
+                and self.has(asked.peer, last + 1) == same
+                and self.lineage.epoch_at(last + 1) == self.lineage.epoch_at(number)
+            ):
+                last += 1
+            if same:
+                header, frame = batch(number, last, self.lineage.epoch_at(number))
+                self.plan.fetched(asked, header, frame, number, last, self.now)
+            else:
+                answer = self.rng.choice([Answer.ABSENT, Answer.UNKNOWN])
+                self.plan.missing(asked, number, last, answer, "", self.now)
+            number = last + 1
+        self.plan.ended(asked, high, -1, self.lineage, self.now)
+
+    def collect(self) -> None:
+        for piece in self.stream.take_ready():
+            self.handed += range(piece.first, piece.last + 1)
+        while (gap := self.plan.gap()) is not None:
+            asked = (*STORES, SOURCE) if self.plan.source_live else STORES
+            for number in range(gap.first, gap.last + 1):
+                assert not any(self.has(peer, number) for peer in asked), "a gap needs proof"
+            self.gaps.add(gap.first, gap.last)
+            self.stream.skip(gap.last)
+            for piece in self.stream.take_ready():
+                self.handed += range(piece.first, piece.last + 1)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_everything_that_anyone_has_is_recovered(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_module, "CHUNK_MESSAGES_MAX", random.Random(seed).choice([3, 17, 999]))
+    world = World(seed)
+    for _ in range(200):
+        world.run(faults=True)
+    for _ in range(1500):
+        world.run(faults=False)
+    assert world.handed == sorted(set(world.handed)), "in order, each once"
+    asked = (*STORES, SOURCE) if world.plan.source_live else STORES
+    common = min(world.held[peer].high for peer in asked)
+    for number in range(world.size):
+        anywhere = any(world.has(peer, number) for peer in asked)
+        if number in world.gaps:
+            assert not anywhere
+        elif number < world.stream.next:
+            assert number in world.handed
+    # Only a peer that does not reach so far yet may keep a receiver waiting.
+    first = world.stream.next
+    if first < world.size:
+        assert first > common
+        assert not any(world.has(peer, first) for peer in asked)
