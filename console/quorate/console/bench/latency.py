@@ -1,0 +1,35 @@
+"""Latencies as arrays of nanoseconds: kept, handed over in files, and summed up."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+Latencies: TypeAlias = "array[int]"
+
+
+def empty() -> Latencies:
+    return array("q")
+
+
+def save(latencies: Latencies, path: Path) -> None:
+    path.write_bytes(latencies.tobytes())
+
+
+def load(path: Path) -> Latencies:
+    return array("q", path.read_bytes())
+
+
+def percentiles(latencies: Sequence[int]) -> dict[str, float | None]:
+    """p50, p99 and p999 in milliseconds, by nearest rank; None where there is no sample."""
+    ordered = sorted(latencies)
+    ranks = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+    if not ordered:
+        return dict.fromkeys(ranks)
+    return {
+        name: round(ordered[max(0, math.ceil(rank * len(ordered)) - 1)] / 1e6, 3)
+        for name, rank in ranks.items()
+    }

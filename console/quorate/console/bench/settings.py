@@ -1,0 +1,69 @@
+"""What a run of the bench is: the options and what follows from them. Nothing runs here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from quorate.console.bench.messages import BLOCK, HEADER_BYTES
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.limits import MESSAGE_BYTES_MAX
+
+TOPIC = "bench"
+_WARM_UP_MESSAGES_MAX = 100 * BLOCK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Checked when made; raises InvalidArgument."""
+
+    stores: int
+    messages: int
+    size: int
+    """Bytes of payload of each message."""
+    durability: str
+    rate: float | None
+    """Messages a second; None: as many as go."""
+    receivers: int
+    delivery: str
+    kill_store: bool
+    pause_store: float | None
+    """Seconds for which one store is stopped, with everything else at full rate."""
+
+    def __post_init__(self) -> None:
+        if self.durability not in ("fsync", "os"):
+            raise InvalidArgument("--durability", f"{self.durability!r} is neither fsync nor os")
+        if self.delivery not in ("live", "stable"):
+            raise InvalidArgument("--delivery", f"{self.delivery!r} is neither live nor stable")
+        if not HEADER_BYTES <= self.size <= MESSAGE_BYTES_MAX:
+            raise InvalidArgument(
+                "--size", f"{self.size} is not between {HEADER_BYTES} and {MESSAGE_BYTES_MAX}"
+            )
+        if self.rate is not None and not 0 < self.rate < math.inf:
+            raise InvalidArgument("--rate", f"{self.rate} is not above 0")
+        if self.pause_store is not None and not 0 < self.pause_store < math.inf:
+            raise InvalidArgument("--pause-store", f"{self.pause_store} is not above 0")
+        if self.kill_store and self.pause_store is not None:
+            raise InvalidArgument("--pause-store", "goes without --kill-store: one fault a run")
+        if (self.kill_store or self.pause_store is not None) and self.stores < 3:
+            raise InvalidArgument("--stores", "a fault needs at least 3, or no quorum is left")
+
+    @property
+    def measured(self) -> int:
+        """Messages that are measured: whole blocks."""
+        return _whole_blocks(self.messages)
+
+    @property
+    def warm_up(self) -> int:
+        """Messages sent first, at the same rate, and not measured."""
+        return _whole_blocks(min(self.messages // 10, _WARM_UP_MESSAGES_MAX))
+
+    @property
+    def seconds_max(self) -> float:
+        """After so long a run counts as stuck."""
+        at_most = self.rate if self.rate is not None else 5_000.0
+        return 120.0 + 2 * (self.warm_up + self.measured) / at_most + (self.pause_store or 0.0)
+
+
+def _whole_blocks(messages: int) -> int:
+    return max(1, math.ceil(messages / BLOCK)) * BLOCK

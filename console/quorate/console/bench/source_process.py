@@ -1,0 +1,178 @@
+"""The bench's source process: sends with `await source.send(…)`, as an application does.
+
+In rate mode every message carries its send time; else the last of each block does. How long a
+message takes to become stable is sampled: behind each burst, or each few blocks, a task waits for
+`flush()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from quorate.console.bench import latency
+from quorate.console.bench.messages import BLOCK, LAST, pattern, stamped, unstamped_tail
+from quorate.console.bench.settings import TOPIC, Settings
+from quorate.console.demo.part import main, say, until_stdin_ends
+from quorate.source import Source
+from quorate.source.events import ReceiverAttached
+
+CHUNK = 64
+"""Sends that are timed together when there is no rate, because a clock costs as much as a send."""
+BLOCKS_PER_STABLE_SAMPLE = 8
+TIMER_NS = 2_000_000
+"""A message that is sent this late after it was due is only late because timers are coarse."""
+
+_clock = time.monotonic_ns
+
+
+class Sender:
+    """Sends numbered messages, and notes stalls and how long stability takes."""
+
+    def __init__(self, source: Source, settings: Settings) -> None:
+        self._source = source
+        self._settings = settings
+        self._pattern = pattern(settings.size)
+        self._tail = unstamped_tail(settings.size)
+        self._samples: set[asyncio.Task[None]] = set()
+        self.next_number = 0
+        self.longest_stall_ns = 0
+        self.stable_latencies = latency.empty()
+
+    async def send(self, count: int, more: Callable[[int], bool], last: bool) -> None:
+        """Send blocks until it is count messages and more(sent so far) is no longer true.
+
+        With last the very last message says that it is the last.
+        """
+        self.longest_stall_ns = 0
+        self.stable_latencies = latency.empty()
+        blocks = _blocks(count, more, LAST if last else 0)
+        if self._settings.rate is None:
+            await self._send_blocks(blocks)
+        else:
+            await self._send_paced(blocks, 1e9 / self._settings.rate)
+        await self._source.flush()
+        if self._samples:
+            await asyncio.wait(self._samples)
+
+    async def _send_blocks(self, blocks: Iterator[int]) -> None:
+        for at, flags in enumerate(blocks, 1):
+            await self._send_block(flags)
+            if at % BLOCKS_PER_STABLE_SAMPLE == 0:
+                self._sample_stability()
+
+    async def _send_block(self, flags: int) -> None:
+        send, tail = self._source.send, self._tail
+        first = self.next_number
+        self.next_number = end = first + BLOCK
+        for start in range(first, end, CHUNK):
+            began = _clock()
+            last = start + CHUNK - 1
+            for number in range(start, last):
+                await send(number.to_bytes(8, "little") + tail)
+            if last < end - 1:
+                await send(last.to_bytes(8, "little") + tail)
+            else:
+                await send(stamped(last, _clock() | flags, self._pattern))
+            self.longest_stall_ns = max(self.longest_stall_ns, _clock() - began)
+
+    async def _send_paced(self, blocks: Iterator[int], interval: float) -> None:
+        due = float(_clock())
+        for flags in blocks:
+            for place in range(BLOCK):
+                wait = due - _clock()
+                if wait > 0:
+                    self._sample_stability()
+                    await asyncio.sleep(wait / 1e9)
+                await self._send_timed(int(due), flags if place == BLOCK - 1 else 0)
+                due += interval
+
+    async def _send_timed(self, due: int, flags: int) -> None:
+        number = self.next_number
+        self.next_number += 1
+        began = _clock()
+        # A message that had to wait for others to be sent is as late as it is: its clock began
+        # when it was due.
+        sent_at = due if began - due > TIMER_NS else began
+        await self._source.send(stamped(number, sent_at | flags, self._pattern))
+        self.longest_stall_ns = max(self.longest_stall_ns, _clock() - began)
+
+    def _sample_stability(self) -> None:
+        task = asyncio.create_task(self._time_flush())
+        self._samples.add(task)
+        task.add_done_callback(self._samples.discard)
+
+    async def _time_flush(self) -> None:
+        # The task begins when the sending one first waits: right behind the newest message.
+        began = _clock()
+        await self._source.flush()
+        self.stable_latencies.append(_clock() - began)
+
+
+def _blocks(count: int, more: Callable[[int], bool], last: int) -> Iterator[int]:
+    """For each block to send, what to set in the send time of its last message."""
+    sent, ended = 0, False
+    while not ended:
+        ended = not more(sent) and sent + BLOCK >= count
+        yield last if ended else 0
+        sent += BLOCK
+
+
+async def run(orders: Mapping[str, Any]) -> None:
+    """Wait for the receivers, warm up, measure, and stay until told to go."""
+    settings = Settings(**orders["settings"])
+    ending = asyncio.create_task(_end_with_the_bench())
+    async with await Source.open(TOPIC, stores=orders["stores"]) as source:
+        say("open")
+        await _attached(source, settings.receivers)
+        sender = Sender(source, settings)
+        await sender.send(settings.warm_up, lambda _: False, last=False)
+        began = _clock()
+        say("started")
+        await sender.send(settings.measured, _milestones(settings), last=True)
+        say(
+            "stable",
+            seconds=(_clock() - began) / 1e9,
+            began_ns=began,
+            messages=sender.next_number - settings.warm_up,
+            longest_stall_ms=sender.longest_stall_ns / 1e6,
+        )
+        latency.save(sender.stable_latencies, Path(orders["directory"]) / "stable.latencies")
+        say("done")
+        await ending
+
+
+def _milestones(settings: Settings) -> Callable[[int], bool]:
+    """Tells the bench when it is time for a fault; whether to go on until the fault is over."""
+    fault_at = settings.measured // 2 // BLOCK * BLOCK
+    until_ns = 0
+
+    def more(sent: int) -> bool:
+        nonlocal until_ns
+        if sent == fault_at:
+            say("half")
+            if settings.pause_store is not None:
+                until_ns = _clock() + int((settings.pause_store + 1) * 1e9)
+        return until_ns > 0 and _clock() < until_ns
+
+    return more
+
+
+async def _attached(source: Source, receivers: int) -> None:
+    attached = 0
+    async for event in source.events():
+        attached += isinstance(event, ReceiverAttached)
+        if attached == receivers:
+            return
+
+
+async def _end_with_the_bench() -> None:
+    await until_stdin_ends()
+    raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main(run)

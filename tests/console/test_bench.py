@@ -1,0 +1,318 @@
+"""The bench's parts without processes: what it sends, what it finds wrong, what it sums up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.console.bench import latency, receiver_process, source_process
+from quorate.console.bench.driver import Outcome
+from quorate.console.bench.messages import BLOCK, LAST, BlockCheck, pattern, stamped, unstamped_tail
+from quorate.console.bench.receiver_process import Handed
+from quorate.console.bench.report import figures, rows
+from quorate.console.bench.settings import Settings
+from quorate.console.bench.source_process import Sender
+from quorate.protocol.errors import InvalidArgument
+
+
+def settings(**changes: Any) -> Settings:
+    values: dict[str, Any] = {
+        "stores": 3,
+        "messages": 1000,
+        "size": 40,
+        "durability": "fsync",
+        "rate": None,
+        "receivers": 1,
+        "delivery": "live",
+        "kill_store": False,
+        "pause_store": None,
+    }
+    return Settings(**values | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "argument"),
+    [
+        ({"durability": "perhaps"}, "--durability"),
+        ({"delivery": "later"}, "--delivery"),
+        ({"size": 15}, "--size"),
+        ({"size": 2**20 + 1}, "--size"),
+        ({"rate": 0.0}, "--rate"),
+        ({"rate": float("nan")}, "--rate"),
+        ({"pause_store": 0.0}, "--pause-store"),
+        ({"pause_store": 1.0, "kill_store": True}, "--pause-store"),
+        ({"kill_store": True, "stores": 2}, "--stores"),
+        ({"pause_store": 1.0, "stores": 1}, "--stores"),
+    ],
+)
+def test_settings_that_make_no_sense(changes: dict[str, Any], argument: str) -> None:
+    with pytest.raises(InvalidArgument, match=argument):
+        settings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("messages", "measured", "warm_up"),
+    [
+        (1, BLOCK, BLOCK),
+        (BLOCK, BLOCK, BLOCK),
+        (BLOCK + 1, 2 * BLOCK, BLOCK),
+        (10**7, 19532 * BLOCK, 100 * BLOCK),
+    ],
+)
+def test_messages_come_in_whole_blocks(messages: int, measured: int, warm_up: int) -> None:
+    assert settings(messages=messages).measured == measured
+    assert settings(messages=messages).warm_up == warm_up
+
+
+def block(size: int, first: int = 0) -> list[bytes]:
+    tail = unstamped_tail(size)
+    return [number.to_bytes(8, "little") + tail for number in range(first, first + BLOCK)]
+
+
+@pytest.mark.parametrize("size", [16, 17, 23, 100, 1000])
+def test_right_blocks_pass_and_give_their_send_times(size: int) -> None:
+    check = BlockCheck(size)
+    assert check.take(block(size)) == array("Q", [0] * BLOCK)
+    second = block(size, BLOCK)
+    second[7] = stamped(BLOCK + 7, 12_345_678_901, pattern(size))
+    second[-1] = stamped(2 * BLOCK - 1, LAST | 5, pattern(size))
+    times = check.take(second)
+    assert times is not None
+    assert (times[6], times[7], times[-1]) == (0, 12_345_678_901, LAST | 5)
+    assert check.next_number == 2 * BLOCK
+
+
+@pytest.mark.parametrize("size", [17, 100])
+def test_every_way_in_which_a_block_can_be_wrong(size: int) -> None:
+    right = block(size)
+    for wrong in (
+        [*right[:9], *right[10:], right[9]],  # out of order
+        [*right[:9], right[8], *right[10:]],  # a duplicate in place of another
+        [*right[:9], *right[10:], BLOCK.to_bytes(8, "little") + unstamped_tail(size)],  # missing
+        [*right[:9], right[9][:-1], *right[10:]],  # too short
+        [*right[:9], right[9][:-1], right[10] + b"x", *right[11:]],  # the sum of lengths is right
+        [*right[:9], right[9][:-1] + b"\0", *right[10:]],  # other content
+        [b"", *right[1:]],
+        block(size, BLOCK),  # a whole block too far
+    ):
+        check = BlockCheck(size)
+        assert check.take(wrong) is None
+        assert "is wrong" in check.problem
+        assert check.next_number == 0
+
+
+def test_percentiles_by_nearest_rank() -> None:
+    assert latency.percentiles([n * 1_000_000 for n in range(1000, 0, -1)]) == {
+        "p50": 500.0,
+        "p99": 990.0,
+        "p999": 999.0,
+    }
+    assert latency.percentiles([7_000_000]) == {"p50": 7.0, "p99": 7.0, "p999": 7.0}
+    assert latency.percentiles([]) == {"p50": None, "p99": None, "p999": None}
+
+
+def test_latencies_keep_in_files(tmp_path: Path) -> None:
+    latency.save(array("q", [1, -2, 3]), tmp_path / "x")
+    assert latency.load(tmp_path / "x") == array("q", [1, -2, 3])
+
+
+class FakeSource:
+    """Keeps what is sent; everything is stable at the next flush."""
+
+    def __init__(self, stalled_send: int = -1) -> None:
+        self.sent: list[bytes] = []
+        self.flushed_upto: list[int] = []
+        self._stalled_send = stalled_send
+
+    async def send(self, payload: bytes) -> int:
+        if len(self.sent) == self._stalled_send:
+            await asyncio.sleep(0.05)
+        self.sent.append(payload)
+        return len(self.sent) - 1
+
+    async def flush(self) -> None:
+        upto = len(self.sent)
+        await asyncio.sleep(0)
+        self.flushed_upto.append(upto)
+
+
+def sender(source: FakeSource, of: Settings) -> Sender:
+    return Sender(source, of)  # type: ignore[arg-type]
+
+
+def never(_: int) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("rate", [None, 100_000.0])
+async def test_what_is_sent_passes_the_check_and_ends_with_the_last(rate: float | None) -> None:
+    source = FakeSource()
+    sending = sender(source, settings(rate=rate))
+    await sending.send(BLOCK, never, last=False)
+    began = time.monotonic_ns()
+    await sending.send(2 * BLOCK, never, last=True)
+    check = BlockCheck(40)
+    stamps = []
+    for first in range(0, 3 * BLOCK, BLOCK):
+        times = check.take(source.sent[first : first + BLOCK])
+        assert times is not None, check.problem
+        stamps.append(times)
+    assert check.next_number == len(source.sent) == 3 * BLOCK
+    assert stamps[1][-1] < LAST <= stamps[2][-1]
+    measured = [time & LAST - 1 for times in stamps[1:] for time in times if time]
+    assert len(measured) == (2 if rate is None else 2 * BLOCK)
+    assert measured == sorted(measured)
+    assert began - 1 <= measured[0] <= measured[-1] <= time.monotonic_ns()
+    assert source.flushed_upto[-1] == 3 * BLOCK
+
+
+async def test_a_rate_is_kept_and_stability_is_sampled() -> None:
+    source = FakeSource()
+    sending = sender(source, settings(rate=20_000.0))
+    began = time.monotonic()
+    await sending.send(8 * BLOCK, never, last=True)
+    assert time.monotonic() - began >= (8 * BLOCK - 1) / 20_000
+    assert len(sending.stable_latencies) > 10
+
+
+@pytest.mark.parametrize("rate", [None, 50_000.0])
+async def test_a_stalled_send_is_found(rate: float | None) -> None:
+    source = FakeSource(stalled_send=700)
+    sending = sender(source, settings(rate=rate))
+    await sending.send(3 * BLOCK, never, last=True)
+    assert sending.longest_stall_ns >= 49_000_000
+
+
+async def test_messages_behind_a_stall_are_as_late_as_they_are() -> None:
+    source = FakeSource(stalled_send=100)
+    sending = sender(source, settings(rate=50_000.0))
+    await sending.send(BLOCK, never, last=True)
+    times = BlockCheck(40).take(source.sent)
+    assert times is not None
+    # Due 20 µs behind the one that stalled: not stamped with when its turn came, 50 ms later.
+    assert times[101] - times[100] < 10_000_000
+
+
+async def test_sending_goes_on_until_a_fault_is_over() -> None:
+    source = FakeSource()
+    seen: list[int] = []
+
+    def more(sent: int) -> bool:
+        seen.append(sent)
+        return sent < 5 * BLOCK
+
+    await sender(source, settings()).send(2 * BLOCK, more, last=True)
+    assert len(source.sent) == 6 * BLOCK
+    assert seen == [n * BLOCK for n in range(6)]
+
+
+def test_the_fault_is_at_half_way_and_sending_outlasts_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 5
+    monkeypatch.setattr(source_process, "_clock", lambda: now)
+    more = source_process._milestones(settings(messages=4 * BLOCK, pause_store=2.0))
+    assert [more(n * BLOCK) for n in (0, 1)] == [False, False]
+    assert capsys.readouterr().out == ""
+    assert [more(n * BLOCK) for n in (2, 3, 4)] == [True, True, True]
+    assert capsys.readouterr().out == '{"kind": "half"}\n'
+    now += 3_000_000_000
+    assert not more(5 * BLOCK)
+
+
+@dataclass
+class FakeMessage:
+    sequence: int
+    payload: bytes
+    retransmitted: bool = False
+
+
+class FakeReceiver:
+    def __init__(self, messages: list[FakeMessage]) -> None:
+        self._messages = messages
+
+    async def __aiter__(self) -> AsyncIterator[FakeMessage]:
+        for message in self._messages:
+            yield message
+
+
+async def received(
+    payloads: list[bytes], *, rate: float | None = None, shifted: int = 0, recovered: bool = False
+) -> Handed:
+    handed = Handed(settings(rate=rate, messages=1))
+    stream = FakeReceiver(
+        [FakeMessage(at + shifted, payload, recovered) for at, payload in enumerate(payloads)]
+    )
+    await receiver_process._receive(stream, handed, rate is not None)  # type: ignore[arg-type]
+    return handed
+
+
+@pytest.mark.parametrize("rate", [None, 1000.0])
+async def test_a_receiver_takes_what_the_source_sends(rate: float | None) -> None:
+    source = FakeSource()
+    sending = sender(source, settings(messages=1, rate=rate and 1e6))
+    await sending.send(BLOCK, never, last=False)
+    await sending.send(2 * BLOCK, never, last=True)
+    handed = await received(source.sent, rate=rate, recovered=True)
+    assert handed.problem == ""
+    assert handed.messages == 2 * BLOCK
+    assert handed.retransmitted_blocks == 2
+    assert len(handed.latencies) == (2 if rate is None else 2 * BLOCK)
+    assert all(0 <= sample < 60_000_000_000 for sample in handed.latencies)
+
+
+async def test_a_receiver_complains() -> None:
+    good = [*block(40), *block(40, BLOCK)]
+    assert "ended before the last" in (await received(good)).problem
+    assert "message 600 is wrong" in (await received([*good[:600], *good[601:], good[600]])).problem
+    assert "came as sequence number" in (await received(good, shifted=1)).problem
+
+
+def test_figures_and_rows() -> None:
+    outcome = Outcome(
+        source={
+            "messages": 2_000_000,
+            "seconds": 2.0,
+            "began_ns": 10,
+            "longest_stall_ms": 1.25,
+        },
+        receivers={
+            "receiver-1": {
+                "messages": 2_000_000,
+                "delivered_ns": 4_000_000_010,
+                "retransmitted_blocks": 0,
+            }
+        },
+        stable_latencies=array("q", [1_000_000]),
+        live_latencies=latency.empty(),
+        cpu_seconds={"source": 1.5, "store-1": 0.5},
+        peak_rss={"source": 50_000_000},
+    )
+    result = figures(settings(), outcome)
+    assert list(result) == [
+        "stable_messages_per_second",
+        "delivered_messages_per_second",
+        "megabytes_per_second",
+        "live_latency_ms",
+        "stable_latency_ms",
+        "cpu_seconds_per_million",
+        "peak_rss_mb",
+        "longest_stall_ms",
+        "settings",
+    ]
+    assert result["stable_messages_per_second"] == 1_000_000
+    assert result["delivered_messages_per_second"] == 500_000
+    assert result["megabytes_per_second"] == 40.0
+    assert result["cpu_seconds_per_million"] == {"source": 0.75, "store-1": 0.25}
+    assert result["peak_rss_mb"] == {"source": 50.0}
+    assert result["stable_latency_ms"]["p50"] == 1.0
+    shown = {row["figure"]: row["value"] for row in rows(result)}
+    assert shown["made stable"] == "1,000,000"
+    assert shown["source to receiver"] == "- / - / -"

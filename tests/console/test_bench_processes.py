@@ -1,0 +1,65 @@
+"""`quorate bench` as a user calls it: small runs of real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+
+async def bench(*options: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "quorate.console.main", "bench", *options),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+async def result(*options: str) -> dict[str, Any]:
+    code, out, err = await bench(*options, "-o", "json")
+    assert code == 0, err
+    figures: dict[str, Any] = json.loads(out)
+    return figures
+
+
+async def test_as_many_as_go() -> None:
+    figures = await result("--messages", "20000", "--receivers", "2")
+    assert figures["stable_messages_per_second"] > 0
+    assert figures["delivered_messages_per_second"] > 0
+    assert figures["settings"]["messages"] == 20_480
+    processes = {"source", "receiver-1", "receiver-2", "store-1", "store-2", "store-3"}
+    assert set(figures["cpu_seconds_per_million"]) == processes
+    assert set(figures["peak_rss_mb"]) == processes
+    assert figures["live_latency_ms"]["p50"] > 0
+    assert figures["stable_latency_ms"]["p999"] >= figures["stable_latency_ms"]["p50"] > 0
+
+
+async def test_a_rate_with_stable_delivery() -> None:
+    figures = await result(
+        *("--messages", "3000", "--rate", "3000", "--delivery", "stable", "--durability", "os")
+    )
+    assert 2000 < figures["stable_messages_per_second"] < 3300
+    assert figures["settings"]["live_latency_samples"].endswith("every message")
+
+
+async def test_a_store_that_is_killed_and_one_that_is_paused() -> None:
+    for fault in (("--kill-store",), ("--pause-store", "1")):
+        figures = await result("--messages", "20000", "--rate", "10000", *fault)
+        assert figures["longest_stall_ms"] < 30_000
+
+
+async def test_a_table_for_people_and_usage_errors() -> None:
+    code, out, _ = await bench("--messages", "1000", "--receivers", "0")
+    assert code == 0
+    assert "made stable" in out
+    code, _, err = await bench("--size", "3")
+    assert code == 2
+    assert "--size" in err
