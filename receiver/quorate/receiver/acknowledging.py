@@ -33,14 +33,14 @@ class Acknowledger:
         session_id: int,
         interval: float,
         sessions: dict[SourceName, Session],
-        note_taken: Callable[[], None],
+        count_taken: Callable[[], None],
     ) -> None:
-        """note_taken: brings the count of what was consumed up to date."""
+        """count_taken: brings the count of what was consumed up to date."""
         self._peers = peers
         self._session_id = session_id
         self._interval = interval
         self._sessions = sessions
-        self._note_taken = note_taken
+        self._count_taken = count_taken
         self._confirmed: dict[tuple[str, SourceName], tuple[int, float]] = {}
         self._kicks: dict[str, asyncio.Event] = {}
         self._progressed = asyncio.Event()
@@ -48,7 +48,7 @@ class Acknowledger:
     async def run(self, tasks: asyncio.TaskGroup) -> None:
         """Runs one task for each store that any source has."""
         while True:
-            self._note_taken()
+            self._count_taken()
             addresses = {
                 address
                 for session in self._ready()
@@ -65,7 +65,7 @@ class Acknowledger:
 
         What is consumed and does not become stable meanwhile is left out. Raises TimeoutError.
         """
-        self._note_taken()
+        self._count_taken()
         async with asyncio.timeout(timeout):
             for session in self._ready():
                 await self._hear_stable(session)

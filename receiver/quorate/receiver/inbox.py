@@ -62,7 +62,7 @@ class Inbox:
 
     def take(self) -> DeliveredBatch | None:
         """Hand over the next batch, if there is one."""
-        if not self._batches:
+        if not self._batches or self._closed or self._error is not None:
             return None
         batch = self._batches.popleft()
         self._bytes -= batch.size

@@ -8,7 +8,8 @@ import enum
 import logging
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -23,6 +24,7 @@ from quorate.protocol.identity import (
 from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.receiver.acknowledging import Acknowledger
 from quorate.receiver.core import Room
+from quorate.receiver.cursor import Cursor
 from quorate.receiver.directory import Directory, SourceRecord, Watcher
 from quorate.receiver.events import Event, Events
 from quorate.receiver.fetching import fetch_from
@@ -113,7 +115,8 @@ class Receiver:
         chosen = session_id or reg_id or secrets.randbelow(SESSION_ID_MAX) + 1
         self.session_id = check_session_id(chosen)
         self._what = request.topic or request.topic_pattern
-        self._mode = acknowledge
+        self.cursor = Cursor(acknowledge)
+        """Where the application is."""
         self._delivery = delivery
         self._options = options
         self._reg_ids = {store.address: store.reg_id or reg_id or 0 for store in stores}
@@ -131,10 +134,8 @@ class Receiver:
             self.session_id,
             options.acknowledge_interval,
             self._sessions,
-            self._note_taken,
+            self.cursor.count,
         )
-        self._batch: DeliveredBatch | None = None
-        self._messages: Iterator[Message] = iter(())
         self._unpaused = 0
         self._tasks: asyncio.TaskGroup
         self._runner: asyncio.Task[None] | None = None
@@ -148,28 +149,40 @@ class Receiver:
 
         Raises Fenced once another instance has registered the same identity.
         """
+        cursor = self.cursor
         while True:
-            batch = self._batch
-            if batch is not None:
-                for message in self._messages:
-                    batch.taken = message.sequence
-                    yield message
+            batch = cursor.batch
+            for message in cursor.messages:
+                batch.taken = message.sequence  # type: ignore[union-attr]
+                yield message
+            cursor.leave()
             batch = await self._next()
             if batch is None:
                 return
-            self._messages = iter(batch.messages())
+            cursor.enter_messages(batch)
 
     async def batches(self) -> AsyncIterator[DeliveredBatch]:
         """The messages, a batch at a time; otherwise as iterating over the receiver."""
-        batch: DeliveredBatch | None = self._rest()
+        batch = self.cursor.rest()
         while True:
             if batch is not None:
-                batch.taken = batch.last
+                self.cursor.enter(batch)
                 yield batch
+            self.cursor.leave()
             batch = await self._next()
             if batch is None:
                 return
-            self._messages = iter(())
+
+    async def take_into(self, taken: deque[DeliveredBatch], bytes_wanted: int) -> None:
+        """Wait for batches and append them, up to about so many bytes; none once it is closed.
+
+        For one that keeps the cursor itself, in another thread: what is appended is handed over.
+        """
+        batch = await self._next()
+        while batch is not None:
+            taken.append(batch)
+            bytes_wanted -= batch.size
+            batch = self._inbox.take() if bytes_wanted > 0 else None
 
     async def acknowledge(self, what: Message | DeliveredBatch | Acknowledgement) -> None:
         """Mode "explicit": this message and everything before it of its source are done with.
@@ -177,13 +190,8 @@ class Receiver:
         It is sent within options.acknowledge_interval, as soon as it is stable; `flush` waits for
         that. Raises InvalidArgument in another mode, Fenced, Closed.
         """
-        if self._mode is not AcknowledgeMode.EXPLICIT:
-            raise InvalidArgument(
-                "acknowledge", f'is for acknowledge="explicit"; this one is {self._mode.value}'
-            )
-        self._check_open()
-        handle = what if isinstance(what, Acknowledgement) else what.acknowledgement()
-        handle.progress.consumed_through(handle.sequence)
+        self.check_open()
+        self.cursor.acknowledge(what)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until enough stores have taken the acknowledgement of all that was consumed.
@@ -191,11 +199,11 @@ class Receiver:
         What is not stable yet after a second is left out. Raises NoQuorum after the timeout
         (seconds; default 3), Fenced, Closed.
         """
-        self._check_open()
+        self.check_open()
         try:
             await self._acknowledger.flush(CLOSE_SECONDS if timeout is None else timeout)
         except TimeoutError:
-            self._check_open()
+            self.check_open()
             raise NoQuorum(
                 f"Acknowledging {self._what}", "", "", "too few stores took it in time"
             ) from None
@@ -240,49 +248,31 @@ class Receiver:
         trace: TracebackType | None,
     ) -> None:
         if error is None:
-            self._note_taken(last_is_done=True)
+            self.cursor.count(last_is_done=True)
         await self.close()
 
     # Inside.
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises what ended the receiver, or Closed."""
         if self._inbox.error is not None:
             raise self._inbox.error
         if self._closed:
             raise Closed(f"The receiver of {self._what}")
 
     async def _next(self) -> DeliveredBatch | None:
-        """The application wants more than the batch it has; None once closed."""
-        self._note_taken(last_is_done=True)
-        self._batch = None
+        """The next batch; None once closed."""
         if self._unpaused > BREATH_MESSAGES:
             self._unpaused = 0
             await asyncio.sleep(0)
-        batch = self._inbox.take()
-        while batch is None:
+        while True:
+            batch = self._inbox.take()
+            if batch is not None:
+                self._unpaused += len(batch)
+                return batch
             self._unpaused = 0
             if not await self._inbox.filled():
                 return None
-            batch = self._inbox.take()
-        self._unpaused += batch.last - batch.first + 1
-        self._batch = batch
-        return batch
-
-    def _rest(self) -> DeliveredBatch | None:
-        """What was not taken yet of the batch under way."""
-        rest, self._messages = list(self._messages), iter(())
-        if self._batch is None or not rest:
-            return None
-        self._note_taken(last_is_done=True)
-        self._batch = self._batch.part(rest[0].sequence, self._batch.last)
-        return self._batch
-
-    def _note_taken(self, *, last_is_done: bool = False) -> None:
-        batch = self._batch
-        if self._mode is AcknowledgeMode.AUTOMATIC and batch is not None:
-            done = batch.taken if last_is_done else batch.taken - 1
-            if done >= batch.first:
-                batch.progress.consumed_through(done)
 
     async def _begin(self, timeout: float) -> None:
         self._runner = asyncio.create_task(self._run(), name=f"quorate receiver of {self._what}")
@@ -292,7 +282,7 @@ class Receiver:
             async with asyncio.timeout(timeout):
                 await self._find_stores()
                 await self._each_registered()
-        self._check_open()
+        self.check_open()
         heard = [watcher for watcher in self._watchers if watcher.complete.is_set()]
         registered = any(session.registered.is_set() for session in self._sessions.values())
         if not heard or (self._sessions and not registered):
@@ -303,7 +293,7 @@ class Receiver:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, begun + wait - loop.time())):
                 await self._registered.wait()
-        self._check_open()
+        self.check_open()
         if not self._registered.is_set():
             known = sorted({topic for watcher in heard for topic in watcher.topics})
             raise UnknownTopic(self._what, ", ".join(known))
