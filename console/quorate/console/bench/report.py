@@ -12,7 +12,7 @@ from quorate.console.bench.driver import Outcome
 from quorate.console.bench.latency import percentiles
 from quorate.console.bench.messages import BLOCK
 from quorate.console.bench.settings import Settings
-from quorate.console.bench.source_process import BLOCKS_PER_STABLE_SAMPLE, CHUNK
+from quorate.console.bench.source_process import CHUNK
 
 
 def figures(settings: Settings, outcome: Outcome) -> dict[str, Any]:
@@ -51,14 +51,7 @@ def _settings(settings: Settings, outcome: Outcome) -> dict[str, Any]:
         "seconds": round(outcome.source["seconds"], 3),
         "send_api": "await source.send(payload)",
         "receive_api": "async for message in receiver",
-        "live_latency_samples": f"{len(outcome.live_latencies):,}: "
-        + ("every message" if paced else f"every {BLOCK}th message"),
-        "stable_latency_samples": f"{len(outcome.stable_latencies):,}: "
-        + (
-            "the last message of each burst"
-            if paced
-            else f"every {BLOCK * BLOCKS_PER_STABLE_SAMPLE}th message"
-        ),
+        "latency_sampled_every": 1 if paced else BLOCK,
         "stall_timed_over_sends": 1 if paced else CHUNK,
         "retransmitted_share": _retransmitted_share(outcome),
         "cpus": os.cpu_count(),

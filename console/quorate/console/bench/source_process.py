@@ -1,14 +1,14 @@
 """The bench's source process: sends with `await source.send(…)`, as an application does.
 
-In rate mode every message carries its send time; else the last of each block does. How long a
-message takes to become stable is sampled: behind each burst, or each few blocks, a task waits for
-`flush()`.
+In rate mode every message carries its send time; else the last of each block does. How long these
+take to become stable is noted by one task that follows `wait_stable`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from quorate.source.events import ReceiverAttached
 
 CHUNK = 64
 """Sends that are timed together when there is no rate, because a clock costs as much as a send."""
-BLOCKS_PER_STABLE_SAMPLE = 8
 TIMER_NS = 2_000_000
 """A message that is sent this late after it was due is only late because timers are coarse."""
 
@@ -37,7 +36,8 @@ class Sender:
         self._settings = settings
         self._pattern = pattern(settings.size)
         self._tail = unstamped_tail(settings.size)
-        self._samples: set[asyncio.Task[None]] = set()
+        self._unstable: deque[tuple[int, int]] = deque()
+        self._watching: asyncio.Task[None] | None = None
         self.next_number = 0
         self.longest_stall_ns = 0
         self.stable_latencies = latency.empty()
@@ -55,14 +55,12 @@ class Sender:
         else:
             await self._send_paced(blocks, 1e9 / self._settings.rate)
         await self._source.flush()
-        if self._samples:
-            await asyncio.wait(self._samples)
+        if self._watching is not None:
+            await self._watching
 
     async def _send_blocks(self, blocks: Iterator[int]) -> None:
-        for at, flags in enumerate(blocks, 1):
+        for flags in blocks:
             await self._send_block(flags)
-            if at % BLOCKS_PER_STABLE_SAMPLE == 0:
-                self._sample_stability()
 
     async def _send_block(self, flags: int) -> None:
         send, tail = self._source.send, self._tail
@@ -76,7 +74,9 @@ class Sender:
             if last < end - 1:
                 await send(last.to_bytes(8, "little") + tail)
             else:
-                await send(stamped(last, _clock() | flags, self._pattern))
+                sent_at = _clock()
+                await send(stamped(last, sent_at | flags, self._pattern))
+                self._watch_for(last, sent_at)
             self.longest_stall_ns = max(self.longest_stall_ns, _clock() - began)
 
     async def _send_paced(self, blocks: Iterator[int], interval: float) -> None:
@@ -85,7 +85,6 @@ class Sender:
             for place in range(BLOCK):
                 wait = due - _clock()
                 if wait > 0:
-                    self._sample_stability()
                     await asyncio.sleep(wait / 1e9)
                 await self._send_timed(int(due), flags if place == BLOCK - 1 else 0)
                 due += interval
@@ -99,17 +98,20 @@ class Sender:
         sent_at = due if began - due > TIMER_NS else began
         await self._source.send(stamped(number, sent_at | flags, self._pattern))
         self.longest_stall_ns = max(self.longest_stall_ns, _clock() - began)
+        self._watch_for(number, sent_at)
 
-    def _sample_stability(self) -> None:
-        task = asyncio.create_task(self._time_flush())
-        self._samples.add(task)
-        task.add_done_callback(self._samples.discard)
+    def _watch_for(self, number: int, sent_at: int) -> None:
+        self._unstable.append((number, sent_at))
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch())
 
-    async def _time_flush(self) -> None:
-        # The task begins when the sending one first waits: right behind the newest message.
-        began = _clock()
-        await self._source.flush()
-        self.stable_latencies.append(_clock() - began)
+    async def _watch(self) -> None:
+        unstable = self._unstable
+        while unstable:
+            await self._source.wait_stable(unstable[0][0])
+            now, upto = _clock(), self._source.stable_upto
+            while unstable and unstable[0][0] <= upto:
+                self.stable_latencies.append(now - unstable.popleft()[1])
 
 
 def _blocks(count: int, more: Callable[[int], bool], last: int) -> Iterator[int]:
