@@ -1,13 +1,13 @@
 """Batches that a store holds already: finding them, comparing them, moving them aside.
 
-The index has, for each source, one row a batch, ascending in first and in last number alike: a
-batch inside another has no row. So the row at or before a number is the one that covers it, if any
-does. Reads only; what is to be written is handed back.
+The index says, for each source, which batch serves which numbers: its rows never overlap, and
+together they are what is held. A batch that came with numbers that were held already serves only
+the others; it may have several rows. Reads only; what is to be written is handed back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from quorate.protocol.errors import CorruptBatch, StorageFailed
@@ -80,26 +80,40 @@ def compare(reads: Reads, reg_id: int, header: BatchHeader, frame: bytes, last: 
     return Compared(None, agreed)
 
 
-def nested(reads: Reads, reg_id: int, first: int, last: int) -> list[Write]:
-    """Take the rows out of the index that a batch of [first, last] covers."""
-    return [
-        Write(Table.INDEX, index_key(reg_id, entry.first), None)
-        for entry in entries(reads, reg_id, first, last)
-        if first <= entry.first and entry.last <= last
-    ]
+def serve(
+    reads: Reads, reg_id: int, parts: Iterable[Range], position: int, header: BatchHeader
+) -> list[Write]:
+    """Have a batch serve these parts of it, instead of what serves any of their numbers now."""
+    writes: list[Write] = []
+    for part in parts:
+        for entry in entries(reads, reg_id, part.first, part.last):
+            writes += cut_out(reg_id, entry, part)
+        writes.append(_row(reg_id, part, position, header.epoch, header.checksum))
+    return writes
+
+
+def cut_out(reg_id: int, entry: IndexEntry, part: Range) -> list[Write]:
+    """Leave a row what it serves outside of a part."""
+    writes = [Write(Table.INDEX, index_key(reg_id, entry.first), None)]
+    for first, last in ((entry.first, part.first - 1), (part.last + 1, entry.last)):
+        if first <= last:
+            rest = Range(first, last)
+            writes.append(_row(reg_id, rest, entry.position, entry.epoch, entry.checksum))
+    return writes
+
+
+def _row(reg_id: int, part: Range, position: int, epoch: int, checksum: int) -> Write:
+    value = pack_index(position, part.last, epoch, checksum)
+    return Write(Table.INDEX, index_key(reg_id, part.first), value)
 
 
 def moves_aside(reads: Reads, reg_id: int, first: int) -> list[Write]:
     """Move every batch, or part of one, from first on out of the index."""
     writes: list[Write] = []
     for entry in entries(reads, reg_id, first, SEQUENCE_MAX):
-        key = index_key(reg_id, entry.first)
-        row = pack_index(entry.position, entry.last, entry.epoch, entry.checksum)
         begins = max(entry.first, first)
-        writes.append(Write(Table.SET_ASIDE, set_aside_key(reg_id, entry.epoch, begins), row))
-        if entry.first < first:
-            row = pack_index(entry.position, first - 1, entry.epoch, entry.checksum)
-            writes.append(Write(Table.INDEX, key, row))
-        else:
-            writes.append(Write(Table.INDEX, key, None))
+        key = set_aside_key(reg_id, entry.epoch, begins)
+        row = pack_index(entry.position, entry.last, entry.epoch, entry.checksum)
+        writes.append(Write(Table.SET_ASIDE, key, row))
+        writes += cut_out(reg_id, entry, Range(begins, entry.last))
     return writes

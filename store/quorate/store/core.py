@@ -266,12 +266,12 @@ class StoreCore:
             and state.stream is stream
         ):
             self._check_next(stream, header)
+            held.stable_upto = max(held.stable_upto, stable_upto)
             if not state.lacks_all(first, last):
                 return None
         if stable_upto > held.stable_upto:
             held.stable_upto = stable_upto
-        held.ranges.add(first, last)
-        held.next_sequence = max(held.next_sequence, last + 1)
+        self._hold(state, first, last)
         stream.expected = max(stream.expected, last + 1)
         return self._batch_writes(state, header, frame, last)
 
@@ -385,34 +385,40 @@ class StoreCore:
         self, state: SourceState, header: BatchHeader, frame: bytes, last: int
     ) -> tuple[Write, ...]:
         """Take a batch as far as `last`, having compared it with what is held of its numbers."""
-        held = state.held
-        nested: list[Write] = []
-        if not state.lacks_all(header.first, last):
-            compared = batches.compare(self._reads, state.reg_id, header, frame, last)
-            if (where := compared.conflict) is not None:
-                raise ContentConflict(str(state.name), where.first, where.last, self.store)
-            if not compared.agreed.holes(header.first, last):
-                return ()
-            nested = batches.nested(self._reads, state.reg_id, header.first, last)
-        held.ranges.add(header.first, last)
-        held.next_sequence = max(held.next_sequence, last + 1)
-        return (*nested, *self._batch_writes(state, header, frame, last))
+        if state.lacks_all(header.first, last):
+            self._hold(state, header.first, last)
+            return self._batch_writes(state, header, frame, last)
+        compared = batches.compare(self._reads, state.reg_id, header, frame, last)
+        if (where := compared.conflict) is not None:
+            raise ContentConflict(str(state.name), where.first, where.last, self.store)
+        needed = compared.agreed.holes(header.first, last)
+        if not needed:
+            return ()
+        rows = batches.serve(self._reads, state.reg_id, needed, self.position, header)
+        self._hold(state, header.first, last)
+        return (self._journal_write(state, frame), *rows, state.held_row())
+
+    @staticmethod
+    def _hold(state: SourceState, first: int, last: int) -> None:
+        state.held.ranges.add(first, last)
+        state.held.next_sequence = max(state.held.next_sequence, last + 1)
 
     def _batch_writes(
         self, state: SourceState, header: BatchHeader, frame: bytes, last: int
     ) -> tuple[Write, ...]:
+        """For a batch none of whose numbers were held."""
+        row = pack_index(self.position, last, header.epoch, header.checksum)
+        return (
+            self._journal_write(state, frame),
+            Write(Table.INDEX, index_key(state.reg_id, header.first), row),
+            state.held_row(),
+        )
+
+    def _journal_write(self, state: SourceState, frame: bytes) -> Write:
         position = self.position
         self.position = position + 1
         state.held.bytes += len(frame)
-        return (
-            Write(Table.JOURNAL, position_key(position), frame),
-            Write(
-                Table.INDEX,
-                index_key(state.reg_id, header.first),
-                pack_index(position, last, header.epoch, header.checksum),
-            ),
-            state.held_row(),
-        )
+        return Write(Table.JOURNAL, position_key(position), frame)
 
 
 def _check_belongs(state: SourceState, header: BatchHeader) -> None:

@@ -64,7 +64,7 @@ def _checked(
         header = check_batch(value, "in the journal")
     except CorruptBatch as error:
         return StoredBatch(part, b"", str(error))
-    if (header.source, header.epoch, header.first) != (source, entry.epoch, entry.first):
+    if (header.source, header.checksum) != (source, entry.checksum):
         other = f"{header.source} from {header.first}, epoch {header.epoch}"
         return StoredBatch(part, b"", f"the journal has {other} there")
     return StoredBatch(part, value)

@@ -75,11 +75,10 @@ def set_aside_key(reg_id: int, epoch: int, first: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A batch of the journal, and how far it belongs to the stream."""
+    """Which batch of the journal serves the numbers [first, last]; it may have others, too."""
 
     first: int
     last: int
-    """At most the batch's own last number: a later lineage may have cut it short."""
     epoch: int
     position: int
     checksum: int
@@ -111,6 +110,7 @@ class Registration:
     begun_epoch: int = 0
     lineage: Lineage = NO_LINEAGE
     membership: Membership | None = None
+    """None until an epoch was begun."""
     information: SourceInformation | None = None
     clean: bool = False
     """The source said goodbye and has not come back since."""
@@ -154,7 +154,7 @@ def unpack_registration(value: bytes) -> Registration:
             instance,
             begun,
             Lineage(tuple(Term(*pair) for pair in _PAIR.iter_unpack(terms))),
-            Membership.FromString(membership) if membership else None,
+            Membership.FromString(membership) if begun else None,
             SourceInformation.FromString(information) if information else None,
             clean,
         )

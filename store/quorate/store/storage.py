@@ -18,7 +18,7 @@ class Table(enum.Enum):
     JOURNAL = "journal"
     """position -> a batch, exactly as it was received"""
     INDEX = "index"
-    """(RegID, first) -> which batch of the journal begins there"""
+    """(RegID, first) -> which batch of the journal serves the numbers from there on"""
     SET_ASIDE = "set_aside"
     """(RegID, epoch, first) -> the same, for batches that no longer belong to the stream"""
     REGISTRATIONS = "registrations"

@@ -1,0 +1,313 @@
+"""What the store's tests share: a core over memory, and a client of the wire contract."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from quorate.protocol.framing import encode_batch, read_header, read_payloads
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.wire import lineage_to_wire, source_to_wire
+from quorate.store import restart
+from quorate.store.configuration import StoreConfiguration, load
+from quorate.store.core import StoreCore
+from quorate.store.node import StoreNode
+from quorate.store.receivers import Receivers
+from quorate.store.state import AppendStream, Change, RegIds
+from quorate.store.storage import MemoryStorage, Write
+from quorate.transport.channels import frames_to, open_channel
+from quorate.transport.failures import error_from_call
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+ORDERS = SourceName("orders", 0x10)
+TRADES = SourceName("trades", 0x11)
+MEMBERSHIP = v1.Membership()
+FIRST_LINEAGE = Lineage((Term(1, 0),))
+
+
+def payload(sequence: int, salt: str = "") -> bytes:
+    """The message that tests send under this number."""
+    return f"{salt}message {sequence}".encode()
+
+
+def batch(
+    first: int, last: int, epoch: int = 1, source: SourceName = ORDERS, salt: str = ""
+) -> bytes:
+    messages = [payload(sequence, salt) for sequence in range(first, last + 1)]
+    return encode_batch(source, epoch, first, messages, 1_700_000_000_000_000_000)
+
+
+def information(
+    source: SourceName = ORDERS, epoch: int = 1, version: int = 1, stores: Iterable[str] = ()
+) -> v1.SourceInformation:
+    return v1.SourceInformation(
+        source=source_to_wire(source),
+        address="127.0.0.1:9",
+        epoch=epoch,
+        version=version,
+        stores=[v1.StoreEntry(name=store, address=store) for store in stores],
+    )
+
+
+class World:
+    """A core over memory, where everything is written at once."""
+
+    def __init__(self, storage: MemoryStorage | None = None, topics: tuple[str, ...] = (".*",)):
+        self.storage = storage or MemoryStorage()
+        self.topics = topics
+        reg_ids = RegIds("s1")
+        sources = restart.sources(self.storage, reg_ids)
+        position = restart.next_position(self.storage)
+        self.core = StoreCore("s1", topics, self.storage, sources, reg_ids, position)
+        self.receivers = Receivers("s1", sources, reg_ids)
+
+    def restarted(self) -> World:
+        self.storage.sync()
+        return World(self.storage.crash(), self.topics)
+
+    def write(self, writes: Iterable[Write]) -> None:
+        self.storage.write(writes)
+
+    def done(self, change: Change[Any]) -> Any:
+        self.write(change.writes)
+        return change.answer
+
+    def promise(
+        self,
+        epoch: int,
+        instance: bytes = b"a",
+        source: SourceName = ORDERS,
+        reg_id: int = 0,
+        take_over: bool = False,
+    ) -> Any:
+        return self.done(self.core.promise(source, epoch, instance, reg_id, take_over))
+
+    def begin(self, lineage: Lineage, source: SourceName = ORDERS) -> int:
+        count: int = self.done(self.core.begin(source, lineage.epoch, lineage, MEMBERSHIP))
+        return count
+
+    def open(
+        self,
+        epoch: int = 1,
+        instance: bytes = b"a",
+        retained_from: int = 0,
+        stable_upto: int = NOTHING,
+        source: SourceName = ORDERS,
+    ) -> AppendStream:
+        opened = self.done(
+            self.core.open(information(source, epoch), instance, retained_from, stable_upto)
+        )
+        stream: AppendStream = opened.stream
+        return stream
+
+    def stream(self, epoch: int = 1, source: SourceName = ORDERS) -> AppendStream:
+        """A source's first stream, all the way from its promise."""
+        self.promise(epoch, source=source)
+        self.begin(Lineage((Term(epoch, 0),)), source)
+        return self.open(epoch, source=source)
+
+    def append(self, stream: AppendStream, frame: bytes, stable_upto: int = NOTHING) -> bool:
+        """Whether anything was written."""
+        writes = self.core.append(stream, frame, stable_upto)
+        if writes is None:
+            writes = self.core.append_held(stream, frame)
+        self.write(writes)
+        return bool(writes)
+
+
+def configuration(directory: Path, name: str = "s1", **overrides: Any) -> StoreConfiguration:
+    values = {"name": name, "data_directory": directory, "listen": "127.0.0.1:0"} | overrides
+    return load(None, values)
+
+
+@asynccontextmanager
+async def running(directory: Path, name: str = "s1", **overrides: Any) -> AsyncIterator[StoreNode]:
+    node = StoreNode(configuration(directory, name, **overrides))
+    await node.start()
+    try:
+        yield node
+    finally:
+        await node.stop()
+
+
+class Client:
+    """Speaks the wire contract to one store; errors come as they would to an SDK."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = open_channel(address)
+        self.stub = StoreStub(self._channel)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._channel.close()
+
+    async def call(self, method: str, request: Any) -> Any:
+        try:
+            return await getattr(self.stub, method)(request)
+        except grpc.aio.AioRpcError as error:
+            raise error_from_call(self.address, error) from error
+
+    async def promise(
+        self, epoch: int = 1, instance: bytes = b"a", source: SourceName = ORDERS, **fields: Any
+    ) -> store_v1.PromiseResponse:
+        request = store_v1.PromiseRequest(
+            source=source_to_wire(source),
+            epoch=epoch,
+            instance=instance,
+            protocol_version=PROTOCOL_VERSION,
+            **fields,
+        )
+        response: store_v1.PromiseResponse = await self.call("Promise", request)
+        return response
+
+    async def begin(
+        self, lineage: Lineage = FIRST_LINEAGE, source: SourceName = ORDERS
+    ) -> store_v1.BeginResponse:
+        request = store_v1.BeginRequest(
+            source=source_to_wire(source),
+            epoch=lineage.epoch,
+            lineage=lineage_to_wire(lineage),
+            membership=MEMBERSHIP,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        response: store_v1.BeginResponse = await self.call("Begin", request)
+        return response
+
+    async def open(
+        self,
+        epoch: int = 1,
+        instance: bytes = b"a",
+        retained_from: int = 0,
+        stable_upto: int = NOTHING,
+        source: SourceName = ORDERS,
+        stores: Iterable[str] = (),
+    ) -> Stream:
+        call = frames_to(
+            self._channel, "/quorate.v1.Store/Append", store_v1.AppendResponse.FromString
+        )
+        stream = Stream(self.address, call)
+        request = v1.AppendOpen(
+            information=information(source, epoch, 1, stores),
+            instance=instance,
+            retained_from=retained_from,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        await stream.send(v1.Frame(open=request, stable_upto=stable_upto))
+        response = await stream.read()
+        stream.next_sequence = response.opened.next_sequence
+        return stream
+
+    async def stream(
+        self, epoch: int = 1, source: SourceName = ORDERS, stores: Iterable[str] = ()
+    ) -> Stream:
+        """A source's first stream, all the way from its promise."""
+        await self.promise(epoch, source=source)
+        await self.begin(Lineage((Term(epoch, 0),)), source)
+        return await self.open(epoch, source=source, stores=stores)
+
+    async def fetch(
+        self, first: int = 0, last: int = 2**62, source: SourceName = ORDERS
+    ) -> Fetched:
+        request = v1.FetchRequest(
+            source=source_to_wire(source),
+            first=first,
+            last=last,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        fetched = Fetched()
+        try:
+            async for response in self.stub.Fetch(request):
+                fetched.take(response)
+        except grpc.aio.AioRpcError as error:
+            raise error_from_call(self.address, error) from error
+        return fetched
+
+    async def status(self) -> store_v1.StatusResponse:
+        request = store_v1.StatusRequest(protocol_version=PROTOCOL_VERSION)
+        response: store_v1.StatusResponse = await self.call("Status", request)
+        return response
+
+
+class Stream:
+    """A source's stream into a store."""
+
+    def __init__(self, address: str, call: Any) -> None:
+        self._address = address
+        self.call = call
+        self.next_sequence = 0
+
+    async def send(self, frame: v1.Frame) -> None:
+        await self.call.write(frame.SerializeToString())
+
+    async def batch(self, frame: bytes, stable_upto: int = NOTHING) -> None:
+        await self.send(v1.Frame(batch=frame, stable_upto=stable_upto))
+
+    async def append(self, first: int, last: int, epoch: int = 1, **fields: Any) -> None:
+        """Send a batch and wait until it is durable."""
+        await self.batch(batch(first, last, epoch, **fields))
+        await self.durable(last)
+
+    async def durable(self, upto: int) -> None:
+        while (await self.read()).durable.upto < upto:
+            pass
+
+    async def read(self) -> store_v1.AppendResponse:
+        """The next response; raises what the store ended the stream with."""
+        try:
+            response = await asyncio.wait_for(self.call.read(), 10)
+            if response is grpc.aio.EOF:
+                await self.call  # raises if it failed
+                raise EOFError
+        except grpc.aio.AioRpcError as error:
+            raise error_from_call(self._address, error) from error
+        assert isinstance(response, store_v1.AppendResponse)
+        return response
+
+    async def ended(self) -> BaseException:
+        """What the store ended the stream with."""
+        try:
+            while True:
+                await self.read()
+        except Exception as error:
+            return error
+
+    async def close(self) -> None:
+        """Half-close, and wait until everything is acknowledged."""
+        await self.call.done_writing()
+        assert isinstance(await self.ended(), EOFError)
+
+
+class Fetched:
+    """What a fetch gave, by number."""
+
+    def __init__(self) -> None:
+        self.messages: dict[int, bytes] = {}
+        self.missing: list[tuple[int, int, v1.Lookup]] = []
+        self.high = NOTHING
+        self.stable_upto = NOTHING
+
+    def take(self, response: v1.FetchResponse) -> None:
+        match response.WhichOneof("kind"):
+            case "fetched":
+                header = read_header(response.fetched.batch)
+                messages = read_payloads(response.fetched.batch, header)
+                for sequence in range(response.fetched.first, response.fetched.last + 1):
+                    assert sequence not in self.messages
+                    self.messages[sequence] = messages[sequence - header.first]
+            case "missing":
+                missing = response.missing
+                self.missing.append((missing.first, missing.last, missing.why))
+            case "end":
+                self.high, self.stable_upto = response.end.high, response.end.stable_upto

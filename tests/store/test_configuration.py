@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quorate.protocol.errors import ConfigurationInvalid
+from quorate.store.configuration import load, schema
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "store.toml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults() -> None:
+    configuration = load(None, {"name": "s1", "data_directory": "/data"})
+    assert configuration.listen == "127.0.0.1:7301"
+    assert configuration.topics == (".*",)
+    assert configuration.durability == "fsync"
+    assert configuration.data_directory == Path("/data")
+
+
+def test_a_file_and_overrides(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        name = "s1"
+        data_directory = "/data"
+        durability = "os"
+        topics = ["orders", "quotes-.*"]
+        [[topic]]
+        pattern = "orders"
+        durability = "fsync"
+        """,
+    )
+    configuration = load(path, {"name": "s2", "listen": None})
+    assert configuration.name == "s2"
+    assert configuration.durability_of("orders") == "fsync"
+    assert configuration.durability_of("orders2") == "os"
+
+
+def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        data_directory = "/data"
+        listen = "nowhere"
+        durabillity = "os"
+        topics = ["("]
+        pending_bytes_max = 5
+        [[topic]]
+        pattern = "a"
+        durability = "maybe"
+        colour = "red"
+        """,
+    )
+    with pytest.raises(ConfigurationInvalid) as caught:
+        load(path)
+    problems = caught.value.problems
+    assert caught.value.path == str(path)
+    for place in (
+        "name: must be given",
+        "listen: 'nowhere' is not of the form host:port",
+        "durabillity: there is no such key",
+        "topics.0: '(' is not a regular expression",
+        "pending_bytes_max: ",
+        "topic.0.durability: ",
+        "topic.0.colour: there is no such key",
+    ):
+        assert place in problems
+    assert len(problems.splitlines()) == 7
+
+
+@pytest.mark.parametrize("text", ["name = ", "\xff"])
+def test_a_file_that_is_not_toml(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "store.toml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigurationInvalid, match="can not be read"):
+        load(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationInvalid, match="No such file"):
+        load(tmp_path / "none.toml")
+
+
+def test_the_schema_names_every_key() -> None:
+    described = schema()
+    assert {"name", "listen", "topic", "disk_free_min_bytes"} <= set(described["properties"])
+    assert described["additionalProperties"] is False
