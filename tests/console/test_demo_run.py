@@ -94,9 +94,8 @@ def test_records_survive_the_file(tmp_path: Path) -> None:
 
 
 def test_one_problem_anywhere_makes_the_verdict_bad() -> None:
+    assert Verdict(10, [ReceiverVerdict("r")], [StoreVerdict("s")]).line().startswith("VERIFIED")
     verdict = Verdict(10, [ReceiverVerdict("r")], [StoreVerdict("s")])
-    assert verdict.good
-    assert verdict.line().startswith("VERIFIED")
     verdict.stores[0].problems.add("s: lost its mind")
     assert not verdict.good
     assert verdict.line() == "FAILED: 1 problem found."

@@ -7,6 +7,7 @@ import base64
 import enum
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -64,24 +65,28 @@ def receive(
         "topic_pattern" if pattern else "topic": topic,
         "session_id": parse_session_id(session_id) if session_id else None,
         "delivery": delivery.value,
-        "wait_for_source": wait,
+        "timeout": settings.timeout,
     }
-    run(_Receiving(settings, opening, count, until_idle).run)
+    run(_Receiving(settings, opening, wait, count, until_idle).run)
 
 
 @dataclass(slots=True)
 class _Receiving:
     settings: Settings
     opening: dict[str, Any]
+    wait: float | None
     count: int | None
     until_idle: float | None
     printed: int = 0
 
     async def run(self) -> None:
-        from quorate.receiver import Receiver
+        from quorate.receiver import Receiver, ReceiverOptions
 
         async with await Receiver.open(
-            stores=self.settings.stores, acknowledge="explicit", **self.opening
+            stores=self.settings.stores,
+            acknowledge="explicit",
+            options=ReceiverOptions(wait_for_source=self.wait),
+            **self.opening,
         ) as receiver:
             telling = asyncio.create_task(self._tell_events(receiver))
             writer = Writer(self.settings.output)
@@ -94,20 +99,26 @@ class _Receiving:
                 writer.end()
 
     async def _print(self, receiver: Receiver, writer: Writer) -> None:
-        messages = aiter(receiver)
+        batches = receiver.batches()
         while self.printed != self.count:
             try:
-                message = await asyncio.wait_for(anext(messages), self.until_idle)
+                batch = await asyncio.wait_for(anext(batches), self.until_idle)
             except (TimeoutError, StopAsyncIteration):
                 return
-            writer.write(message)
-            self.printed += 1
-            await receiver.acknowledge(message)
+            messages = batch.messages()
+            if self.count is not None:
+                messages = messages[: self.count - self.printed]
+            writer.write(messages)
+            self.printed += len(messages)
+            await receiver.acknowledge(messages[-1])
 
     async def _tell_events(self, receiver: Receiver) -> None:
+        from quorate.receiver import Gap, Stalled, Withdrawn
+
         async for event in receiver.events():
-            if self.settings.output is Output.TABLE:
-                say(event_text(event), style="dim")
+            # On stderr, so that nobody mistakes what is printed for the whole.
+            if isinstance(event, Gap | Stalled | Withdrawn):
+                say(event_text(event), style="yellow")
 
 
 class Writer:
@@ -117,26 +128,26 @@ class Writer:
         self._output = output
         self._first = True
 
-    def write(self, message: Message) -> None:
-        """One message, whole and flushed: after this it may be acknowledged."""
-        match self._output:
-            case Output.TABLE:
+    def write(self, messages: Sequence[Message]) -> None:
+        """Messages, whole and flushed: after this they may be acknowledged."""
+        for message in messages:
+            if self._output is Output.TABLE:
                 self._put(message.payload)
-            case Output.JSONL:
-                self._put(json.dumps(as_object(message)).encode())
-            case Output.JSON:
+                continue
+            if self._output is Output.JSON:
                 sys.stdout.buffer.write(b"[" if self._first else b",")
-                self._put(json.dumps(as_object(message)).encode())
-        self._first = False
+            self._first = False
+            self._put(json.dumps(as_object(message)).encode())
+        sys.stdout.buffer.flush()
 
     def end(self) -> None:
         """After the last message: what was written is now one valid whole."""
         if self._output is Output.JSON:
             self._put(b"[]" if self._first else b"]")
+            sys.stdout.buffer.flush()
 
     def _put(self, line: bytes) -> None:
         sys.stdout.buffer.write(line + b"\n")
-        sys.stdout.buffer.flush()
 
 
 def as_object(message: Message) -> dict[str, Any]:

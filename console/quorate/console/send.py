@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.console.exits import OUTCOME_UNKNOWN, say
+from quorate.console.exits import say
 from quorate.console.framed_input import Format, read_messages
 from quorate.console.options import OutputFormat, SessionId, Stores, Timeout
 from quorate.console.output import Output, people_watch, print_json, print_jsonl
 from quorate.console.running import run
+from quorate.console.sending import send_all
 from quorate.console.settings import Settings, resolve
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic, parse_session_id
@@ -54,10 +55,6 @@ def send(
     """Send messages and wait until all are stable."""
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
     check_topic(topic)
-    if publish_store and session_id is None:
-        raise InvalidArgument(
-            "session ID", "is needed with --publish-store: what it keeps belongs to one session"
-        )
     opening = {
         "session_id": parse_session_id(session_id) if session_id else None,
         "take_over": take_over,
@@ -70,8 +67,7 @@ def send(
             except OSError as error:
                 raise InvalidArgument("--file", f"{file} can not be read: {error}") from error
         sending = _Sending(settings, topic, opening, publish_store, descriptor, form)
-        if not run(sending.run):
-            raise typer.Exit(OUTCOME_UNKNOWN)
+        run(sending.run)
 
 
 @dataclass(slots=True)
@@ -86,34 +82,25 @@ class _Sending:
     started: float = 0.0
     shown: float = 0.0
 
-    async def run(self) -> bool:
-        """Send everything; whether all of it was stable in time."""
+    async def run(self) -> None:
+        """Send everything; raises NotYetStable if it does not become stable in time."""
         from quorate.source import FilePublishStore, Source
 
         if self.publish_store:
             self.opening["publish_store"] = FilePublishStore(self.publish_store)
-        async with await Source.open(
+        source = await Source.open(
             self.topic, stores=self.settings.stores, timeout=self.settings.timeout, **self.opening
-        ) as source:
-            self.first = source.next_sequence
-            self.started = time.monotonic()
-            try:
-                async for messages in read_messages(self.descriptor, self.form):
-                    await source.send_many(messages)
-                    self._show_progress(source)
-                stable = await self._flush(source)
-            except BaseException:
-                self._summarize(source)
-                raise
-            self._summarize(source)
-            return stable
-
-    async def _flush(self, source: Source) -> bool:
+        )
+        self.first = source.next_sequence
+        self.started = time.monotonic()
         try:
-            await source.flush(timeout=self.settings.timeout)
-        except TimeoutError:
-            return False
-        return True
+            async with source:
+                async for messages in read_messages(self.descriptor, self.form):
+                    await send_all(source, messages, self.settings.timeout)
+                    self._show_progress(source)
+                await source.flush(timeout=self.settings.timeout)
+        finally:
+            self._summarize(source)
 
     def _show_progress(self, source: Source) -> None:
         now = time.monotonic()

@@ -9,8 +9,6 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from quorate.console.output import event_text
-
 
 def say(kind: str, **fields: Any) -> None:
     """One line to the demo."""
@@ -38,10 +36,11 @@ async def until_stdin_ends() -> None:
         loop.remove_reader(0)
 
 
-async def tell_events(events: AsyncIterator[Any], topic: str = "") -> None:
-    """Pass what the SDK reports on to the demo."""
+async def tell_events(events: AsyncIterator[Any], sentence: Callable[[Any], str | None]) -> None:
+    """Pass on to the demo what the SDK reports, as far as there is a sentence for it."""
     async for event in events:
-        say("event", topic=topic, event=type(event).__name__, text=event_text(event))
+        if text := sentence(event):
+            say("event", text=text)
 
 
 async def every(seconds: float, act: Callable[[], None]) -> None:

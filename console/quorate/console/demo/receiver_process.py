@@ -11,7 +11,9 @@ from typing import Any, TextIO
 
 from quorate.console.demo.part import every, main, say, tell_events, until_stdin_ends
 from quorate.console.demo.records import digest, record_line, run_file
+from quorate.console.output import event_text
 from quorate.receiver import Receiver
+from quorate.receiver.events import Gap, RegistrationComplete, Stalled, Withdrawn
 
 _REPORT_SECONDS = 0.1
 
@@ -47,7 +49,7 @@ async def run(orders: Mapping[str, Any]) -> None:
             say("open")
             background = [
                 asyncio.create_task(every(_REPORT_SECONDS, handed.report)),
-                asyncio.create_task(tell_events(receiver.events())),
+                asyncio.create_task(tell_events(receiver.events(), sentence)),
             ]
             receiving = asyncio.create_task(_record(receiver, file, handed))
             ending = asyncio.create_task(until_stdin_ends())
@@ -59,6 +61,17 @@ async def run(orders: Mapping[str, Any]) -> None:
                 receiving.result()
     handed.report()
     say("done")
+
+
+def sentence(event: Any) -> str | None:
+    """What an event means to someone who watches; None if it would only be in the way."""
+    match event:
+        case RegistrationComplete():
+            return f"begins {event.source.topic} at {event.first_sequence:,}"
+        case Gap() | Stalled() | Withdrawn():
+            return event_text(event)
+        case _:
+            return None
 
 
 async def _record(receiver: Receiver, file: TextIO, handed: Handed) -> None:

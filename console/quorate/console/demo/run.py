@@ -32,8 +32,6 @@ _STALL_SECONDS_MAX = 45.0
 """The stream may stand still for so long, not longer: a source starts and registers in less."""
 
 _BAD, _GOOD = "bold red", "green"
-_TOLD = {"Gap", "Withdrawn", "QuorumLost", "RegistrationComplete", "FencedEvent", "NotStable"}
-"""SDK events that are shown; the others would hide them."""
 
 
 @dataclass(slots=True)
@@ -125,7 +123,7 @@ class Demo:
     async def _hear(self, child: Child, take: Callable[[Mapping[str, Any]], None]) -> None:
         async for said in child.said():
             if said["kind"] == "event":
-                self._tell(child.name, said)
+                self.board.note(f"{child.name}: {said['text']}", "dim")
             else:
                 take(said)
         await self._notice_end(child)
@@ -138,10 +136,6 @@ class Demo:
                 f"{child.name} ended by itself with exit code {code}: {child.last_words()}"
             )
             self._failed.set()
-
-    def _tell(self, name: str, said: Mapping[str, Any]) -> None:
-        if said["event"] in _TOLD:
-            self.board.note(" ".join(filter(None, (name, said["topic"], said["text"]))), "dim")
 
     def _hear_source(self, said: Mapping[str, Any]) -> None:
         match said["kind"]:

@@ -11,17 +11,29 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from quorate.console.demo.flights import messages
 from quorate.console.demo.part import every, main, say, tell_events, until_stdin_ends
-from quorate.protocol.errors import NotRegistered
+from quorate.console.output import event_text
+from quorate.console.sending import send_all
 from quorate.source import FilePublishStore, Source
+from quorate.source.events import (
+    FlightExceeded,
+    NotStable,
+    QuorumLost,
+    RegistrationComplete,
+    SourceFailed,
+    StoreCaughtUp,
+    StoreUnresponsive,
+)
 
 _STEP_SECONDS = 0.02
 _REPORT_SECONDS = 0.05
+_PATIENCE_SECONDS = 30.0
 
 
 async def run(orders: Mapping[str, Any]) -> None:
@@ -38,7 +50,7 @@ async def run(orders: Mapping[str, Any]) -> None:
             asyncio.create_task(every(_REPORT_SECONDS, lambda: _report(sources))),
             asyncio.create_task(_end_with_the_demo()),
             *(
-                asyncio.create_task(tell_events(source.events(), topic))
+                asyncio.create_task(tell_events(source.events(), partial(sentence, topic)))
                 for topic, source in sources.items()
             ),
         ]
@@ -63,6 +75,24 @@ async def _open(topic: str, orders: Mapping[str, Any]) -> Source:
 async def _end_with_the_demo() -> None:
     await until_stdin_ends()
     raise SystemExit(1)
+
+
+def sentence(topic: str, event: Any) -> str | None:
+    """What an event means to someone who watches; None if it would only be in the way."""
+    match event:
+        case RegistrationComplete():
+            missing = f", without {', '.join(event.missing)}" if event.missing else ""
+            return (
+                f"{topic}: registered in epoch {event.epoch} from {event.first_sequence:,}{missing}"
+            )
+        case StoreCaughtUp():
+            return f"{topic}: {event.store} has caught up, to {event.upto:,}"
+        case StoreUnresponsive():
+            return f"{topic}: {event.store} does not take the stream; it is tried again"
+        case QuorumLost() | NotStable() | SourceFailed() | FlightExceeded():
+            return f"{topic}: {event_text(event)}"
+        case _:
+            return None
 
 
 def _report(sources: Mapping[str, Source]) -> None:
@@ -95,19 +125,9 @@ async def _publish(
         for topic, payload in step:
             by_topic.setdefault(topic, []).append(payload)
         for topic, payloads in by_topic.items():
-            await _send(sources[topic], payloads)
+            await send_all(sources[topic], payloads, _PATIENCE_SECONDS)
         sent += len(step)
         await asyncio.sleep(max(0.0, started + sent / rate - time.monotonic()))
-
-
-async def _send(source: Source, payloads: list[bytes]) -> None:
-    """Send them all, however often the quorum is lost meanwhile."""
-    upto = source.next_sequence + len(payloads)
-    while left := payloads[len(payloads) - (upto - source.next_sequence) :]:
-        try:
-            await source.send_many(left)
-        except NotRegistered:
-            await asyncio.sleep(_REPORT_SECONDS)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def _verify_run(facts: Facts, verdict: Verdict) -> None:
         verdict.kills.append(
             {
                 "killed": kill.victim,
-                "process": kill.pid,
+                "process": str(kill.pid),
                 "after": f"{kill.sent:,} sent, {kill.stable:,} stable",
                 "of": verdict.expected,
             }
