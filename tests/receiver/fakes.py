@@ -1,0 +1,366 @@
+"""A scriptable group: three stores and a source that do what a test tells them to.
+
+The message with number n in epoch e is always the text "e:n".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc.aio
+
+from quorate.protocol.errors import Fenced, NotRegistered, QuorateError, UnknownTopic
+from quorate.protocol.framing import encode_batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Policy
+from quorate.protocol.ranges import RangeSet
+from quorate.protocol.wire import lineage_to_wire, policy_to_wire, source_to_wire
+from quorate.transport.channels import new_server
+from quorate.transport.failures import abort, check_version, failure_to_wire
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.source_pb2_grpc import SourceServicer, add_SourceServicer_to_server
+from quorate.v1.store_pb2_grpc import StoreServicer, add_StoreServicer_to_server
+
+NAME = SourceName("orders", 7)
+BATCH = 10
+
+
+def frame(first: int, last: int, epoch: int = 1, source: SourceName = NAME) -> bytes:
+    payloads = [f"{epoch}:{n}".encode() for n in range(first, last + 1)]
+    return encode_batch(source, epoch, first, payloads, 0)
+
+
+class Served:
+    """What one peer has of a stream, and how it answers a fetch."""
+
+    def __init__(self, source: SourceName = NAME) -> None:
+        self.source = source
+        self.lineage = Lineage((Term(1, 0),))
+        self.held = RangeSet()
+        self.unknown = RangeSet()
+        self.corrupt = RangeSet()
+        self.stable_upto = NOTHING
+        self.information = v1.SourceInformation()
+        self.live = False
+        self.fetches: list[tuple[int, int]] = []
+        self.hangs = False
+        self.refuses: QuorateError | None = None
+
+    @property
+    def high(self) -> int:
+        return self.held.high
+
+    async def fetch(self, request: v1.FetchRequest, context: Any) -> AsyncIterator[Any]:
+        self.fetches.append((request.first, request.last))
+        if self.refuses is not None:
+            await abort(context, self.refuses)
+        if self.hangs:
+            await asyncio.Event().wait()
+        first = request.first
+        while first <= min(request.last, self.high):
+            last = self._same_upto(first, min(request.last, self.high, first + BATCH - 1))
+            if first in self.unknown:
+                yield _missing(first, last, v1.LOOKUP_UNKNOWN)
+            elif first in self.held:
+                batch = bytearray(frame(first, last, self.lineage.epoch_at(first), self.source))
+                if first in self.corrupt:
+                    batch[-1] ^= 1
+                fetched = v1.Fetched(batch=bytes(batch), first=first, last=last)
+                yield v1.FetchResponse(fetched=fetched)
+            else:
+                yield _missing(first, last, v1.LOOKUP_ABSENT)
+            first = last + 1
+        yield v1.FetchResponse(
+            end=v1.FetchEnd(
+                high=self.high,
+                stable_upto=self.stable_upto,
+                lineage=lineage_to_wire(self.lineage),
+            )
+        )
+
+    def _same_upto(self, first: int, last: int) -> int:
+        def kind(number: int) -> tuple[bool, bool, bool, int]:
+            return (
+                number in self.held,
+                number in self.unknown,
+                number in self.corrupt,
+                self.lineage.epoch_at(number),
+            )
+
+        return next((n - 1 for n in range(first + 1, last + 1) if kind(n) != kind(first)), last)
+
+
+def _missing(first: int, last: int, why: v1.Lookup) -> v1.FetchResponse:
+    return v1.FetchResponse(missing=v1.Missing(first=first, last=last, why=why))
+
+
+class FakeStore(StoreServicer):  # type: ignore[misc]
+    """One store."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.address = ""
+        self.sources: dict[SourceName, Served] = {}
+        self.receivers: dict[tuple[SourceName, int], list[int]] = {}
+        """Epoch and position of each receiver."""
+        self.registrations_fail: QuorateError | None = None
+        self.registrations_hang = False
+        self.acknowledgements: list[int] = []
+        self.changed = asyncio.Condition()
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        self._server = new_server()
+        add_StoreServicer_to_server(self, self._server)
+        port = self._server.add_insecure_port(self.address or "127.0.0.1:0")
+        self.address = f"127.0.0.1:{port}"
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.stop(None)
+
+    async def tell(self) -> None:
+        """Let those that watch hear of what is new."""
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def RegisterReceiver(self, request: Any, context: Any) -> Any:
+        if self.registrations_hang:
+            await asyncio.Event().wait()
+        if self.registrations_fail is not None:
+            await abort(context, self.registrations_fail)
+        source = _name(request.source)
+        served = self.sources.get(source)
+        if served is None:
+            await abort(context, UnknownTopic(source.topic, ""))
+        receiver = self.receivers.get((source, request.session_id))
+        if receiver is not None and request.epoch <= receiver[0]:
+            await abort(context, Fenced("receiver", request.epoch, receiver[0]))
+        known = receiver is not None
+        position = receiver[1] if receiver else NOTHING
+        self.receivers[source, request.session_id] = [request.epoch, position]
+        await self.tell()
+        return store_v1.RegisterReceiverResponse(
+            reg_id=request.reg_id or 100,
+            source_reg_id=1,
+            acknowledged_upto=position,
+            low=served.held.low,
+            high=served.high,
+            stable_upto=served.stable_upto,
+            known=known,
+            lineage=lineage_to_wire(served.lineage),
+        )
+
+    async def Acknowledge(self, request: Any, context: Any) -> Any:  # noqa: ARG002
+        refused = []
+        for one in request.acknowledgements:
+            source = _name(one.source)
+            receiver = self.receivers.get((source, request.session_id))
+            error: QuorateError | None = None
+            if receiver is None or one.epoch > receiver[0]:
+                error = NotRegistered("receiver", "not known")
+            elif one.epoch < receiver[0]:
+                error = Fenced("receiver", one.epoch, receiver[0])
+            else:
+                assert one.upto >= 0
+                receiver[1] = max(receiver[1], min(one.upto, self.sources[source].high))
+                self.acknowledgements.append(one.upto)
+            if error is not None:
+                refused.append(
+                    store_v1.RefusedAcknowledgement(
+                        source=one.source, failure=failure_to_wire(error)
+                    )
+                )
+        async with self.changed:
+            self.changed.notify_all()
+        return store_v1.AcknowledgeResponse(refused=refused)
+
+    async def Fetch(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        served = self.sources.get(_name(request.source))
+        if served is None:
+            await abort(context, UnknownTopic(request.source.topic, ""))
+        async for response in served.fetch(request, context):
+            yield response
+
+    async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            check_version(self.address, request.protocol_version)
+        except QuorateError as error:
+            await abort(context, error)
+        told: dict[SourceName, bytes] = {}
+        first = True
+        while True:
+            for source, served in list(self.sources.items()):
+                if request.topic and request.topic != source.topic:
+                    continue
+                if not request.topic and not re.fullmatch(request.topic_pattern, source.topic):
+                    continue
+                entry = store_v1.DirectoryEntry(information=served.information, live=served.live)
+                if told.get(source) != entry.SerializeToString():
+                    told[source] = entry.SerializeToString()
+                    yield store_v1.WatchResponse(entry=entry)
+            if first:
+                first = False
+                topics = sorted({source.topic for source in self.sources})
+                yield store_v1.WatchResponse(snapshot_end=store_v1.SnapshotEnd(topics=topics))
+            async with self.changed:
+                await self.changed.wait()
+
+    async def until(self, what: Any) -> None:
+        """Wait until something is true of this store, looked at after each acknowledgement."""
+        async with asyncio.timeout(10), self.changed:
+            await self.changed.wait_for(what)
+
+
+class FakeSource(SourceServicer):  # type: ignore[misc]
+    """A source's own service."""
+
+    def __init__(self, source: SourceName = NAME) -> None:
+        self.address = ""
+        self.served = Served(source)
+        self.next_sequence = 0
+        self.attached: list[asyncio.Queue[v1.Frame | None]] = []
+        self.requests: list[Any] = []
+        self.changed = asyncio.Condition()
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        self._server = new_server()
+        add_SourceServicer_to_server(self, self._server)
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        self.address = f"127.0.0.1:{port}"
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.stop(None)
+
+    async def Attach(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ARG002
+        self.requests.append(request)
+        frames: asyncio.Queue[v1.Frame | None] = asyncio.Queue()
+        attached = v1.Attached(
+            information=self.served.information, next_sequence=self.next_sequence
+        )
+        self.attached.append(frames)
+        async with self.changed:
+            self.changed.notify_all()
+        yield v1.Frame(attached=attached, stable_upto=self.served.stable_upto)
+        while (one := await frames.get()) is not None:
+            yield one
+
+    async def Fetch(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for response in self.served.fetch(request, context):
+            yield response
+
+    async def until_attached(self, times: int = 1) -> None:
+        async with asyncio.timeout(10), self.changed:
+            await self.changed.wait_for(lambda: len(self.attached) >= times)
+
+    def say(self, one: v1.Frame | None) -> None:
+        for frames in self.attached:
+            frames.put_nowait(one)
+
+
+class Group:
+    """Three stores, a source, and what is sent through them."""
+
+    def __init__(self, source: SourceName = NAME) -> None:
+        self.name = source
+        self.stores = [FakeStore(name) for name in "abc"]
+        self.source = FakeSource(source)
+        self.epoch = 1
+        self.lineage = Lineage((Term(1, 0),))
+        self.next = 0
+
+    async def start(self) -> None:
+        for store in self.stores:
+            await store.start()
+        await self.source.start()
+
+    async def stop(self) -> None:
+        for store in self.stores:
+            await store.stop()
+        await self.source.stop()
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(f"{store.name}={store.address}" for store in self.stores)
+
+    def served(self) -> list[Served]:
+        """By each store."""
+        return [store.sources[self.name] for store in self.stores]
+
+    async def announce(self, *, live: bool = True) -> None:
+        """Put the source into the directory of every store."""
+        information = v1.SourceInformation(
+            source=source_to_wire(self.name),
+            address=self.source.address,
+            epoch=self.epoch,
+            policy=policy_to_wire(Policy.majority_of("abc")),
+            stores=[v1.StoreEntry(name=s.name, address=s.address) for s in self.stores],
+            version=1,
+        )
+        self.source.served.information = information
+        self.source.served.lineage = self.lineage
+        for store in self.stores:
+            served = store.sources.setdefault(self.name, Served(self.name))
+            served.information, served.live, served.lineage = information, live, self.lineage
+            await store.tell()
+
+    def store(self, last: int, *, stable: bool = True) -> None:
+        """Messages up to this one are on every store, and sent."""
+        if last >= self.next:
+            for served in (*self.served(), self.source.served):
+                served.held.add(self.next, last)
+        self.next = self.source.next_sequence = last + 1
+        if stable:
+            self.stable(last)
+
+    def stable(self, upto: int) -> None:
+        for served in (*self.served(), self.source.served):
+            served.stable_upto = upto
+
+    def send(self, last: int, *, live: bool = True, stable: bool = True) -> None:
+        """Messages up to this one go out; not live: the live stream drops them."""
+        first, told = self.next, self.source.served.stable_upto
+        self.store(last, stable=stable)
+        if live:
+            while first <= last:
+                upto = min(first + BATCH - 1, last)
+                batch = frame(first, upto, self.lineage.epoch_at(first), self.name)
+                self.source.say(v1.Frame(batch=batch, stable_upto=told))
+                first = upto + 1
+
+    def keepalive(self) -> None:
+        stable_upto = self.source.served.stable_upto
+        self.source.say(v1.Frame(keepalive=v1.Keepalive(), stable_upto=stable_upto))
+
+    async def restart_source(self, kept_upto: int) -> None:
+        """Another source object takes over, in a new epoch and at a new address."""
+        await self.source.stop()
+        self.epoch += 1
+        self.lineage = self.lineage.extended(kept_upto, self.epoch)
+        self.next = kept_upto + 1
+        old = self.source
+        self.source = FakeSource(self.name)
+        self.source.next_sequence = self.next
+        self.source.served.stable_upto = old.served.stable_upto
+        for served in self.served():
+            served.held.remove(kept_upto + 1, max(served.held.high, kept_upto + 1))
+        if kept_upto >= 0:
+            self.source.served.held.add(0, kept_upto)
+        await self.source.start()
+        await self.announce()
+
+
+def _name(wire: v1.SourceName) -> SourceName:
+    return SourceName(wire.topic, wire.session_id)

@@ -1,0 +1,156 @@
+"""The receiver for code without asyncio, against a scripted group on the background loop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.receiver.fakes import NAME, Group
+
+from quorate.protocol.errors import Fenced, InvalidArgument, UnknownTopic
+from quorate.receiver import ReceiverOptions, RegistrationComplete
+from quorate.receiver.blocking import Receiver
+from quorate.transport.blocking import run_blocking
+
+QUICK: dict[str, Any] = {"registration_interval": 0.3, "acknowledge_interval": 0.01}
+
+
+async def begin() -> Group:
+    group = Group()
+    await group.start()
+    await group.announce()
+    return group
+
+
+async def send(group: Group, last: int) -> None:
+    await group.source.until_attached()
+    group.send(last)
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    group = run_blocking(begin())
+    yield group
+    run_blocking(group.stop())
+
+
+def opened(group: Group, topic: str = "orders", **arguments: Any) -> Receiver:
+    options = ReceiverOptions(**(QUICK | arguments.pop("options", {})))
+    return Receiver.open(
+        topic, stores=group.addresses, session_id=0x20, options=options, timeout=5, **arguments
+    )
+
+
+def take(receiver: Receiver, count: int) -> list[int]:
+    got: list[int] = []
+    for message in receiver:
+        got.append(message.sequence)
+        if len(got) == count:
+            break
+    return got
+
+
+def test_messages_in_order_and_where_it_was_left(group: Group) -> None:
+    group.store(99)
+    with opened(group) as receiver:
+        assert take(receiver, 7) == list(range(7))
+        assert take(receiver, 43) == list(range(7, 50))
+        assert receiver.sources == (NAME,)
+    with opened(group) as receiver:
+        assert take(receiver, 50) == list(range(50, 100))
+    assert group.stores[0].receivers[NAME, 0x20][1] == 99
+
+
+def test_batches_go_on_within_a_batch(group: Group) -> None:
+    group.store(99)
+    with opened(group) as receiver:
+        take(receiver, 3)
+        got: list[bytes] = []
+        for batch in receiver.batches():
+            got += batch.payloads
+            if batch.last == 99:
+                break
+    assert got == [f"1:{n}".encode() for n in range(3, 100)]
+    assert group.stores[0].receivers[NAME, 0x20][1] == 99
+
+
+def test_an_exception_leaves_the_last_one_unacknowledged(group: Group) -> None:
+    group.store(99)
+    with contextlib.suppress(ZeroDivisionError), opened(group) as receiver:
+        take(receiver, 5)
+        raise ZeroDivisionError
+    with opened(group) as receiver:
+        assert take(receiver, 1) == [4]
+
+
+def test_explicit(group: Group) -> None:
+    group.store(99)
+    with opened(group, acknowledge="explicit") as receiver:
+        for message in receiver:
+            if message.sequence == 30:
+                receiver.acknowledge(message)
+                break
+        receiver.flush()
+        assert group.stores[0].receivers[NAME, 0x20][1] == 30
+    with opened(group) as receiver, pytest.raises(InvalidArgument):
+        receiver.acknowledge(message)
+
+
+def test_errors_are_the_same(group: Group) -> None:
+    with pytest.raises(UnknownTopic):
+        opened(group, "ordesr", options={"wait_for_source": 0.05})
+
+
+def test_the_older_of_two_is_fenced(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.05)
+    group.store(9)
+    older = opened(group)
+    take(older, 5)
+    with opened(group), pytest.raises(Fenced):
+        take(older, 100)
+    older.close()
+
+
+def test_events(group: Group) -> None:
+    with opened(group) as receiver:
+        events = receiver.events()
+        assert any(isinstance(event, RegistrationComplete) for event in events)
+
+
+def test_closing_ends_a_loop_in_another_thread(group: Group) -> None:
+    group.store(9)
+    receiver = opened(group)
+    got: list[int] = []
+    arrived = threading.Event()
+
+    def loop() -> None:
+        for message in receiver:
+            got.append(message.sequence)
+            if message.sequence == 9:
+                arrived.set()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    assert arrived.wait(10)
+    receiver.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert got == list(range(10))
+
+
+def test_control_c_interrupts_and_loses_nothing(group: Group) -> None:
+    group.store(9)
+    with opened(group) as receiver:
+        assert take(receiver, 10) == list(range(10))
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            take(receiver, 1)
+        timer.join()
+        run_blocking(send(group, 19))
+        assert take(receiver, 10) == list(range(10, 20))

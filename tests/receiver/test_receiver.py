@@ -1,0 +1,727 @@
+"""The receiver against a scripted group: recovery, order, gaps, sources that move."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.receiver.fakes import NAME, Group
+
+from quorate.protocol.errors import (
+    Fenced,
+    InvalidArgument,
+    NoQuorum,
+    NotAStore,
+    RegIdInUse,
+    StoreStopping,
+    UnknownTopic,
+    VersionMismatch,
+)
+from quorate.protocol.identity import SourceName
+from quorate.receiver import (
+    Answer,
+    Behaviour,
+    Event,
+    Gap,
+    Message,
+    Receiver,
+    ReceiverOptions,
+    RegistrationComplete,
+    SourceAttached,
+    SourceGone,
+    Stalled,
+    StartingPoint,
+    StoreUnresponsive,
+    Withdrawn,
+)
+from quorate.v1 import messages_pb2 as v1
+
+QUICK = {"registration_interval": 0.3, "acknowledge_interval": 0.01, "request_timeout": 0.2}
+
+
+@pytest.fixture
+async def group() -> AsyncIterator[Group]:
+    group = Group()
+    await group.start()
+    yield group
+    await group.stop()
+
+
+async def opened(group: Group, topic: str | None = "orders", **arguments: Any) -> Receiver:
+    options = ReceiverOptions(**(QUICK | arguments.pop("options", {})))
+    arguments.setdefault("session_id", 0x20)
+    return await Receiver.open(
+        topic, stores=group.addresses, options=options, timeout=5, **arguments
+    )
+
+
+async def take(receiver: Receiver, count: int) -> list[Message]:
+    messages: list[Message] = []
+    async with asyncio.timeout(10):
+        async for message in receiver:
+            messages.append(message)
+            if len(messages) == count:
+                break
+    assert len(messages) == count
+    return messages
+
+
+async def told(receiver: Receiver, kind: type[Event]) -> Any:
+    async with asyncio.timeout(10):
+        async for event in receiver.events():
+            if isinstance(event, kind):
+                return event
+    raise AssertionError(f"no {kind}")
+
+
+def numbers(messages: list[Message]) -> list[int]:
+    return [message.sequence for message in messages]
+
+
+async def nothing_above(receiver: Receiver, last: int, seconds: float = 0.1) -> None:
+    """Take what comes for a moment, which may be nothing above that number."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            async for message in receiver:
+                assert message.sequence <= last
+
+
+# Recovery and the live stream.
+
+
+async def test_recovers_in_order_then_goes_on_live(group: Group) -> None:
+    await group.announce()
+    group.store(99)
+    async with await opened(group) as receiver:
+        messages = await take(receiver, 100)
+        assert numbers(messages) == list(range(100))
+        assert all(message.retransmitted for message in messages)
+        await told(receiver, SourceAttached)
+        group.send(119)
+        messages = await take(receiver, 20)
+        assert numbers(messages) == list(range(100, 120))
+        assert not any(message.retransmitted for message in messages)
+        one = messages[0]
+        assert (one.topic, one.source, one.epoch, one.payload) == ("orders", NAME, 1, b"1:100")
+
+
+async def test_batches_are_the_same_stream(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    async with await opened(group) as receiver:
+        first = await take(receiver, 3)
+        got: list[bytes] = []
+        async for batch in receiver.batches():
+            got += batch.payloads
+            if batch.last == 24:
+                break
+        assert numbers(first) == [0, 1, 2]
+        assert got == [f"1:{n}".encode() for n in range(3, 25)]
+
+
+async def test_leaving_the_loop_loses_nothing(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    async with await opened(group) as receiver:
+        got = [(await take(receiver, 1))[0].sequence for _ in range(25)]
+        assert got == list(range(25))
+
+
+async def test_a_jump_in_the_live_stream_is_fetched(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9)
+        group.send(29, live=False)
+        group.send(39)
+        messages = await take(receiver, 40)
+        assert numbers(messages) == list(range(40))
+        assert [m.sequence for m in messages if m.retransmitted] == list(range(10, 30))
+
+
+async def test_a_jump_that_no_store_has_comes_from_the_source(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9)
+        group.send(29, live=False)
+        for served in group.served():
+            served.held.remove(10, 29)
+        group.send(39)
+        assert numbers(await take(receiver, 40)) == list(range(40))
+        assert group.source.served.fetches
+
+
+async def test_without_the_source_the_stores_are_enough(group: Group) -> None:
+    await group.announce(live=False)
+    group.store(49)
+    await group.source.stop()
+    async with await opened(group) as receiver:
+        assert numbers(await take(receiver, 50)) == list(range(50))
+
+
+async def test_what_reaches_the_stores_alone_is_found(group: Group) -> None:
+    await group.announce()
+    await group.source.stop()
+    async with await opened(group) as receiver:
+        group.store(9)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+        group.store(19)
+        assert numbers(await take(receiver, 10)) == list(range(10, 20))
+
+
+async def test_requests_are_spread_over_the_stores(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorate.receiver.plan.CHUNK_MESSAGES_MAX", 20)
+    await group.announce()
+    group.store(599)
+    async with await opened(group) as receiver:
+        assert numbers(await take(receiver, 600)) == list(range(600))
+    assert all(served.fetches for served in group.served())
+
+
+@pytest.mark.parametrize("fault", ["dead", "hung", "refusing", "corrupt", "limbo"])
+async def test_one_bad_store_costs_nothing(
+    group: Group, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr("quorate.receiver.plan.CHUNK_MESSAGES_MAX", 20)
+    await group.announce()
+    group.store(299)
+    bad = group.served()[0]
+    match fault:
+        case "dead":
+            await group.stores[0].stop()
+        case "hung":
+            bad.hangs = True
+        case "refusing":
+            bad.refuses = StoreStopping("a")
+        case "corrupt":
+            bad.corrupt.add(0, 299)
+        case "limbo":
+            bad.unknown.add(0, 299)
+    async with await opened(group) as receiver:
+        messages = await take(receiver, 300)
+        assert [m.payload for m in messages] == [f"1:{n}".encode() for n in range(300)]
+
+
+async def test_a_gap_needs_a_no_from_everyone(group: Group) -> None:
+    await group.announce()
+    group.store(29)
+    for served in (*group.served(), group.source.served):
+        served.held.remove(10, 14)
+    group.served()[1].unknown.add(10, 14)
+    async with await opened(group) as receiver:
+        assert numbers(await take(receiver, 25)) == [*range(10), *range(15, 30)]
+        gap = await told(receiver, Gap)
+        assert (gap.first, gap.last, gap.cause) == (10, 14, Answer.UNKNOWN)
+        assert {peer: answer.partition(":")[0] for peer, answer in gap.evidence} == {
+            "a": "absent",
+            "b": "unknown",
+            "c": "absent",
+            "the source": "absent",
+        }
+        await receiver.flush()
+    assert group.stores[0].receivers[NAME, 0x20][1] == 29, "a gap does not hold up what follows"
+
+
+async def test_while_one_may_have_it_there_is_no_gap(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorate.receiver.session.HOUSEKEEPING_SECONDS", 0.05)
+    monkeypatch.setattr("quorate.receiver.session.STALLED_SECONDS", 0.1)
+    await group.announce()
+    group.store(29)
+    for served in (*group.served()[:2], group.source.served):
+        served.held.remove(10, 14)
+    async with await opened(group) as receiver:
+        await take(receiver, 5)
+        group.served()[2].hangs = True
+        await nothing_above(receiver, 9, 0.3)
+        stalled = await told(receiver, Stalled)
+        assert "c" in stalled.waiting_for
+        group.served()[2].hangs = False
+        assert numbers(await take(receiver, 20)) == list(range(10, 30))
+
+
+# Sources that end, move, and begin new epochs.
+
+
+async def test_a_source_that_moved_is_found_again(group: Group) -> None:
+    await group.announce()
+    group.store(9)
+    async with await opened(group) as receiver:
+        assert numbers(await take(receiver, 10)) == list(range(10))
+        await group.restart_source(kept_upto=9)
+        await group.source.until_attached()
+        group.send(19)
+        messages = await take(receiver, 10)
+        assert [m.payload for m in messages] == [f"2:{n}".encode() for n in range(10, 20)]
+
+
+async def test_what_a_new_epoch_did_not_keep_is_withdrawn(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(5)
+        group.send(9, stable=False)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+        await group.restart_source(kept_upto=7)
+        group.store(12)
+        messages = await take(receiver, 5)
+        assert [m.payload for m in messages] == [f"2:{n}".encode() for n in range(8, 13)]
+        withdrawn = await told(receiver, Withdrawn)
+        assert (withdrawn.first, withdrawn.last, withdrawn.epoch) == (8, 9, 2)
+    assert max(store.receivers[NAME, 0x20][1] for store in group.stores) == 12
+
+
+async def test_what_was_not_handed_over_needs_no_withdrawal(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9, stable=False)
+        (first,) = await take(receiver, 1)
+        assert first.sequence == 0
+        group.send(19, stable=False)
+        await asyncio.sleep(0.05)
+        await group.restart_source(kept_upto=12)
+        async for event in receiver.events():
+            if isinstance(event, SourceAttached) and event.epoch == 2:
+                break
+        group.send(20)
+        messages = await take(receiver, 20)
+        epochs = [1] * 12 + [2] * 8
+        assert [m.payload for m in messages] == [
+            f"{epoch}:{n}".encode() for epoch, n in zip(epochs, range(1, 21), strict=True)
+        ]
+        assert not [e for e in receiver._events._history if isinstance(e, Withdrawn)]
+
+
+async def test_a_stale_store_is_not_believed(group: Group) -> None:
+    await group.announce()
+    group.store(9)
+    await group.restart_source(kept_upto=4)
+    group.store(9)
+    stale = group.served()[0]
+    stale.lineage = stale.lineage.__class__(stale.lineage.terms[:1])
+    async with await opened(group) as receiver:
+        messages = await take(receiver, 10)
+        assert [m.payload for m in messages] == [
+            *(f"1:{n}".encode() for n in range(5)),
+            *(f"2:{n}".encode() for n in range(5, 10)),
+        ]
+
+
+async def test_a_clean_end_is_told_and_everything_is_delivered(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9)
+        group.send(14, live=False)
+        group.source.say(v1.Frame(goodbye=v1.Goodbye(last_sequence=14), stable_upto=14))
+        group.source.say(None)
+        assert numbers(await take(receiver, 15)) == list(range(15))
+        assert (await told(receiver, SourceGone)).last_sequence == 14
+
+
+async def test_a_silent_live_stream_is_left(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.receiver.live.SILENCE_SECONDS_MAX", 0.1)
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        await group.source.until_attached(times=2)
+        group.source.attached = group.source.attached[1:]
+        group.send(9)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+
+
+# Delivery at stability.
+
+
+async def test_stable_delivery_never_hands_over_above_what_is_stable(group: Group) -> None:
+    await group.announce()
+    async with await opened(group, delivery="stable") as receiver:
+        await told(receiver, SourceAttached)
+        assert group.source.requests[0].delivery == 2
+        group.send(19, stable=False)
+        await nothing_above(receiver, -1)
+        group.stable(12)
+        group.keepalive()
+        assert numbers(await take(receiver, 13)) == list(range(13))
+        await nothing_above(receiver, -1)
+        group.stable(19)
+        group.keepalive()
+        messages = await take(receiver, 7)
+        assert numbers(messages) == list(range(13, 20))
+        assert not any(message.retransmitted for message in messages)
+
+
+async def test_stable_delivery_without_the_source(group: Group) -> None:
+    await group.announce()
+    await group.source.stop()
+    async with await opened(group, delivery="stable") as receiver:
+        group.store(19, stable=False)
+        group.stable(9)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+        await nothing_above(receiver, -1)
+        group.stable(19)
+        assert numbers(await take(receiver, 10)) == list(range(10, 20))
+
+
+# A slow application.
+
+
+async def test_memory_is_bounded_and_what_overflowed_is_fetched(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        bound = 2000
+        receiver._inbox._bytes_max = bound
+        receiver._room.live_bytes_max = receiver._room.fetched_bytes_max = bound
+        monkeypatch.setattr("quorate.receiver.session.FRAME_BYTES_MAX", 300)
+        highest = 0
+        for last in range(49, 1000, 50):
+            group.send(last, live=last % 200 != 49)
+            await asyncio.sleep(0.002)
+            highest = max(highest, receiver._inbox.waiting_bytes + receiver._room.waiting_bytes)
+        await asyncio.sleep(0.1)
+        highest = max(highest, receiver._inbox.waiting_bytes + receiver._room.waiting_bytes)
+        assert highest < 2 * bound + 1000
+        assert numbers(await take(receiver, 1000)) == list(range(1000))
+
+
+# Where to start.
+
+
+async def acknowledged(group: Group, positions: tuple[int, int, int]) -> None:
+    await group.announce()
+    group.store(6)
+    for store, position in zip(group.stores, positions, strict=True):
+        store.receivers[NAME, 0x20] = [3, position]
+
+
+@pytest.mark.parametrize(
+    ("consensus", "first"),
+    [(Behaviour.LOWEST, 1), (Behaviour.MAJORITY, 3), (Behaviour.HIGHEST, 5)],
+)
+async def test_consensus(group: Group, consensus: Behaviour, first: int) -> None:
+    await acknowledged(group, (0, 2, 4))
+    async with await opened(group, options={"consensus": consensus}) as receiver:
+        complete = await told(receiver, RegistrationComplete)
+        assert (complete.first_sequence, complete.low, complete.high) == (first, first, 6)
+        assert complete.missing == ()
+        assert numbers(await take(receiver, 7 - first)) == list(range(first, 7))
+    assert all(store.receivers[NAME, 0x20][0] == 4 for store in group.stores)
+
+
+@pytest.mark.parametrize(("answer", "first"), [(1, 4), (4, 4), (0, 0), (7, 7), (99, 7), (-5, 0)])
+async def test_choosing_the_start(group: Group, answer: int, first: int) -> None:
+    """Seven messages, the first acknowledged, at most two wanted: the documented example."""
+    await acknowledged(group, (0, 0, 0))
+    shown: list[StartingPoint] = []
+
+    def choose(point: StartingPoint) -> int:
+        shown.append(point)
+        return answer
+
+    options = {"request_maximum": 2, "choose_start": choose}
+    async with await opened(group, options=options) as receiver:
+        assert shown == [StartingPoint(low=1, low_by_request_maximum=4, high=6)]
+        complete = await told(receiver, RegistrationComplete)
+        assert complete.first_sequence == first
+        await told(receiver, SourceAttached)
+        group.send(8)
+        assert numbers(await take(receiver, 9 - first)) == list(range(first, 9))
+
+
+async def test_a_failing_choice_is_an_error(group: Group) -> None:
+    await acknowledged(group, (0, 0, 0))
+
+    def choose(point: StartingPoint) -> int:
+        raise ZeroDivisionError(point)
+
+    with pytest.raises(ZeroDivisionError):
+        await opened(group, options={"choose_start": choose})
+
+
+# Acknowledging.
+
+
+async def position(group: Group, expected: int) -> None:
+    for store in group.stores:
+        await store.until(lambda store=store: store.receivers[NAME, 0x20][1] == expected)
+
+
+async def test_taking_the_next_acknowledges_the_one_before(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    async with await opened(group) as receiver:
+        await take(receiver, 15)
+        await position(group, 13)
+        await take(receiver, 1)
+        await position(group, 14)
+    await position(group, 15)
+
+
+async def test_an_exception_leaves_the_last_one_unacknowledged(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    with contextlib.suppress(ZeroDivisionError):
+        async with await opened(group) as receiver:
+            await take(receiver, 5)
+            raise ZeroDivisionError
+    await position(group, 3)
+    async with await opened(group) as receiver:
+        assert numbers(await take(receiver, 1)) == [4]
+
+
+async def test_restart_goes_on_after_what_was_acknowledged(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    for first in (0, 10, 20):
+        async with await opened(group) as receiver:
+            count = min(10, 25 - first)
+            assert numbers(await take(receiver, count)) == list(range(first, first + count))
+
+
+async def test_batched_acknowledges_only_the_contiguous_part(group: Group) -> None:
+    await group.announce()
+    group.store(6)
+    async with await opened(group, acknowledge="batched") as receiver:
+        messages = await take(receiver, 7)
+        for number in (0, 1, 5, 2, 4):
+            messages[number].consumed()
+        await position(group, 2)
+    await position(group, 2)
+    async with await opened(group, acknowledge="batched") as receiver:
+        assert numbers(await take(receiver, 4)) == [3, 4, 5, 6]
+
+
+async def test_explicit_acknowledges_everything_before(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    async with await opened(group, acknowledge="explicit") as receiver:
+        messages = await take(receiver, 20)
+        await receiver.acknowledge(messages[4])
+        await position(group, 4)
+        handle = messages[9].acknowledgement()
+        del messages
+        await receiver.acknowledge(handle)
+        await position(group, 9)
+    await position(group, 9)
+    async with await opened(group) as receiver:
+        with pytest.raises(InvalidArgument, match="explicit"):
+            await receiver.acknowledge(handle)
+
+
+async def test_only_what_is_stable_is_acknowledged(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(4)
+        group.send(9, stable=False)
+        await take(receiver, 10)
+        await position(group, 4)
+        group.stable(9)
+        await receiver.flush()
+        await position(group, 8)
+    await position(group, 9)
+
+
+async def test_positions_never_move_back(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    options = {"choose_start": lambda _: 0}
+    async with await opened(group) as receiver:
+        await take(receiver, 25)
+    async with await opened(group, options=options) as receiver:
+        assert numbers(await take(receiver, 5)) == list(range(5))
+    await position(group, 24)
+
+
+async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorate.receiver.session.HOUSEKEEPING_SECONDS", 0.02)
+    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.05)
+    await group.announce()
+    group.store(24)
+    async with await opened(group) as receiver:
+        await take(receiver, 10)
+        await position(group, 8)
+        group.stores[1].receivers.clear()
+        await group.stores[1].until(lambda: (NAME, 0x20) in group.stores[1].receivers)
+        await position(group, 8)
+
+
+# Identity.
+
+
+async def test_of_two_with_one_identity_the_older_is_fenced(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.05)
+    await group.announce()
+    group.store(24)
+    older = await opened(group)
+    await take(older, 5)
+    async with await opened(group) as newer:
+        with pytest.raises(Fenced):
+            await take(older, 25)
+        with pytest.raises(Fenced):
+            await older.acknowledge((await take(newer, 1))[0])
+        await older.close()
+        assert numbers(await take(newer, 5))[-1] >= 5
+
+
+async def test_a_reg_id_that_is_taken(group: Group) -> None:
+    await group.announce()
+    for store in group.stores:
+        store.registrations_fail = RegIdInUse(5, store.name, "source trades/0x1")
+    with pytest.raises(RegIdInUse):
+        await opened(group, reg_id=5)
+
+
+async def test_a_silent_store_holds_up_registration_no_longer_than_the_interval(
+    group: Group,
+) -> None:
+    await group.announce()
+    group.store(9)
+    group.stores[2].registrations_hang = True
+    async with await opened(group) as receiver:
+        complete = await told(receiver, RegistrationComplete)
+        assert complete.missing == ("c",)
+        assert (await told(receiver, StoreUnresponsive)).store == "c"
+        assert numbers(await take(receiver, 10)) == list(range(10))
+
+
+# Finding sources and stores.
+
+
+async def test_an_unknown_topic(group: Group) -> None:
+    await group.announce()
+    with pytest.raises(UnknownTopic, match="orders"):
+        await opened(group, topic="ordesr", options={"wait_for_source": 0.05})
+
+
+async def test_a_source_that_comes_later(group: Group) -> None:
+    async with await opened(group) as receiver:
+        assert receiver.sources == ()
+        await group.announce()
+        group.store(9)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+
+
+async def test_waiting_for_a_source(group: Group) -> None:
+    opening = asyncio.create_task(opened(group, options={"wait_for_source": 5.0}))
+    await asyncio.sleep(0.05)
+    await group.announce()
+    async with await opening as receiver:
+        assert receiver.sources == (NAME,)
+
+
+async def test_a_pattern_takes_sources_as_they_appear(group: Group) -> None:
+    others = [Group(SourceName(topic, 9)) for topic in ("orders.eu", "orders.us", "trades")]
+    await group.announce()
+    group.store(9)
+    async with await opened(group, topic=None, topic_pattern="orders.*") as receiver:
+        got = await take(receiver, 10)
+        for other in others:
+            other.stores = group.stores
+            await other.source.start()
+            await other.announce()
+            other.store(4)
+        got += await take(receiver, 10)
+        group.send(11)
+        got += await take(receiver, 2)
+    by_source: dict[SourceName, list[int]] = {}
+    for message in got:
+        by_source.setdefault(message.source, []).append(message.sequence)
+    assert by_source == {
+        NAME: list(range(12)),
+        SourceName("orders.eu", 9): list(range(5)),
+        SourceName("orders.us", 9): list(range(5)),
+    }
+    for other in others:
+        await other.source.stop()
+
+
+async def test_nobody_there() -> None:
+    with pytest.raises(NoQuorum, match="can not be reached"):
+        await Receiver.open("orders", stores="127.0.0.1:1", timeout=0.3)
+
+
+async def test_too_few_stores(group: Group) -> None:
+    await group.announce()
+    for store in group.stores[1:]:
+        await store.stop()
+    options = ReceiverOptions(**QUICK)  # type: ignore[arg-type]
+    with pytest.raises(NoQuorum):
+        await Receiver.open("orders", stores=group.addresses, options=options, timeout=1)
+
+
+async def test_not_a_store() -> None:
+    async def web(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(web, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        with pytest.raises(NotAStore):
+            await Receiver.open("orders", stores=f"127.0.0.1:{port}", timeout=5)
+
+
+async def test_another_version(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.receiver.directory.PROTOCOL_VERSION", 99)
+    with pytest.raises(VersionMismatch):
+        await opened(group)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"topic": None},
+        {"topic_pattern": "x"},
+        {"topic": None, "topic_pattern": "("},
+        {"delivery": "soon"},
+        {"acknowledge": "never"},
+        {"session_id": -1},
+        {"options": {"buffer_bytes": 1}},
+        {"options": {"request_maximum": -1}},
+        {"options": {"request_timeout": 0}},
+        {"options": {"wait_for_source": -1.0}},
+    ],
+)
+async def test_impossible_arguments(group: Group, arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        await opened(group, **arguments)
+
+
+# Closing.
+
+
+async def test_closing_ends_iteration_and_events(group: Group) -> None:
+    await group.announce()
+    group.store(9)
+    receiver = await opened(group)
+
+    async def everything() -> int:
+        return len([message async for message in receiver])
+
+    taking = asyncio.create_task(everything())
+    events = asyncio.create_task(_all_events(receiver))
+    await position(group, 9)
+    await receiver.close()
+    await receiver.close()
+    assert await taking == 10
+    assert any(isinstance(event, RegistrationComplete) for event in await events)
+
+
+async def _all_events(receiver: Receiver) -> list[Event]:
+    return [event async for event in receiver.events()]
