@@ -20,8 +20,9 @@ from quorate.store.configuration import StoreConfiguration, load
 from quorate.store.core import StoreCore
 from quorate.store.node import StoreNode
 from quorate.store.receivers import Receivers
+from quorate.store.records import COMMIT_KEY, CommitRecord, pack_commit
 from quorate.store.state import AppendStream, Change, RegIds
-from quorate.store.storage import MemoryStorage, Write
+from quorate.store.storage import MemoryStorage, Table, Write
 from quorate.transport.channels import frames_to, open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1 import messages_pb2 as v1
@@ -42,6 +43,7 @@ def payload(sequence: int, salt: str = "") -> bytes:
 def batch(
     first: int, last: int, epoch: int = 1, source: SourceName = ORDERS, salt: str = ""
 ) -> bytes:
+    """A batch of such messages."""
     messages = [payload(sequence, salt) for sequence in range(first, last + 1)]
     return encode_batch(source, epoch, first, messages, 1_700_000_000_000_000_000)
 
@@ -66,7 +68,7 @@ class World:
         self.topics = topics
         reg_ids = RegIds("s1")
         sources = restart.sources(self.storage, reg_ids)
-        position = restart.next_position(self.storage)
+        position = restart.last_commit(self.storage).position
         self.core = StoreCore("s1", topics, self.storage, sources, reg_ids, position)
         self.receivers = Receivers("s1", sources, reg_ids)
 
@@ -75,7 +77,8 @@ class World:
         return World(self.storage.crash(), self.topics)
 
     def write(self, writes: Iterable[Write]) -> None:
-        self.storage.write(writes)
+        record = pack_commit(CommitRecord(1, self.core.position))
+        self.storage.write([*writes, Write(Table.META, COMMIT_KEY, record)])
 
     def done(self, change: Change[Any]) -> Any:
         self.write(change.writes)
@@ -207,6 +210,7 @@ class Client:
         await stream.send(v1.Frame(open=request, stable_upto=stable_upto))
         response = await stream.read()
         stream.next_sequence = response.opened.next_sequence
+        stream.durability = response.opened.durability
         return stream
 
     async def stream(
@@ -247,6 +251,8 @@ class Stream:
         self._address = address
         self.call = call
         self.next_sequence = 0
+        self.durability = v1.DURABILITY_UNSPECIFIED
+        self.acknowledged_upto = NOTHING
 
     async def send(self, frame: v1.Frame) -> None:
         await self.call.write(frame.SerializeToString())
@@ -268,11 +274,12 @@ class Stream:
         try:
             response = await asyncio.wait_for(self.call.read(), 10)
             if response is grpc.aio.EOF:
-                await self.call  # raises if it failed
                 raise EOFError
         except grpc.aio.AioRpcError as error:
             raise error_from_call(self._address, error) from error
         assert isinstance(response, store_v1.AppendResponse)
+        if response.WhichOneof("kind") == "durable":
+            self.acknowledged_upto = response.durable.upto
         return response
 
     async def ended(self) -> BaseException:

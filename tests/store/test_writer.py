@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from quorate.protocol.errors import QuorateError, StorageFailed
-from quorate.store.restart import committed
+from quorate.store.records import CommitRecord
+from quorate.store.restart import last_commit
 from quorate.store.storage import MemoryStorage, Table, Write
 from quorate.store.writer import Writer
 
@@ -56,6 +57,7 @@ class Setup:
         self.writer = Writer(
             self.storage,
             0,
+            lambda: 77,
             self.marks.append,
             self.check_room,
             self.failures.append,
@@ -82,7 +84,7 @@ async def test_what_is_durable_survives_a_crash() -> None:
     setup = Setup()
     await setup.writer.durable(setup.writer.submit(row(b"a")))
     assert setup.storage.crash().get(Table.JOURNAL, [b"a"]) == [b"value"]
-    assert committed(setup.storage.crash()) == 1
+    assert last_commit(setup.storage.crash()) == CommitRecord(1, 77)
     await setup.writer.stop()
 
 

@@ -36,6 +36,13 @@ _INSTANCE_BYTES_MAX = 64
 _LAST_WORD_SECONDS = 2.0
 
 
+def check_instance(instance: bytes) -> bytes:
+    """Return it unchanged, or raise InvalidArgument."""
+    if not 0 < len(instance) <= _INSTANCE_BYTES_MAX:
+        raise InvalidArgument("instance", f"must have 1 to {_INSTANCE_BYTES_MAX} bytes")
+    return instance
+
+
 class AppendCall:
     """One call of Append, from its first frame to its end."""
 
@@ -80,11 +87,12 @@ class AppendCall:
             raise InvalidArgument("append", "its first frame must be AppendOpen")
         request = frame.open
         check_version(self._address, request.protocol_version)
-        if not 0 < len(request.instance) <= _INSTANCE_BYTES_MAX:
-            raise InvalidArgument("instance", f"must have 1 to {_INSTANCE_BYTES_MAX} bytes")
         engine = self._engine
         change = engine.core.open(
-            request.information, request.instance, request.retained_from, frame.stable_upto
+            request.information,
+            check_instance(request.instance),
+            request.retained_from,
+            frame.stable_upto,
         )
         stream = change.answer.stream
         engine.opened(stream, self)

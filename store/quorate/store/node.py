@@ -105,18 +105,18 @@ class StoreNode:
         self._storage = storage
         reg_ids = RegIds(configuration.name)
         try:
-            committed = restart.committed(storage)
-            directory.check_recovered(committed)
+            last = restart.last_commit(storage)
+            directory.check_recovered(last.number)
             sources = await asyncio.to_thread(restart.sources, storage, reg_ids)
-            position = restart.next_position(storage)
-        except Malformed as error:
+        except (Malformed, StorageFailed) as error:
             raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
         core = StoreCore(
-            configuration.name, configuration.topics, storage, sources, reg_ids, position
+            configuration.name, configuration.topics, storage, sources, reg_ids, last.position
         )
         writer = Writer(
             storage,
-            committed,
+            last.number,
+            lambda: core.position,
             self._acknowledged,
             self._check_room,
             self._failed,
@@ -133,7 +133,7 @@ class StoreNode:
             self.address,
             configuration.data_directory,
             len(sources),
-            position,
+            last.position,
         )
 
     async def _serve(self, engine: Engine, incarnation: uuid.UUID) -> None:

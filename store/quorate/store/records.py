@@ -233,12 +233,21 @@ def unpack_receiver(value: bytes) -> ReceiverRecord:
 COMMIT_KEY = b"commit"
 
 
-def pack_commit(number: int) -> bytes:
-    return _U64.pack(number)
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """Goes with every commit."""
+
+    number: int = 0
+    position: int = 0
+    """No batch of this or an earlier commit has this journal position, or a higher one."""
 
 
-def unpack_commit(value: bytes) -> int:
+def pack_commit(record: CommitRecord) -> bytes:
+    return _PAIR.pack(record.number, record.position)
+
+
+def unpack_commit(value: bytes) -> CommitRecord:
     try:
-        return int(_U64.unpack(value)[0])
+        return CommitRecord(*_PAIR.unpack(value))
     except struct.error as error:
-        raise Malformed(f"the commit number can not be read: {error}") from None
+        raise Malformed(f"the last commit can not be read: {error}") from None

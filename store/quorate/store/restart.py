@@ -11,6 +11,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import RangeSet
 from quorate.store.records import (
     COMMIT_KEY,
+    CommitRecord,
     Held,
     Malformed,
     position_of,
@@ -27,16 +28,10 @@ _ROWS = 1024
 _LAST_KEY = b"\xff" * 32
 
 
-def committed(reads: Reads) -> int:
-    """The number of the last commit that survived; 0 before any. Raises Malformed."""
+def last_commit(reads: Reads) -> CommitRecord:
+    """The last commit that survived. Raises Malformed."""
     value = reads.get(Table.META, [COMMIT_KEY])[0]
-    return unpack_commit(value) if value is not None else 0
-
-
-def next_position(reads: Reads) -> int:
-    """Where the journal goes on."""
-    row = reads.at_or_before(Table.JOURNAL, _LAST_KEY)
-    return position_of(row[0]) + 1 if row is not None else 0
+    return unpack_commit(value) if value is not None else CommitRecord()
 
 
 def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:

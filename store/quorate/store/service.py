@@ -27,7 +27,7 @@ from quorate.protocol.wire import (
     source_from_wire,
 )
 from quorate.store import directory
-from quorate.store.append import AppendCall, Context
+from quorate.store.append import AppendCall, Context, check_instance
 from quorate.store.engine import Engine
 from quorate.store.fetch import fetch
 from quorate.store.state import SourceState
@@ -104,7 +104,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         change = self._engine.core.promise(
             source_from_wire(request.source),
             request.epoch,
-            request.instance,
+            check_instance(request.instance),
             request.reg_id,
             request.take_over,
         )

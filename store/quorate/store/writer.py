@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from quorate.protocol.errors import QuorateError, StorageFailed
-from quorate.store.records import COMMIT_KEY, pack_commit
+from quorate.store.records import COMMIT_KEY, CommitRecord, pack_commit
 from quorate.store.storage import Storage, Table, Write
 
 _ROW_BYTES = 64
@@ -44,6 +44,7 @@ class Writer:
         self,
         storage: Storage,
         committed: int,
+        position: Callable[[], int],
         acknowledged: Callable[[int], None],
         check_room: Callable[[], None],
         failed: Callable[[QuorateError], None],
@@ -51,11 +52,13 @@ class Writer:
     ) -> None:
         """committed: number of the last commit on the disk.
 
+        position tells, in the thread, a journal position past all that was submitted.
         acknowledged is told, in the thread, the number of each commit that was synced, before
         anyone else learns of it. check_room raises StorageFailed when a commit may not be begun.
         failed is called once, on the event loop.
         """
         self._storage = storage
+        self._position = position
         self._acknowledged = acknowledged
         self._check_room = check_room
         self._failed = failed
@@ -172,7 +175,8 @@ class Writer:
         if not commit.writes:
             return
         self._check_room()
-        commit.writes.append(Write(Table.META, COMMIT_KEY, pack_commit(commit.number)))
+        record = CommitRecord(commit.number, self._position())
+        commit.writes.append(Write(Table.META, COMMIT_KEY, pack_commit(record)))
         self._storage.write(commit.writes)
         if commit.sync:
             before = time.monotonic()

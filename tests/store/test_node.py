@@ -1,0 +1,202 @@
+"""Starting and stopping a store, and what it finds of its former life."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import shutil
+import socket
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from tests.store.support import Client, batch, configuration, payload, running
+
+from quorate.protocol.errors import (
+    DataDirectoryCorrupt,
+    DataDirectoryInUse,
+    InvalidArgument,
+    StorageFailed,
+)
+from quorate.store.data_directory import DataDirectory
+from quorate.store.node import StoreNode
+from quorate.store.rocks import RocksStorage
+from quorate.v1 import messages_pb2 as v1
+
+
+async def test_a_restart_has_everything(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        incarnation = (await client.promise()).incarnation
+        await client.begin()
+        stream = await client.open()
+        await stream.append(0, 9)
+        await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=8))
+        await stream.close()
+    async with running(tmp_path) as node, Client(node.address) as client:
+        promised = await client.promise(2, b"b")
+        assert (promised.incarnation, promised.stable_upto) == (incarnation, 8)
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
+async def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        node = StoreNode(configuration(tmp_path, listen=f"127.0.0.1:{port}"))
+        with pytest.raises(InvalidArgument, match=f"{port} can not be listened on"):
+            await node.start()
+    async with running(tmp_path):
+        pass
+
+
+async def test_an_unknown_host_is_a_clear_error(tmp_path: Path) -> None:
+    node = StoreNode(configuration(tmp_path, listen="no-such-host.invalid:0"))
+    with pytest.raises(InvalidArgument, match="no-such-host"):
+        await node.start()
+
+
+async def test_a_data_directory_in_use_is_left_alone(tmp_path: Path) -> None:
+    async with running(tmp_path):
+        with pytest.raises(DataDirectoryInUse):
+            await StoreNode(configuration(tmp_path)).start()
+
+
+async def test_it_says_how_others_reach_it(tmp_path: Path) -> None:
+    async with running(tmp_path, advertise="store.example:7301") as node:
+        assert node.address == "store.example:7301"
+
+
+async def test_a_log_that_lost_its_end_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        await (await client.stream()).append(0, 9)
+    directory = DataDirectory(tmp_path, "s1")
+    directory.acknowledged += 1
+    directory.close()
+    with pytest.raises(DataDirectoryCorrupt, match="was acknowledged, but only"):
+        await StoreNode(configuration(tmp_path)).start()
+
+
+def flip(files: Iterable[Path], content: bytes) -> None:
+    """Flip a bit of this content wherever it is found."""
+    flipped = 0
+    for path in files:
+        held = bytearray(path.read_bytes())
+        at = held.find(content)
+        if at >= 0:
+            held[at] ^= 1
+            path.write_bytes(held)
+            flipped += 1
+    assert flipped
+
+
+async def test_a_bit_flip_in_the_log_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path / "data") as node, Client(node.address) as client:
+        stream = await client.stream()
+        for first in range(0, 100, 10):
+            await stream.append(first, first + 9)
+        # As a crash would leave it.
+        shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    flip((tmp_path / "copy" / "rocksdb").glob("*.log"), payload(50))
+    with pytest.raises(DataDirectoryCorrupt, match="was acknowledged, but only"):
+        await StoreNode(configuration(tmp_path / "copy")).start()
+
+
+async def test_a_bit_flip_on_the_disk_is_never_served(tmp_path: Path) -> None:
+    salt = "long " * 200
+    async with running(tmp_path) as node, Client(node.address) as client:
+        stream = await client.stream()
+        for first in range(0, 100, 10):
+            await stream.append(first, first + 9, salt=salt)
+    flip((tmp_path / "rocksdb").glob("*.sst"), payload(55, salt))
+    async with running(tmp_path) as node, Client(node.address) as client:
+        fetched = await client.fetch()
+        assert fetched.missing == [(50, 59, v1.LOOKUP_UNKNOWN)], "it may be had elsewhere"
+        expected = {n: payload(n, salt) for n in range(100) if not 50 <= n <= 59}
+        assert fetched.messages == expected
+        assert fetched.high == 99
+
+
+async def test_a_missing_database_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        await client.promise()
+    (tmp_path / "rocksdb").rename(tmp_path.parent / "elsewhere")
+    with pytest.raises(DataDirectoryCorrupt):
+        await StoreNode(configuration(tmp_path)).start()
+
+
+async def test_many_batches_do_not_make_a_restart_slow(tmp_path: Path) -> None:
+    async with running(tmp_path, durability="os") as node, Client(node.address) as client:
+        stream = await client.stream()
+        for sequence in range(5000):
+            await stream.batch(batch(sequence, sequence))
+        await stream.durable(4999)
+    began = time.monotonic()
+    async with running(tmp_path) as node:
+        assert time.monotonic() - began < 2
+        async with Client(node.address) as client:
+            assert (await client.open()).next_sequence == 5000
+
+
+async def test_too_little_room_is_refused_at_the_start(tmp_path: Path) -> None:
+    node = StoreNode(configuration(tmp_path, disk_free_min_bytes=2**60))
+    with pytest.raises(StorageFailed, match="disk_free_min_bytes"):
+        await node.start()
+
+
+@pytest.mark.parametrize("when", ["write", "sync", "room"])
+async def test_the_first_failure_stops_the_store_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    node = StoreNode(configuration(tmp_path))
+    await node.start()
+    async with Client(node.address) as client:
+        stream = await client.stream()
+        await stream.append(0, 9)
+
+        def fail(*_: object) -> None:
+            raise StorageFailed("disk", "No space left on device")
+
+        if when == "room":
+            monkeypatch.setattr(node, "_check_room", fail)
+            assert node._engine is not None
+            monkeypatch.setattr(node._engine.writer, "_check_room", fail)
+        else:
+            monkeypatch.setattr(RocksStorage, when, fail)
+        await stream.batch(batch(10, 19))
+        assert isinstance(await stream.ended(), StorageFailed)
+        with pytest.raises(StorageFailed, match="No space left"):
+            await asyncio.wait_for(node.wait(), 10)
+    monkeypatch.undo()
+    async with running(tmp_path) as node, Client(node.address) as client:
+        fetched = await client.fetch(0, 9)
+        assert fetched.messages == {n: payload(n) for n in range(10)}
+
+
+async def test_an_unforeseen_error_of_a_write_stops_the_store_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = StoreNode(configuration(tmp_path))
+    await node.start()
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(RocksStorage, "sync", fail)
+    async with Client(node.address) as client:
+        with pytest.raises(StorageFailed, match="Input/output error"):
+            await client.promise()
+    with pytest.raises(StorageFailed):
+        await asyncio.wait_for(node.wait(), 10)
+
+
+async def test_durability_is_said_and_kept_by_topic(tmp_path: Path) -> None:
+    topics = [{"pattern": "orders", "durability": "os"}]
+    async with running(tmp_path, topic=topics) as node, Client(node.address) as client:
+        await client.promise()
+        await client.begin()
+        stream = await client.open()
+        assert stream.durability == v1.DURABILITY_OS
+        before = (await client.status()).syncs
+        await stream.append(0, 9)
+        await stream.append(10, 19)
+        assert (await client.status()).syncs == before

@@ -1,0 +1,385 @@
+"""A running store, spoken to over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc.aio
+import pytest
+from tests.store.support import (
+    ORDERS,
+    TRADES,
+    Client,
+    Stream,
+    batch,
+    information,
+    payload,
+    running,
+)
+
+from quorate.protocol.errors import (
+    Closed,
+    ContentConflict,
+    CorruptBatch,
+    Fenced,
+    InvalidArgument,
+    NotRegistered,
+    OutOfOrder,
+    RegIdInUse,
+    SourceActive,
+    StoreStopping,
+    TopicRefused,
+    UnknownTopic,
+    VersionMismatch,
+)
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.wire import source_to_wire
+from quorate.store import append
+from quorate.store.node import StoreNode
+from quorate.transport.failures import failure_from_wire
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[StoreNode]:
+    async with running(tmp_path / "data", topics=("orders", "trades")) as node:
+        yield node
+
+
+@pytest.fixture
+async def client(node: StoreNode) -> AsyncIterator[Client]:
+    async with Client(node.address) as client:
+        yield client
+
+
+def messages(first: int, last: int) -> dict[int, bytes]:
+    return {sequence: payload(sequence) for sequence in range(first, last + 1)}
+
+
+async def test_a_source_registers_streams_and_reads_back(client: Client) -> None:
+    promised = await client.promise()
+    assert (promised.reg_id, promised.store_name, promised.begun_epoch) == (1, "s1", 0)
+    assert len(promised.incarnation) == 16
+    assert not promised.limbo
+    assert (await client.begin()).set_aside == 0
+    stream = await client.open()
+    assert stream.next_sequence == 0
+    await stream.append(0, 9)
+    await stream.batch(batch(10, 19), stable_upto=9)
+    await stream.durable(19)
+    fetched = await client.fetch()
+    assert fetched.messages == messages(0, 19)
+    assert (fetched.missing, fetched.high, fetched.stable_upto) == ([], 19, 9)
+
+    again = await client.promise(2)
+    assert [(item.first, item.last, item.epoch) for item in again.held] == [(0, 19, 1)]
+    assert (again.begun_epoch, again.stable_upto) == (1, 9)
+    assert [(term.epoch, term.first_sequence) for term in again.lineage] == [(1, 0)]
+
+
+async def test_acknowledgements_are_cumulative_and_fewer_than_batches(client: Client) -> None:
+    stream = await client.stream()
+    for sequence in range(500):
+        await stream.batch(batch(sequence, sequence))
+    responses: list[int] = []
+    while not responses or responses[-1] < 499:
+        responses.append((await stream.read()).durable.upto)
+    assert responses == sorted(set(responses))
+    assert len(responses) < 500
+    status = await client.status()
+    assert status.syncs < 500
+    assert (status.messages, status.position) == (500, 500)
+
+
+async def test_half_closing_acknowledges_everything_first(client: Client) -> None:
+    stream = await client.stream()
+    for first in range(0, 100, 10):
+        await stream.batch(batch(first, first + 9))
+    await stream.close()
+    assert stream.acknowledged_upto == 99
+
+
+async def test_errors_come_as_they_are(client: Client) -> None:
+    with pytest.raises(NotRegistered):
+        await client.open()
+    with pytest.raises(UnknownTopic):
+        await client.fetch()
+    with pytest.raises(TopicRefused):
+        await client.promise(source=SourceName("secrets", 1))
+    stream = await client.stream()
+    with pytest.raises(Fenced) as caught:
+        await client.promise(1, b"b")
+    assert caught.value.promised == 1
+    with pytest.raises(SourceActive):
+        await client.promise(2, b"b")
+    with pytest.raises(RegIdInUse):
+        await client.promise(1, source=TRADES, reg_id=1)
+    with pytest.raises(InvalidArgument):
+        await client.promise(2, b"")
+    with pytest.raises(InvalidArgument):
+        await client.promise(2, source=SourceName("orders", 0))
+    request = store_v1.BeginRequest(
+        source=source_to_wire(ORDERS),
+        epoch=2,
+        lineage=[
+            v1.LineageEntry(epoch=1, first_sequence=5),
+            v1.LineageEntry(epoch=2, first_sequence=5),
+        ],
+        protocol_version=PROTOCOL_VERSION,
+    )
+    with pytest.raises(InvalidArgument, match="ascend"):
+        await client.call("Begin", request)
+    with pytest.raises(InvalidArgument, match="range"):
+        await client.fetch(5, 4)
+    await stream.append(0, 0)
+    assert (await client.status()).rejected >= 9
+
+
+@pytest.mark.parametrize(
+    ("method", "request_"),
+    [
+        ("Promise", store_v1.PromiseRequest(source=source_to_wire(ORDERS), epoch=1)),
+        ("Begin", store_v1.BeginRequest(source=source_to_wire(ORDERS), epoch=1)),
+        ("RegisterReceiver", store_v1.RegisterReceiverRequest(source=source_to_wire(ORDERS))),
+        ("Status", store_v1.StatusRequest(protocol_version=PROTOCOL_VERSION + 1)),
+    ],
+)
+async def test_another_protocol_version_is_refused(
+    client: Client, method: str, request_: object
+) -> None:
+    with pytest.raises(VersionMismatch):
+        await client.call(method, request_)
+
+
+async def test_a_stream_begins_with_its_opening(client: Client) -> None:
+    stream = await client.stream()
+    await stream.close()
+    call = await client.open()
+    await call.send(v1.Frame(open=v1.AppendOpen()))
+    assert isinstance(await call.ended(), InvalidArgument)
+    first: Stream = Stream(client.address, client.stub.Append())
+    await first.call.write(v1.Frame(batch=batch(0, 0)))
+    assert isinstance(await first.ended(), InvalidArgument)
+
+
+@pytest.mark.parametrize("flip", [2, 30, 60])
+async def test_a_corrupt_batch_ends_the_stream_and_loses_nothing(client: Client, flip: int) -> None:
+    stream = await client.stream()
+    await stream.batch(batch(0, 9))
+    frame = bytearray(batch(10, 19))
+    frame[flip] ^= 1
+    await stream.batch(bytes(frame))
+    assert isinstance(await stream.ended(), CorruptBatch)
+    stream = await client.open()
+    assert stream.next_sequence == 10
+    await stream.append(10, 19)
+    assert (await client.fetch()).messages == messages(0, 19)
+
+
+async def test_a_frame_that_is_no_frame_harms_only_its_stream(client: Client) -> None:
+    stream = await client.stream()
+    await stream.append(0, 9)
+    await stream.call.write(b"\xff\xff\xff\xff")
+    await stream.ended()
+    stream = await client.open()
+    assert stream.next_sequence == 10
+    await stream.append(10, 10)
+
+
+async def test_a_gap_and_other_content_end_the_stream(client: Client) -> None:
+    stream = await client.stream()
+    await stream.append(0, 9)
+    await stream.batch(batch(11, 12))
+    gap = await stream.ended()
+    assert isinstance(gap, OutOfOrder)
+    assert (gap.expected, gap.first) == (10, 11)
+    stream = await client.open()
+    await stream.batch(batch(5, 12, salt="other "))
+    conflict = await stream.ended()
+    assert isinstance(conflict, ContentConflict)
+    assert (conflict.first, conflict.last) == (5, 9)
+    assert (await client.fetch()).messages == messages(0, 9)
+
+
+async def test_a_duplicate_is_acknowledged_again(client: Client) -> None:
+    stream = await client.stream()
+    await stream.append(0, 9)
+    await stream.batch(batch(0, 9))
+    await stream.batch(batch(5, 14))
+    await stream.durable(14)
+    assert (await client.fetch()).messages == messages(0, 14)
+
+
+async def test_taking_over_fences_the_live_stream_at_once(client: Client) -> None:
+    stream = await client.stream()
+    await stream.batch(batch(0, 9))
+    await client.promise(2, b"b", take_over=True)
+    fenced = await stream.ended()
+    assert isinstance(fenced, Fenced)
+    assert (fenced.epoch, fenced.promised) == (1, 2)
+    with pytest.raises(Fenced):
+        await client.open(1)
+    with pytest.raises(Fenced):
+        await client.begin()
+
+
+async def test_an_identity_is_free_once_its_source_is_gone(client: Client) -> None:
+    stream = await client.stream()
+    stream.call.cancel()
+    await promised_when_free(client)
+
+
+async def promised_when_free(client: Client) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await client.promise(2, b"b")
+                return
+            except SourceActive:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_new_epoch_sets_the_tail_aside(client: Client) -> None:
+    stream = await client.stream()
+    await stream.append(0, 9)
+    await client.promise(2)
+    response = await client.begin(Lineage((Term(1, 0), Term(2, 6))))
+    assert response.set_aside == 4
+    fetched = await client.fetch()
+    assert (fetched.messages, fetched.high) == (messages(0, 5), 5)
+    stream = await client.open(2)
+    assert stream.next_sequence == 6
+    await stream.append(6, 8, epoch=2)
+    status = await client.status()
+    (source,) = status.sources
+    assert [(item.first, item.last, item.epoch) for item in source.held] == [(0, 5, 1), (6, 8, 2)]
+    assert (source.set_aside, source.begun_epoch, source.promised_epoch) == (4, 2, 2)
+
+
+async def test_holes_are_absent_and_what_is_above_is_not_reported(client: Client) -> None:
+    stream = await client.stream()
+    await stream.append(0, 9)
+    await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=19))
+    await stream.send(v1.Frame(skip=v1.Skip(first=10, last=19), stable_upto=19))
+    await stream.append(20, 29)
+    fetched = await client.fetch(5, 100)
+    assert fetched.messages == messages(5, 9) | messages(20, 29)
+    assert fetched.missing == [(10, 19, v1.LOOKUP_ABSENT)]
+    assert (fetched.high, fetched.stable_upto) == (29, 19)
+    (source,) = (await client.status()).sources
+    assert [(hole.first, hole.last) for hole in source.holes] == [(10, 19)]
+
+
+async def test_fetch_clips_to_what_was_asked_for(client: Client) -> None:
+    stream = await client.stream()
+    for first in range(0, 200, 10):
+        await stream.batch(batch(first, first + 9))
+    await stream.durable(199)
+    assert (await client.fetch(15, 87)).messages == messages(15, 87)
+    assert (await client.fetch(199, 500)).messages == messages(199, 199)
+    beyond = await client.fetch(200, 500)
+    assert (beyond.messages, beyond.missing, beyond.high) == ({}, [], 199)
+
+
+async def test_a_receiver_registers_and_acknowledges(client: Client) -> None:
+    stream = await client.stream()
+    await stream.append(0, 9)
+
+    async def register(epoch: int) -> store_v1.RegisterReceiverResponse:
+        request = store_v1.RegisterReceiverRequest(
+            source=source_to_wire(ORDERS),
+            session_id=0x20,
+            epoch=epoch,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        response: store_v1.RegisterReceiverResponse = await client.call("RegisterReceiver", request)
+        return response
+
+    response = await register(1)
+    assert (response.low, response.high, response.acknowledged_upto) == (0, 9, NOTHING)
+    assert (response.reg_id, response.source_reg_id, response.known) == (2, 1, False)
+    answer: store_v1.AcknowledgeResponse = await client.call(
+        "Acknowledge",
+        store_v1.AcknowledgeRequest(
+            session_id=0x20,
+            acknowledgements=[
+                store_v1.Acknowledgement(source=source_to_wire(ORDERS), epoch=1, upto=7),
+                store_v1.Acknowledgement(source=source_to_wire(TRADES), epoch=1, upto=7),
+            ],
+        ),
+    )
+    (refused,) = answer.refused
+    assert refused.source.topic == "trades"
+    assert isinstance(failure_from_wire(refused.failure, ""), UnknownTopic)
+    response = await register(2)
+    assert (response.acknowledged_upto, response.known) == (7, True)
+    with pytest.raises(Fenced):
+        await register(2)
+    (source,) = (await client.status()).sources
+    assert [(item.session_id, item.acknowledged_upto) for item in source.receivers] == [(0x20, 7)]
+
+
+async def test_watch_says_what_there_is_and_what_changes(client: Client) -> None:
+    stream = await client.stream()
+    watch = client.stub.Watch(
+        store_v1.WatchRequest(topic_pattern="or.*", protocol_version=PROTOCOL_VERSION)
+    )
+    entry = (await watch.read()).entry
+    assert (entry.information, entry.live) == (information(), True)
+    assert list((await watch.read()).snapshot_end.topics) == ["orders"]
+    await client.stream(source=TRADES)
+    await stream.send(v1.Frame(information=information(version=2), stable_upto=NOTHING))
+    entry = (await watch.read()).entry
+    assert (entry.information.version, entry.live) == (2, True)
+    await stream.send(v1.Frame(goodbye=v1.Goodbye(last_sequence=NOTHING), stable_upto=NOTHING))
+    await stream.close()
+    while (await watch.read()).entry.live:
+        pass
+    watch.cancel()
+
+
+async def test_watch_with_a_bad_pattern(client: Client) -> None:
+    call = client.stub.Watch(
+        store_v1.WatchRequest(topic_pattern="(", protocol_version=PROTOCOL_VERSION)
+    )
+    with pytest.raises(grpc.aio.AioRpcError, match="not a regular expression"):
+        await call.read()
+
+
+async def test_a_silent_stream_is_ended(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(append, "SILENCE_SECONDS_MAX", 0.1)
+    stream = await client.stream()
+    assert isinstance(await stream.ended(), Closed)
+
+
+async def test_a_source_that_never_reads_is_served_all_the_same(client: Client) -> None:
+    stream = await client.stream()
+    for sequence in range(3000):
+        await stream.batch(batch(sequence, sequence))
+    await stream.call.done_writing()
+    # The stream is over when all was taken: the identity is free for another instance.
+    await promised_when_free(client)
+    assert (await client.fetch(2999)).high == 2999
+
+
+async def test_calls_end_when_the_store_stops(tmp_path: Path) -> None:
+    async with running(tmp_path) as node, Client(node.address) as client:
+        stream = await client.stream()
+        await stream.batch(batch(0, 9))
+        watch = client.stub.Watch(
+            store_v1.WatchRequest(topic="orders", protocol_version=PROTOCOL_VERSION)
+        )
+        for _ in range(2):
+            await watch.read()
+        async with asyncio.timeout(1.5):
+            await node.stop()
+        assert isinstance(await stream.ended(), StoreStopping)
+    async with running(tmp_path) as node, Client(node.address) as client:
+        held = (await client.promise(2)).held
+        # What was taken was acknowledged; what was not read may be gone.
+        assert (held[-1].last if held else NOTHING) == stream.acknowledged_upto
