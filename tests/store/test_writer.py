@@ -141,6 +141,22 @@ async def test_an_acknowledgement_without_rows_waits_for_what_came_before() -> N
     await setup.writer.stop()
 
 
+async def test_nothing_at_all_is_durable_with_what_came_before() -> None:
+    setup = Setup()
+    await setup.writer.durable(setup.writer.submit(()))
+    await setup.hold_sync()
+    number = setup.writer.submit(())
+    assert number == 1, "the commit that is under way"
+    waiting = asyncio.create_task(setup.writer.durable(number))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    later = setup.writer.submit(row(b"a"))
+    assert (later, setup.writer.submit(())) == (2, 2)
+    setup.storage.let.set()
+    await waiting
+    await setup.writer.stop()
+
+
 @pytest.mark.parametrize("when", ["write", "sync", "room"])
 async def test_the_first_failure_is_the_end(when: str) -> None:
     setup = Setup()

@@ -78,7 +78,7 @@ class Engine:
         """The answer of a change, once it may be seen; raises StorageFailed."""
         self.end_streams(change)
         # Also without rows of its own: the answer speaks of what is being written.
-        await self.writer.durable(self.submit(state, change.writes, acknowledge=_NOBODY))
+        await self.writer.durable(self.submit(state, change.writes))
         return change.answer
 
     def opened(self, stream: AppendStream, call: Endable) -> None:
@@ -105,11 +105,3 @@ class Engine:
         """End every stream."""
         for call in list(self._calls.values()):
             call.end(error)
-
-
-class _Nobody:
-    def acknowledge(self, upto: int) -> None:
-        """Somebody has to be told for a commit without rows to be made."""
-
-
-_NOBODY = _Nobody()

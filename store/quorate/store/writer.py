@@ -36,6 +36,9 @@ class _Commit:
     bytes: int = 0
     sync: bool = False
 
+    def __bool__(self) -> bool:
+        return bool(self.writes or self.uptos)
+
 
 class Writer:
     """Commits in the order of submission. Submit from one event loop only."""
@@ -91,7 +94,8 @@ class Writer:
     ) -> int:
         """Have these written together; returns the number of their commit.
 
-        Then acknowledge, if given, is told of upto, or of a later one that came with it.
+        Then acknowledge, if given, is told of upto, or of a later one that came with it. With
+        nothing to write or to tell it is the number of the last commit that has anything.
         Raises StorageFailed after a failure.
         """
         if self.failure is not None:
@@ -99,6 +103,8 @@ class Writer:
         size = sum(_ROW_BYTES + len(write.value or b"") for write in writes)
         with self._arrived:
             pending = self._pending
+            if not writes and acknowledge is None:
+                return pending.number if pending else pending.number - 1
             pending.writes.extend(writes)
             pending.bytes += size
             pending.sync |= sync
@@ -162,7 +168,7 @@ class Writer:
 
     def _take(self) -> _Commit | None:
         with self._arrived:
-            while not (self._pending.writes or self._pending.uptos):
+            while not self._pending:
                 if self._stopping:
                     return None
                 self._idle = True
