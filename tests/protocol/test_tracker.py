@@ -72,6 +72,11 @@ def test_random_lives_with_joins_and_leaves(seed: int) -> None:
             upto.setdefault(store, before)
             active.add(store)
             moved = False
+        elif step < 0.05:
+            # It came back, and says itself what it has.
+            number = chooser.randrange(-1, start + 12)
+            moved = tracker.rejoin(store, number)
+            upto[store] = number
         elif step < 0.15:
             moved = tracker.leave(store)
             active.discard(store)
@@ -85,6 +90,20 @@ def test_random_lives_with_joins_and_leaves(seed: int) -> None:
         assert tracker.registered() == all(policy.stable(active, active) for policy in policies)
         for number in (tracker.stable_upto, tracker.stable_upto + 1):
             assert set(tracker.holders(number)) == {s for s, last in upto.items() if last >= number}
+
+
+def test_a_store_that_lost_its_disk_does_not_count_for_what_it_had() -> None:
+    tracker = StabilityTracker([THREE], -1)
+    for store in "ab":
+        tracker.join(store)
+    tracker.acknowledge("a", 5)
+    tracker.leave("a")
+    assert not tracker.rejoin("a", 2)
+    assert tracker.acknowledge("b", 9)
+    assert tracker.stable_upto == 2
+    assert tracker.holders(5) == ("b",)
+    assert not tracker.rejoin("b", -1)
+    assert tracker.stable_upto == 2
 
 
 def test_what_a_store_acknowledged_before_it_left_counts() -> None:
