@@ -105,7 +105,7 @@ class _Receiving:
                 batch = await asyncio.wait_for(anext(batches), self.until_idle)
             except (TimeoutError, StopAsyncIteration):
                 return
-            messages = batch.messages()
+            messages = list(batch.messages())
             if self.count is not None:
                 messages = messages[: self.count - self.printed]
             writer.write(messages)

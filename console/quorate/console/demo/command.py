@@ -29,7 +29,7 @@ def demo(
         Path | None, typer.Option(metavar="DIR", help="Keep everything there; new or empty.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=1, help="Messages a second.  [at most 12000]")
+        float | None, typer.Option(min=1, help="Messages a second.  [at most 16000]")
     ] = None,
     verify_only: Annotated[
         Path | None,

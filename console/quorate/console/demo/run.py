@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quorate.console.children import Child
+from quorate.console.children import Child, StoreChild
 from quorate.console.demo.board import Board, ReceiverState, StoreState
 from quorate.console.demo.facts import Facts, Kill
 from quorate.console.demo.faults import Act, Fault, Plan
@@ -152,6 +152,7 @@ class Demo:
             case "done":
                 self.board.source_state = "done"
                 self._source_done.set()
+                self._progress.set()
 
     def _complain(self, text: str) -> None:
         self._facts.complaints.append(text)
@@ -170,18 +171,34 @@ class Demo:
                 "the stream stood still",
                 lambda: sum(self.board.stable.values()),
             )
+            await storm
+            if self._failed.is_set():
+                raise _Failed
         finally:
             storm.cancel()
-            with suppress(asyncio.CancelledError):
-                await storm
-        for fault in self._plan.left:
-            self._complain(f"the stream was over before {fault.victim}: {fault.act.value}")
 
     async def _storm(self) -> None:
-        while self._plan.left:
-            await self._progress.wait()
-            self._progress.clear()
-            for fault in self._plan.due(self.board.share_stable):
+        """Do what the plan says when it is due; raises nothing, complains."""
+        try:
+            while self._plan.left and not self._source_done.is_set():
+                await self._progress.wait()
+                self._progress.clear()
+                if not self._source_done.is_set():
+                    for fault in self._plan.due(self.board.share_stable):
+                        await self._do(fault)
+            await self._clear_up()
+        except QuorateError as error:
+            self._complain(str(error))
+            self._failed.set()
+
+    async def _clear_up(self) -> None:
+        """The stream is over: who is down comes back; who is still to be killed never was."""
+        spared: set[str] = set()
+        for fault in self._plan.left:
+            if fault.act is Act.KILL:
+                self._complain(f"the stream was over before {fault.victim} was killed")
+                spared.add(fault.victim)
+            elif fault.victim not in spared:
                 await self._do(fault)
 
     async def _do(self, fault: Fault) -> None:
@@ -341,10 +358,12 @@ class Demo:
         for child in (self._processes.source, *self._processes.receivers.values()):
             if child.running:
                 await child.kill()
-        for store in self._processes.stores.values():
-            if store.running and await store.stop():
-                self._complain(f"{store.name} did not stop cleanly: {store.last_words()}")
-            self.board.stores[store.name].state = "done"
+        await asyncio.gather(*map(self._stop_store, self._processes.stores.values()))
+
+    async def _stop_store(self, store: StoreChild) -> None:
+        if store.running and await store.stop():
+            self._complain(f"{store.name} did not stop cleanly: {store.last_words()}")
+        self.board.stores[store.name].state = "done"
 
     async def _verify(self) -> Verdict:
         self.board.phase = "verifying"

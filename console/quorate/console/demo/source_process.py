@@ -34,6 +34,8 @@ from quorate.source.events import (
 _STEP_SECONDS = 0.02
 _REPORT_SECONDS = 0.05
 _PATIENCE_SECONDS = 30.0
+_RATE_MAX = 16_000.0
+_STREAM_SECONDS_MIN = 20.0
 
 
 async def run(orders: Mapping[str, Any]) -> None:
@@ -54,7 +56,7 @@ async def run(orders: Mapping[str, Any]) -> None:
                 for topic, source in sources.items()
             ),
         ]
-        await _publish(sources, everything, orders["rate"])
+        await _publish(sources, everything, orders["rate"] or default_rate(len(everything)))
         for source in sources.values():
             await source.flush()
         _report(sources)
@@ -101,6 +103,12 @@ def _report(sources: Mapping[str, Source]) -> None:
         sent={topic: source.next_sequence for topic, source in sources.items()},
         stable={topic: source.stable_upto + 1 for topic, source in sources.items()},
     )
+
+
+def default_rate(messages: int) -> float:
+    """Messages a second: what two cores carry with all that goes on beside the stream, and slower
+    for a short input, so that there is a stream to kill in the middle of."""
+    return min(_RATE_MAX, messages / _STREAM_SECONDS_MIN)
 
 
 def remaining(

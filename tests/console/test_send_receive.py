@@ -1,0 +1,181 @@
+"""`quorate send` and `quorate receive` as a user has them: pipes, files, sessions, Ctrl-C."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+QUORATE = [sys.executable, "-m", "quorate.console.main"]
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """With a group of three stores in it."""
+    directory = tmp_path_factory.mktemp("group")
+    with subprocess.Popen(
+        [*QUORATE, "dev", "--base-port", "0", "--data-directory", str(directory)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as dev:
+        assert dev.stdout is not None
+        stores = dev.stdout.readline().strip().partition("=")[2]
+        yield {**os.environ, "QUORATE_STORES": stores}
+        dev.send_signal(signal.SIGTERM)
+        assert dev.wait(30) == 0
+
+
+def quorate(
+    environment: dict[str, str], *arguments: str, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*QUORATE, *arguments],
+        env=environment,
+        input=given,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_what_is_sent_is_received(environment: dict[str, str]) -> None:
+    sent = quorate(environment, "send", "lines", given=b"one\n\nthree")
+    assert sent.returncode == 0, sent.stderr
+    assert b"3 messages to lines/" in sent.stderr
+    assert b"all stable" in sent.stderr
+    assert sent.stdout == b""
+    received = quorate(environment, "receive", "lines", "--count", "3")
+    assert received.returncode == 0, received.stderr
+    assert received.stdout == b"one\n\nthree\n"
+
+
+def test_a_session_goes_on_where_it_was(environment: dict[str, str]) -> None:
+    for words in (b"a\nb\nc\n", b"d\ne\n"):
+        result = quorate(environment, "send", "session", "--session-id", "0x10", given=words)
+        assert result.returncode == 0, result.stderr
+    seen = [
+        quorate(environment, "receive", "session", "--session-id", "0x20", "--count", "2").stdout
+        for _ in range(2)
+    ]
+    assert seen == [b"a\nb\n", b"c\nd\n"]
+
+
+def test_json_has_all_fields_and_is_one_valid_whole(environment: dict[str, str]) -> None:
+    payloads = [b"text", b"\xff\x00"]
+    framed = b"".join(struct.pack(">I", len(each)) + each for each in payloads)
+    sent = quorate(
+        environment,
+        *("send", "json", "--format", "length-prefixed", "--session-id", "5", "-o", "json"),
+        given=framed,
+    )
+    assert sent.returncode == 0, sent.stderr
+    summary = json.loads(sent.stdout)
+    assert (summary["sent"], summary["stable"], summary["first"]) == (2, 2, 0)
+    received = quorate(environment, "receive", "js.n", "--pattern", "-n", "2", "-o", "json")
+    first, second = json.loads(received.stdout)
+    assert first["payload"] == "text"
+    assert second["payload_base64"] == "/wA="
+    assert (first["topic"], first["session_id"], first["sequence"]) == ("json", "0x5", 0)
+    assert second["sequence"] == 1
+    lines = quorate(environment, "receive", "json", "--until-idle", "1", "-o", "jsonl").stdout
+    assert [json.loads(line)["sequence"] for line in lines.splitlines()] == [0, 1]
+
+
+def test_nothing_received_is_an_empty_array(environment: dict[str, str]) -> None:
+    received = quorate(environment, "receive", "nobody", "--until-idle", "0.2", "-o", "json")
+    assert received.returncode == 0
+    assert json.loads(received.stdout) == []
+
+
+def test_a_topic_that_nobody_sends_is_an_error_after_the_wait(
+    environment: dict[str, str],
+) -> None:
+    received = quorate(environment, "receive", "nobody", "--wait", "0.2", "-o", "json")
+    assert received.returncode == 1
+    assert json.loads(received.stderr)["error"] == "UnknownTopic"
+
+
+def test_a_file_that_is_not_there_is_a_usage_error(environment: dict[str, str]) -> None:
+    sent = quorate(environment, "send", "file", "--file", "nowhere")
+    assert sent.returncode == 2
+    assert sent.stderr.startswith(b"error: --file: nowhere can not be read")
+
+
+def test_an_unknown_variable_is_a_configuration_error(environment: dict[str, str]) -> None:
+    sent = quorate({**environment, "QUORATE_TIMEOUTS": "3"}, "send", "x")
+    assert sent.returncode == 78
+    assert b"did you mean QUORATE_TIMEOUT?" in sent.stderr
+
+
+def test_a_publish_store_remembers_its_session(environment: dict[str, str], tmp_path: Path) -> None:
+    arguments = ("send", "kept", "--publish-store", str(tmp_path / "publish"), "-o", "json")
+    first, second = (
+        json.loads(quorate(environment, *arguments, given=b"x\ny\n").stdout) for _ in range(2)
+    )
+    assert first["session_id"] == second["session_id"]
+    assert (first["first"], second["first"]) == (0, 2)
+
+
+def test_ctrl_c_ends_a_receiver_well_and_keeps_its_place(environment: dict[str, str]) -> None:
+    quorate(environment, "send", "interrupted", "--session-id", "9", given=b"a\nb\n")
+    arguments = ["receive", "interrupted", "--session-id", "0x30", "-o", "json"]
+    with subprocess.Popen([*QUORATE, *arguments], env=environment, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        shown = first.stdout.readline() + first.stdout.readline()
+        first.send_signal(signal.SIGINT)
+        shown += first.stdout.read()
+        assert first.wait(20) == 0
+    assert [each["payload"] for each in json.loads(shown)] == ["a", "b"]
+    quorate(environment, "send", "interrupted", "--session-id", "9", given=b"c\n")
+    assert json.loads(quorate(environment, *arguments, "-n", "1").stdout)[0]["payload"] == "c"
+
+
+def test_ctrl_c_stops_a_sender_and_says_what_is_stable(environment: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [*QUORATE, "send", "typed", "--session-id", "0x77"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as sender:
+        assert sender.stdin is not None
+        sender.stdin.write(b"first\nsecond\n")
+        sender.stdin.flush()
+        # What a person types goes out at once, not when the stream ends.
+        received = quorate(environment, "receive", "typed", "--count", "2")
+        assert received.stdout == b"first\nsecond\n"
+        sender.send_signal(signal.SIGINT)
+        _, said = sender.communicate(timeout=30)
+    assert sender.returncode == 130
+    assert b"2 messages to typed/0x77 from 0, all stable" in said
+
+
+def test_a_second_sender_of_one_session_is_refused(environment: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [*QUORATE, "send", "one", "--session-id", "0x88"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as sender:
+        assert sender.stdin is not None
+        sender.stdin.write(b"first\n")
+        sender.stdin.flush()
+        assert quorate(environment, "receive", "one", "--count", "1").stdout == b"first\n"
+        second = quorate(environment, "send", "one", "--session-id", "0x88", given=b"second\n")
+        assert second.returncode == 1
+        assert b"has a living source one/0x88" in second.stderr
+        fencing = ("send", "one", "--session-id", "0x88", "--take-over", "-o", "json")
+        third = quorate(environment, *fencing, given=b"second\n")
+        assert third.returncode == 0
+        assert json.loads(third.stdout)["first"] == 1
+        sender.stdin.write(b"from the zombie\n")
+        sender.stdin.flush()
+        sender.stdin.close()
+        assert sender.wait(30) == 75
+    received = quorate(environment, "receive", "one", "--until-idle", "1")
+    assert received.stdout == b"first\nsecond\n"
