@@ -42,6 +42,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.reading = asyncio.Event()
         """Cleared: streams are not read from."""
         self.reading.set()
+        self.deaf = False
+        """Frames are read and forgotten."""
         self.acknowledging = asyncio.Event()
         """Cleared: nothing is acknowledged; what arrives is kept."""
         self.acknowledging.set()
@@ -211,6 +213,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         try:
             await self.reading.wait()
             async for frame in requests:
+                if self.deaf:
+                    continue
                 self.frames.append(frame)
                 self.stable_upto = max(self.stable_upto, frame.stable_upto)
                 match frame.WhichOneof("kind"):

@@ -30,7 +30,14 @@ from quorate.source.frames import (
     skip_frame,
 )
 from quorate.source.options import SourceOptions
-from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration, Step
+from quorate.source.registration import (
+    Grant,
+    OpenStream,
+    OwnKnowledge,
+    Phase,
+    Registration,
+    Step,
+)
 from quorate.source.retention import Retention
 from quorate.source.window import Window
 from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
@@ -392,8 +399,15 @@ class SourceCore:
             self.information(), self._instance, self.retention.first, self.stable_upto
         )
 
-    def opened(self, store: str, next_sequence: int, durability: int, now: float) -> None:
-        """The store has everything that the source retains before next_sequence."""
+    def opened(
+        self, store: str, epoch: int, next_sequence: int, durability: int, now: float
+    ) -> bool:
+        """The store has everything that the source retains before next_sequence.
+
+        Returns whether the stream is any good: not if a newer epoch has begun meanwhile.
+        """
+        if self.step(store) != OpenStream(epoch):
+            return False
         cursor = self.cursors[store]
         cursor.open = True
         cursor.idle = False
@@ -407,6 +421,7 @@ class SourceCore:
         self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
         self._settle()
         self._check_complete(now)
+        return True
 
     def next_frame(self, store: str, now: float) -> bytes | None:
         """The next frame for this store; None while there is nothing, which makes it idle."""

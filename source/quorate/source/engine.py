@@ -102,6 +102,16 @@ class Engine:
         except TimeoutError:
             raise self.not_yet_stable(upto, f"after {timeout:g} s") from None
 
+    async def receipt(self, sequence: int, since: float) -> Receipt:
+        """Wait until this message is stable."""
+        if self.core.error is not None:
+            raise self.core.error
+        if sequence <= self.core.stable_upto:
+            return self._receipt(sequence, self._loop.time() - since)
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        self.receipts.expect(sequence, future, since)
+        return await future
+
     def not_yet_stable(self, upto: int, detail: str) -> NotYetStable:
         return NotYetStable(str(self.core.name), self.core.stable_upto + 1, upto, detail)
 

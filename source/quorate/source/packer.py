@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.errors import NotRegistered, QuorateError
 from quorate.source.core import Packed, SourceCore
 from quorate.source.publish_store import PublishStore
 
@@ -101,15 +101,17 @@ class Packer:
     async def make_room(self) -> None:
         """Wait until a message may be added to the window; raises why none is accepted."""
         async with self._turn:
-            await self._room()
+            await self._room(patient=False)
 
-    async def _room(self) -> None:
+    async def _room(self, patient: bool) -> None:
         window = self._window
         while True:
             refusal = self._core.refusal()
-            if refusal is not None:
+            if patient and isinstance(refusal, NotRegistered):
+                await self._progress.wait()
+            elif refusal is not None:
                 raise refusal
-            if window.full:
+            elif window.full:
                 if self._core.can_take:
                     self._pack()
                     # Let the streams have it: a sender that never waits would starve them.
@@ -125,8 +127,11 @@ class Packer:
             self.soon()
         window.gather()
 
-    async def add_all(self, payloads: list[bytes]) -> int:
-        """Add messages that stay together; returns the number of the first."""
+    async def add_all(self, payloads: list[bytes], patient: bool = False) -> int:
+        """Add messages that stay together; returns the number of the first.
+
+        patient: they were accepted already, so that a lost quorum is waited for.
+        """
         window = self._window
         async with self._turn:
             window.reserved = True
@@ -135,7 +140,7 @@ class Packer:
                 first = window.next_sequence
                 at = 0
                 while at < len(payloads):
-                    await self._room()
+                    await self._room(patient)
                     at = self._fill(payloads, at)
             finally:
                 window.reserved = False

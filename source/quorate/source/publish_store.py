@@ -18,7 +18,7 @@ from typing import Protocol
 
 import google_crc32c
 
-from quorate.protocol.errors import CorruptBatch, DataDirectoryInUse, StorageFailed
+from quorate.protocol.errors import CorruptBatch, DataDirectoryInUse, QuorateError, StorageFailed
 from quorate.protocol.framing import check_batch, read_header
 from quorate.protocol.identity import SourceName, parse_session_id
 from quorate.protocol.limits import FRAME_BYTES_MAX, NOTHING
@@ -121,7 +121,11 @@ class FilePublishStore:
         try:
             return self._open()
         except OSError as error:
+            self.close()
             raise StorageFailed(str(self._path), str(error)) from error
+        except QuorateError:
+            self.close()
+            raise
 
     def _open(self) -> Remembered:
         self._path.mkdir(parents=True, exist_ok=True)
@@ -129,7 +133,6 @@ class FilePublishStore:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._lock)
             raise DataDirectoryInUse(str(self._path), "another source") from None
         self._mark = os.open(self._path / "stable", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         stable_upto = self._read_mark()

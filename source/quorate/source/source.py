@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from quorate.protocol.errors import Closed, InvalidArgument, MessageTooLarge, QuorateError
+from quorate.protocol.errors import InvalidArgument, MessageTooLarge, QuorateError
 from quorate.protocol.identity import (
     SourceName,
     StoreAddress,
@@ -136,13 +136,13 @@ class Source:
         """
         window = self._window
         if payload.__class__ is not bytes:
-            payload = _as_bytes(payload)
+            payload = as_bytes(payload)
         size = len(payload)
         if size > window.message_bytes_max:
             raise MessageTooLarge(size, window.message_bytes_max)
         sequence = window.next_sequence
         while sequence >= window.pause_at or window.sent_bytes >= window.pause_at_bytes:
-            await self._make_room()
+            await self._packer.make_room()
             sequence = window.next_sequence
         window.next_sequence = sequence + 1
         window.sent_bytes += size
@@ -156,37 +156,42 @@ class Source:
         source fails or loses its quorum meanwhile, the first of them may have been: next_sequence
         tells how far it came.
         """
-        checked = self._checked(payloads)
-        if self._closed:
-            raise Closed(f"Source {self.name}")
-        if not checked:
-            return range(self.next_sequence, self.next_sequence)
-        first = await self._packer.add_all(checked)
-        return range(first, first + len(checked))
+        ready = checked(payloads, self._window.message_bytes_max)
+        first = await self._packer.add_all(ready)
+        return range(first, first + len(ready))
+
+    async def add_accepted(self, payloads: list[bytes]) -> None:
+        """For the blocking source: send what was checked and accepted already, come what may."""
+        await self._packer.add_all(payloads, patient=True)
+
+    async def receipt(self, sequence: int, since: float) -> Receipt:
+        """For the blocking source: wait until a message that was sent is stable."""
+        return await self._engine.receipt(sequence, since)
 
     async def publish(self, payload: bytes) -> Receipt:
         """Send a message and wait until it is stable; returns the proof.
 
         Raises like send, and NotYetStable if the source is closed before.
         """
-        sequence = await self.send(payload)
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Receipt] = loop.create_future()
-        self._engine.receipts.expect(sequence, future, loop.time())
-        return await future
+        since = asyncio.get_running_loop().time()
+        return await self._engine.receipt(await self.send(payload), since)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is stable.
 
         Raises NotYetStable after timeout seconds, or why the source failed.
         """
-        await self._engine.wait_stable(self._window.next_sequence - 1, timeout)
+        await self.wait_stable(self._window.next_sequence - 1, timeout)
+
+    async def wait_stable(self, upto: int, timeout: float | None = None) -> None:
+        """Wait until everything up to this number is stable. Raises like flush."""
+        await self._engine.wait_stable(upto, timeout)
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Wait for what was sent to become stable, say goodbye, end.
 
-        Raises NotYetStable, after all has ended, if timeout seconds were not enough and no publish
-        store on disk keeps the rest; or why the source failed.
+        If something was not stable: raises why the source failed; or NotYetStable, after all has
+        ended, if timeout seconds were not enough and no publish store on disk keeps the rest.
         """
         error = await self._close(timeout)
         if error is not None:
@@ -213,21 +218,6 @@ class Source:
             engine.log.add(SourceClosed(last, core.stable_upto))
             engine.log.end()
         return problem
-
-    async def _make_room(self) -> None:
-        if self._closed:
-            raise Closed(f"Source {self.name}")
-        await self._packer.make_room()
-
-    def _checked(self, payloads: Iterable[bytes]) -> list[bytes]:
-        checked = list(payloads)
-        if not set(map(type, checked)) <= {bytes}:
-            checked = [_as_bytes(payload) for payload in checked]
-        limit = self._window.message_bytes_max
-        size = max(map(len, checked), default=0)
-        if size > limit:
-            raise MessageTooLarge(size, limit)
-        return checked
 
     # -- looking ----------------------------------------------------------------------------
 
@@ -296,7 +286,18 @@ def _name(
     return name
 
 
-def _as_bytes(payload: object) -> bytes:
+def checked(payloads: Iterable[bytes], limit: int) -> list[bytes]:
+    """The payloads, if they are bytes within the limit; raises InvalidArgument, MessageTooLarge."""
+    ready = list(payloads)
+    if not set(map(type, ready)) <= {bytes}:
+        ready = [as_bytes(payload) for payload in ready]
+    size = max(map(len, ready), default=0)
+    if size > limit:
+        raise MessageTooLarge(size, limit)
+    return ready
+
+
+def as_bytes(payload: object) -> bytes:
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
     raise InvalidArgument("payload", f"is {type(payload).__name__}, not bytes; encode it first")

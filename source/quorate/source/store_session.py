@@ -124,8 +124,8 @@ class StoreSession:
             case AskBegin():
                 await self._begin(step)
                 self._core.begun(self.store.name, step.epoch, self._now())
-            case OpenStream():
-                await self._stream()
+            case OpenStream(epoch):
+                await self._stream(epoch)
             case Hold():
                 self._news.clear()
                 await self._news.wait()
@@ -173,19 +173,23 @@ class StoreSession:
             ),
         )
 
-    async def _stream(self) -> None:
+    async def _stream(self, epoch: int) -> None:
         """Open the stream and keep it going until it fails; raises why."""
         ending = self._ending = asyncio.get_running_loop().create_future()
         call: AppendCall = frames_to(self.channel, _APPEND, v1.AppendResponse.FromString)
         try:
-            await self._open(call)
+            await self._open(call, epoch)
             reader = asyncio.ensure_future(self._read(call))
             writer = asyncio.ensure_future(self._write(call))
             try:
                 await asyncio.wait({reader, writer, ending}, return_when=asyncio.FIRST_COMPLETED)
                 if writer.done():
                     # The reader hears a little later why the stream ended.
-                    await asyncio.wait({reader, ending}, timeout=_GOODBYE_SECONDS_MAX)
+                    await asyncio.wait(
+                        {reader, ending},
+                        timeout=_GOODBYE_SECONDS_MAX,
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
                 if ending.done():
                     raise ending.result()
                 if reader.done():
@@ -200,7 +204,7 @@ class StoreSession:
             self._ending = None
             call.cancel()
 
-    async def _open(self, call: AppendCall) -> None:
+    async def _open(self, call: AppendCall, epoch: int) -> None:
         try:
             await call.write(self._core.open_frame())
             response = await asyncio.wait_for(call.read(), SILENCE_SECONDS_MAX)
@@ -214,7 +218,10 @@ class StoreSession:
             raise Unreachable(self.store.address, "the stream ended at once")
         opened = response.opened
         self._failures = 0
-        self._core.opened(self.store.name, opened.next_sequence, opened.durability, self._now())
+        if not self._core.opened(
+            self.store.name, epoch, opened.next_sequence, opened.durability, self._now()
+        ):
+            raise Unreachable(self.store.address, "a newer epoch begins")
         self._owner.after_input()
 
     async def _read(self, call: AppendCall) -> None:

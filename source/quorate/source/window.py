@@ -95,7 +95,7 @@ class Window:
         """How many messages, and roughly how many bytes, may be gathered before a pause."""
         messages = BATCH_MESSAGES_MAX - len(self.payloads)
         size = BATCH_BYTES_TARGET - (self.sent_bytes - self.packed_bytes)
-        if not self._notify:
+        if not self._notify or not (self.exceeded_noted or self.exceeded):
             messages = min(
                 messages, self.stable_upto + 1 + self._flight_messages - self.next_sequence
             )

@@ -1,0 +1,271 @@
+"""The source for code without asyncio: the same names, usable from several threads.
+
+A send puts the message into a buffer; the background loop takes whole buffers over. Nothing about
+the protocol is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from quorate.protocol.errors import Closed, MessageTooLarge, NotYetStable, QuorateError
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX
+from quorate.protocol.policy import Policy
+from quorate.source import source as asynchronous
+from quorate.source.events import Event
+from quorate.source.options import SourceOptions
+from quorate.source.publish_store import PublishStore
+from quorate.source.receipts import Receipt
+from quorate.transport.blocking import run_blocking, shared_loop
+from quorate.v1.messages_pb2 import SourceInformation
+
+# Two batches: one is being taken over while the next gathers.
+_BUFFER_MESSAGES = 2 * BATCH_MESSAGES_MAX
+_BUFFER_BYTES = 2 * BATCH_BYTES_TARGET
+_LOOK_AGAIN_SECONDS = 0.1
+
+
+class Source:
+    """Sends one topic's messages to its receivers and, at the same time, to its stores.
+
+    Open with `Source.open`; all calls may be made from any thread.
+    """
+
+    def __init__(self, source: asynchronous.Source) -> None:
+        """Not for applications: use `Source.open`."""
+        self._source = source
+        self._core = source._core
+        self._loop = shared_loop()
+        self._lock = threading.Lock()
+        self._space = threading.Condition(self._lock)
+        self._limit = source._window.message_bytes_max
+        self._next = source.next_sequence
+        self._buffer: list[bytes] = []
+        self._buffer_bytes = 0
+        self._draining = False
+        self._drained: asyncio.Task[None] | None = None
+        self._error: QuorateError | None = None
+
+    @classmethod
+    def open(
+        cls,
+        topic: str,
+        *,
+        stores: str | Sequence[StoreAddress],
+        session_id: int | None = None,
+        reg_id: int | None = None,
+        policy: Policy | None = None,
+        publish_store: PublishStore | None = None,
+        take_over: bool = False,
+        options: SourceOptions | None = None,
+        timeout: float = asynchronous.OPEN_SECONDS,
+    ) -> Self:
+        """As quorate.source.Source.open."""
+        return cls(
+            run_blocking(
+                asynchronous.Source.open(
+                    topic,
+                    stores=stores,
+                    session_id=session_id,
+                    reg_id=reg_id,
+                    policy=policy,
+                    publish_store=publish_store,
+                    take_over=take_over,
+                    options=options,
+                    timeout=timeout,
+                )
+            )
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except QuorateError:
+            # What went wrong inside is the news; a failing goodbye must not hide it.
+            if error is None:
+                raise
+
+    # -- sending ----------------------------------------------------------------------------
+
+    def send(self, payload: bytes) -> int:
+        """Accept a message; returns its sequence number.
+
+        Waits only while the flight window is full. Raises as quorate.source.Source.send.
+        """
+        if payload.__class__ is not bytes:
+            payload = asynchronous.as_bytes(payload)
+        size = len(payload)
+        if size > self._limit:
+            raise MessageTooLarge(size, self._limit)
+        with self._lock:
+            if self._error is not None or not self._core.complete or self._full():
+                self._wait_for_space()
+            sequence = self._next
+            self._next = sequence + 1
+            self._buffer.append(payload)
+            self._buffer_bytes += size
+            if not self._draining:
+                self._start_draining()
+        return sequence
+
+    def send_many(self, payloads: Iterable[bytes]) -> range:
+        """Accept messages one after the other; returns their sequence numbers.
+
+        Raises as quorate.source.Source.send_many.
+        """
+        checked = asynchronous.checked(payloads, self._limit)
+        with self._lock:
+            first = self._next
+            for at in range(0, len(checked), BATCH_MESSAGES_MAX):
+                # The lock is let go while this waits: another thread may send in between, unless
+                # all fits at once.
+                if self._error is not None or not self._core.complete or self._full():
+                    self._wait_for_space()
+                chunk = checked[at : at + BATCH_MESSAGES_MAX]
+                self._next += len(chunk)
+                self._buffer += chunk
+                self._buffer_bytes += sum(map(len, chunk))
+                if not self._draining:
+                    self._start_draining()
+        return range(first, first + len(checked))
+
+    def publish(self, payload: bytes) -> Receipt:
+        """Send a message and wait until it is stable; returns the proof.
+
+        Raises like send, and NotYetStable if the source is closed before.
+        """
+        since = self._loop.time()
+        sequence = self.send(payload)
+        return run_blocking(self._source.receipt(sequence, since))
+
+    def _full(self) -> bool:
+        return len(self._buffer) >= _BUFFER_MESSAGES or self._buffer_bytes >= _BUFFER_BYTES
+
+    def _wait_for_space(self) -> None:
+        """With the lock held: until the buffer has room; raises why nothing is accepted."""
+        while True:
+            refusal = self._error or self._core.refusal()
+            if refusal is not None:
+                raise refusal
+            if not self._full():
+                return
+            self._space.wait(_LOOK_AGAIN_SECONDS)
+
+    def _start_draining(self) -> None:
+        self._draining = True
+        self._loop.call_soon_threadsafe(self._drain_soon)
+
+    def _drain_soon(self) -> None:
+        self._drained = self._loop.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        """On the loop: hand the buffer over until it is empty."""
+        while True:
+            with self._lock:
+                payloads, self._buffer = self._buffer, []
+                self._buffer_bytes = 0
+                self._space.notify_all()
+                if not payloads:
+                    self._draining = False
+                    return
+            try:
+                await self._source.add_accepted(payloads)
+            except QuorateError as error:
+                with self._lock:
+                    self._error = error
+                    self._space.notify_all()
+                return
+
+    async def _until_drained(self) -> None:
+        while self._drained is not None and not self._drained.done():
+            await asyncio.shield(self._drained)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far is stable.
+
+        Raises NotYetStable after timeout seconds, or why the source failed.
+        """
+        run_blocking(self._flush(self._next - 1, timeout))
+
+    async def _flush(self, last: int, timeout: float | None) -> None:
+        await self._source.wait_stable(last, timeout)
+
+    def close(self, timeout: float = asynchronous.CLOSE_SECONDS) -> None:
+        """As quorate.source.Source.close."""
+        with self._lock:
+            failure = self._error
+            if isinstance(failure, Closed):
+                return
+            self._error = Closed(f"Source {self.name}")
+            self._space.notify_all()
+        run_blocking(self._close(timeout))
+
+    async def _close(self, timeout: float) -> None:
+        until = self._loop.time() + timeout
+        try:
+            async with asyncio.timeout_at(until):
+                await self._until_drained()
+        except TimeoutError:
+            pass
+        left = self._next - self._source.next_sequence
+        if self._drained is not None:
+            self._drained.cancel()
+        await self._source.close(max(0.0, until - self._loop.time()))
+        if left:
+            raise NotYetStable(
+                str(self.name), self._next - left, self._next - 1, "the source was closed"
+            )
+
+    # -- looking ----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> SourceName:
+        """Topic and session ID."""
+        return self._source.name
+
+    @property
+    def next_sequence(self) -> int:
+        """The number that the next message gets."""
+        return self._next
+
+    @property
+    def stable_upto(self) -> int:
+        """The highest number with all before it stable; -1: none."""
+        return self._source.stable_upto
+
+    @property
+    def epoch(self) -> int:
+        return self._source.epoch
+
+    @property
+    def registered(self) -> bool:
+        """Enough stores take the stream: a send would not raise NotRegistered."""
+        return self._source.registered
+
+    @property
+    def information(self) -> SourceInformation:
+        """What receivers and stores are told of this source."""
+        return self._source.information
+
+    def events(self) -> Iterator[Event]:
+        """As quorate.source.Source.events; waits for the next one."""
+        events = self._source.events()
+
+        async def next_event() -> Event | None:
+            return await anext(events, None)
+
+        while (event := run_blocking(next_event())) is not None:
+            yield event

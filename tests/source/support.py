@@ -1,0 +1,42 @@
+"""What several tests of the source need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from tests.source.fake_store import FakeStore
+
+from quorate.source import Source, SourceOptions
+
+T = TypeVar("T")
+
+QUICK = SourceOptions(registration_interval=0.3)
+"""Does not wait long for stores that are down."""
+
+
+def addresses(stores: Sequence[FakeStore]) -> str:
+    return ",".join(store.address for store in stores)
+
+
+async def open_source(group: Sequence[FakeStore], **changes: Any) -> Source:
+    """The source that most tests use."""
+    settings: dict[str, Any] = {
+        "session_id": 0x10,
+        "stores": addresses(group),
+        "options": QUICK,
+        "timeout": 10.0,
+    }
+    return await Source.open("orders", **(settings | changes))
+
+
+async def event_of(source: Source, kind: type[T], nth: int = 1) -> T:
+    """The nth event of this kind since the source was opened; waits for it."""
+    async with asyncio.timeout(10):
+        async for event in source.events():
+            if isinstance(event, kind):
+                nth -= 1
+                if nth == 0:
+                    return event
+    raise AssertionError(f"no {kind.__name__}")

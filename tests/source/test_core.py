@@ -1,0 +1,465 @@
+"""The core played by hand: three stores a, b, c, and nothing that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from quorate.protocol.errors import (
+    Closed,
+    ContentConflict,
+    Fenced,
+    NotRegistered,
+    Unreachable,
+)
+from quorate.protocol.framing import check_batch, encode_batch, read_payloads
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import HeldRange
+from quorate.protocol.recovery import Promise
+from quorate.source import events
+from quorate.source.core import Kept, SourceCore
+from quorate.source.options import FlightBehaviour, SourceOptions
+from quorate.source.registration import AskPromise, Grant, OpenStream
+from quorate.v1.messages_pb2 import Frame
+
+T = TypeVar("T")
+
+NAME = SourceName("orders", 0x10)
+STORES = tuple(StoreAddress(store, f"{store}:1") for store in "abc")
+POLICY = Policy.majority_of("abc")
+DOWN = Unreachable("x:1", "down")
+FSYNC = 1
+
+
+def new(options: SourceOptions | None = None, **remembered: Any) -> SourceCore:
+    core = SourceCore(NAME, STORES, POLICY, options or SourceOptions(), b"me", **remembered)
+    core.start(0.0)
+    return core
+
+
+def promise(core: SourceCore, promises: dict[str, Promise], now: float = 0.0) -> None:
+    for store, answer in promises.items():
+        core.promised(store, core.epoch, Grant(7, b"disk", answer), now)
+
+
+def begin(core: SourceCore, stores: str, now: float = 0.0) -> None:
+    for store in stores:
+        core.begun(store, core.epoch, now)
+
+
+def registered(options: SourceOptions | None = None) -> SourceCore:
+    core = new(options)
+    promise(core, dict.fromkeys("abc", Promise()))
+    begin(core, "abc")
+    for store in "abc":
+        core.opened(store, core.epoch, 0, FSYNC, 0.0)
+    assert core.complete
+    return core
+
+
+def send(core: SourceCore, *payloads: bytes, now: float = 0.0) -> bytes:
+    """Pack these messages into one batch and release it; returns its frame."""
+    window = core.window
+    window.payloads += payloads
+    window.next_sequence += len(payloads)
+    window.sent_bytes += sum(map(len, payloads))
+    return core.release(core.take(0), now)
+
+
+def frames(core: SourceCore, store: str, now: float = 0.0) -> list[Frame]:
+    """Everything that this store's stream has to say."""
+    said = []
+    while (frame := core.next_frame(store, now)) is not None:
+        said.append(Frame.FromString(frame))
+    return said
+
+
+def payloads(said: Sequence[Frame]) -> list[bytes]:
+    return [
+        payload
+        for frame in said
+        if frame.WhichOneof("kind") == "batch"
+        for payload in read_payloads(frame.batch, check_batch(frame.batch))
+    ]
+
+
+def the(core: SourceCore, kind: type[T]) -> list[T]:
+    return [event for event in core.events if isinstance(event, kind)]
+
+
+def may_take(core: SourceCore) -> bool:
+    return core.can_take
+
+
+def earlier(upto: int, stable_upto: int = -1, epoch: int = 1) -> Promise:
+    return Promise(
+        epoch,
+        Lineage((Term(epoch, 0),)),
+        Membership((POLICY,), (POLICY,)),
+        (HeldRange(0, upto, epoch),) if upto >= 0 else (),
+        stable_upto,
+    )
+
+
+def batch(first: int, *payloads: bytes, epoch: int = 1) -> bytes:
+    return encode_batch(NAME, epoch, first, payloads, 0)
+
+
+def kept(first: int, *payloads: bytes, store: str = "a") -> Kept:
+    return Kept(first, first + len(payloads) - 1, batch(first, *payloads), store)
+
+
+def resumed(promises: dict[str, Promise], **remembered: Any) -> SourceCore:
+    """A source that has started again: decided, and begun on those that promised."""
+    core = new(**remembered)
+    core.failed("a", Fenced("orders", 1, 1), 0.0)
+    promise(core, promises)
+    core.tick(5.0)
+    begin(core, "".join(promises), 5.0)
+    return core
+
+
+# -- registration ---------------------------------------------------------------------------
+
+
+def test_messages_are_accepted_once_enough_stores_take_the_stream() -> None:
+    core = new()
+    assert isinstance(core.refusal(), NotRegistered)
+    promise(core, dict.fromkeys("abc", Promise()))
+    begin(core, "abc")
+    assert core.step("a") == OpenStream(1)
+    core.opened("a", core.epoch, 0, FSYNC, 0.0)
+    core.opened("b", core.epoch, 0, FSYNC, 0.0)
+    # The third has promised: it is worth a moment.
+    assert not core.complete
+    core.opened("c", core.epoch, 0, FSYNC, 0.0)
+    assert core.refusal() is None
+    complete = the(core, events.RegistrationComplete)
+    assert complete == [events.RegistrationComplete(0, 1, ("a", "b", "c"), ())]
+    assert [event.store for event in the(core, events.RegistrationSucceeded)] == ["a", "b", "c"]
+
+
+def test_a_store_that_promises_and_hangs_is_not_waited_for_long() -> None:
+    core = new()
+    promise(core, dict.fromkeys("abc", Promise()))
+    begin(core, "ab")
+    core.opened("a", core.epoch, 0, FSYNC, 1.0)
+    core.opened("b", core.epoch, 0, FSYNC, 1.0)
+    core.tick(2.9)
+    assert not core.complete
+    core.tick(3.0)
+    assert the(core, events.RegistrationComplete)[0].missing == ("c",)
+
+
+def test_what_a_quorum_holds_after_begin_is_stable_without_sending_it_again() -> None:
+    core = resumed(dict.fromkeys("ab", earlier(9)))
+    assert core.stable_upto == 9
+    assert core.step("a") == OpenStream(2)
+    assert core.window.next_sequence == 10
+    assert core.retention.first == 10
+
+
+def test_what_was_kept_but_is_not_stable_is_sent_again() -> None:
+    core = resumed({"a": earlier(9, stable_upto=3), "b": earlier(5)})
+    assert core.stable_upto == 5
+    load = core.load()
+    assert load is not None
+    assert (load.first, load.last) == (6, 9)
+    assert load.holders[6] == ("a",)
+    assert core.loading
+    core.loaded([kept(6, b"6", b"7"), kept(8, b"8", b"9")], 5.0)
+    core.opened("a", core.epoch, 10, FSYNC, 5.0)
+    core.opened("b", core.epoch, 6, FSYNC, 5.0)
+    assert core.complete
+    assert payloads(frames(core, "b")) == [b"6", b"7", b"8", b"9"]
+    assert frames(core, "a") == []
+    assert core.stable_upto == 5
+    core.acknowledged("b", 9, 5.0)
+    assert core.stable_upto == 9
+
+
+def test_the_publish_store_goes_on_behind_what_was_kept() -> None:
+    unstable = [batch(4, b"4", b"5"), batch(6, b"6"), batch(7, b"7", b"8")]
+    core = resumed(dict.fromkeys("ab", earlier(6)), stable_upto=3, unstable=unstable)
+    load = core.load()
+    assert load is not None
+    assert (load.first, load.last) == (4, 6)
+    core.loaded([kept(4, b"4", b"5", b"6")], 5.0)
+    assert core.window.next_sequence == 9
+    core.opened("a", core.epoch, 7, FSYNC, 5.0)
+    (frame,) = frames(core, "a")
+    header = check_batch(frame.batch)
+    assert (header.first, header.last, header.epoch) == (7, 8, 2)
+    assert payloads([frame]) == [b"7", b"8"]
+
+
+def test_a_publish_store_that_contradicts_the_stores_is_reported() -> None:
+    core = resumed(dict.fromkeys("ab", earlier(6)), stable_upto=3, unstable=[batch(4, b"other")])
+    core.loaded([kept(4, b"4", b"5", b"6")], 5.0)
+    assert isinstance(core.error, ContentConflict)
+    assert (core.error.first, core.error.store) == (4, "a")
+
+
+def test_a_store_that_answers_late_is_brought_up() -> None:
+    core = resumed(dict.fromkeys("ab", earlier(9)))
+    core.opened("a", core.epoch, 10, FSYNC, 5.0)
+    core.opened("b", core.epoch, 10, FSYNC, 5.0)
+    send(core, b"10")
+    assert core.step("c") == AskPromise(2)
+    promise(core, {"c": earlier(9)}, 6.0)
+    begin(core, "c", 6.0)
+    core.opened("c", core.epoch, 10, FSYNC, 6.0)
+    assert payloads(frames(core, "c")) == [b"10"]
+    core.acknowledged("c", 10, 6.0)
+    assert the(core, events.StoreCaughtUp) == [events.StoreCaughtUp("c", 10)]
+
+
+def test_a_source_whose_policy_is_new_registers_until_it_is_the_only_one() -> None:
+    old = Policy.majority_of("ab")
+    answer = replace(earlier(3), membership=Membership((old,), (old,)))
+    core = resumed(dict.fromkeys("abc", answer))
+    for _ in range(2):
+        epoch = core.epoch
+        assert core.opened("a", epoch, 4, FSYNC, 5.0)
+        assert core.opened("b", epoch, 4, FSYNC, 5.0)
+        assert not core.opened("c", epoch, 4, FSYNC, 5.0)
+        assert isinstance(core.step("a"), AskPromise)
+        registration = core.registration
+        answer = Promise(
+            registration.epoch - 1,
+            registration.lineage,
+            registration.membership,
+            (HeldRange(0, 3, 1),),
+        )
+        promise(core, dict.fromkeys("abc", answer), 5.0)
+        begin(core, "abc", 5.0)
+    for store in "abc":
+        core.opened(store, core.epoch, 4, FSYNC, 5.0)
+    assert core.complete
+    assert core.epoch == 4
+    assert core.registration.membership == Membership((POLICY,), (POLICY,))
+
+
+# -- streaming ------------------------------------------------------------------------------
+
+
+def test_every_store_gets_the_same_bytes_and_a_quorum_makes_them_stable() -> None:
+    core = registered()
+    frame = send(core, b"x", b"y")
+    assert [core.next_frame(store, 0.0) for store in "abc"] == [frame] * 3
+    core.acknowledged("a", 1, 0.0)
+    assert core.stable_upto == -1
+    core.acknowledged("c", 1, 0.0)
+    assert core.stable_upto == 1
+    assert core.tracker.holders(1) == ("a", "c")
+    assert Frame.FromString(send(core, b"z")).stable_upto == 1
+
+
+def test_a_stream_is_idle_once_it_has_written_everything() -> None:
+    core = registered()
+    assert not core.idle_quorum()
+    frames(core, "a")
+    frames(core, "b")
+    assert core.idle_quorum()
+    send(core, b"x")
+    assert not core.idle_quorum()
+
+
+def test_a_lagging_store_gets_what_is_retained_and_skips_the_rest() -> None:
+    core = registered(SourceOptions(retention_bytes_max=1000))
+    for number in range(10):
+        send(core, b"%d" % number * 100)
+        core.acknowledged("a", number, 0.0)
+        core.acknowledged("b", number, 0.0)
+    skip, *batches = frames(core, "c")
+    assert (skip.skip.first, skip.stable_upto) == (0, 9)
+    assert core.retention.first == skip.skip.last + 1 > 0
+    assert payloads(batches)[-1] == b"9" * 100
+    assert core.retention.settled_memory <= 1000
+
+
+def test_what_no_store_lacks_is_not_retained() -> None:
+    core = registered()
+    send(core, b"x")
+    for store in "abc":
+        core.acknowledged(store, 0, 0.0)
+    assert len(core.retention) == 0
+
+
+def test_a_store_that_reconnects_goes_on_where_it_is() -> None:
+    core = registered()
+    send(core, b"x")
+    send(core, b"y")
+    frames(core, "c")
+    core.failed("c", DOWN, 1.0)
+    core.opened("c", core.epoch, 1, FSYNC, 2.0)
+    assert payloads(frames(core, "c")) == [b"y"]
+
+
+def test_a_store_that_lost_its_disk_no_longer_counts_for_what_it_acknowledged() -> None:
+    core = registered()
+    send(core, b"x")
+    core.acknowledged("a", 0, 0.0)
+    core.failed("a", NotRegistered("orders", "wiped"), 1.0)
+    assert core.step("a") == AskPromise(1)
+    promise(core, {"a": Promise()}, 1.0)
+    begin(core, "a", 1.0)
+    core.opened("a", core.epoch, 0, FSYNC, 1.0)
+    core.acknowledged("b", 0, 1.0)
+    assert core.stable_upto == -1
+    core.acknowledged("a", 0, 1.0)
+    assert core.stable_upto == 0
+
+
+def test_losing_the_quorum_stops_sending_until_it_is_back() -> None:
+    core = registered()
+    core.failed("b", DOWN, 1.0)
+    assert core.complete
+    core.failed("c", DOWN, 1.0)
+    assert isinstance(core.refusal(), NotRegistered)
+    assert [event.quorum_lost for event in the(core, events.StoreUnresponsive)] == [False, True]
+    assert the(core, events.QuorumLost) == [events.QuorumLost(("a",))]
+    core.failed("c", DOWN, 2.0)
+    assert len(the(core, events.StoreUnresponsive)) == 2
+    core.opened("c", core.epoch, 0, FSYNC, 3.0)
+    assert core.refusal() is None
+    assert the(core, events.RegistrationComplete)[-1].missing == ("b",)
+
+
+def test_a_fenced_source_accepts_nothing_more() -> None:
+    core = registered()
+    for store in "ab":
+        core.failed(store, Fenced("orders", 1, 2), 1.0)
+    assert isinstance(core.refusal(), Fenced)
+    assert len(the(core, events.SourceFailed)) == 1
+
+
+def test_a_store_kept_away_by_a_promise_to_nobody_is_won_back_by_a_higher_epoch() -> None:
+    core = registered()
+    send(core, b"x")
+    core.failed("c", Fenced("orders", 1, 7), 1.0)
+    core.tick(2.0)
+    assert core.epoch == 1
+    core.tick(4.0)
+    assert core.epoch == 8
+    assert isinstance(core.refusal(), NotRegistered)
+    # What has gathered stays gathered.
+    core.window.payloads.append(b"y")
+    core.window.next_sequence += 1
+    core.window.sent_bytes += 1
+    answer = earlier(0)
+    promise(core, {"a": answer, "b": earlier(-1), "c": earlier(-1)}, 4.0)
+    begin(core, "abc", 4.0)
+    core.loaded([kept(0, b"x")], 4.0)
+    core.opened("a", core.epoch, 1, FSYNC, 4.0)
+    core.opened("b", core.epoch, 0, FSYNC, 4.0)
+    core.opened("c", core.epoch, 0, FSYNC, 4.0)
+    assert core.complete
+    assert core.window.next_sequence == 2
+    core.release(core.take(0), 4.0)
+    said = frames(core, "b")
+    assert payloads(said) == [b"x", b"y"]
+    assert [check_batch(frame.batch).epoch for frame in said] == [1, 8]
+
+
+def test_other_content_on_a_store_ends_the_source() -> None:
+    core = registered()
+    conflict = ContentConflict("orders", 0, 0, "a")
+    core.failed("a", conflict, 1.0)
+    assert core.refusal() is conflict
+
+
+def test_a_store_that_acknowledges_nothing_is_noticed() -> None:
+    core = registered()
+    send(core, b"x")
+    core.next_frame("a", 1.0)
+    assert core.silent_stores(10.0, 10.0) == []
+    assert core.silent_stores(11.5, 10.0) == ["a"]
+    core.acknowledged("a", 0, 11.6)
+    assert core.silent_stores(100.0, 10.0) == []
+
+
+def test_quiet_streams_say_that_the_source_lives_and_what_is_stable() -> None:
+    core = registered()
+    send(core, b"x")
+    frames(core, "a")
+    core.acknowledged("b", 0, 0.0)
+    core.acknowledged("c", 0, 0.0)
+    assert frames(core, "a") == []
+    core.keepalives_due()
+    (frame,) = frames(core, "a")
+    assert frame.WhichOneof("kind") == "keepalive"
+    assert frame.stable_upto == 0
+
+
+def test_stores_are_told_when_a_late_one_gives_a_reg_id() -> None:
+    core = new()
+    promise(core, dict.fromkeys("ab", Promise()))
+    core.tick(3.0)
+    begin(core, "ab", 3.0)
+    for store in "ab":
+        core.opened(store, core.epoch, 0, FSYNC, 3.0)
+    before = core.version
+    promise(core, {"c": Promise()}, 4.0)
+    assert core.version > before
+    (frame,) = frames(core, "a")
+    assert [entry.reg_id for entry in frame.information.stores] == [7, 7, 7]
+
+
+def test_what_is_not_stable_in_time_is_reported_once() -> None:
+    core = registered(SourceOptions(stability_lifetime=60.0))
+    send(core, b"x", now=1.0)
+    send(core, b"y", now=30.0)
+    core.tick(60.0)
+    assert the(core, events.NotStable) == []
+    core.tick(61.0)
+    core.tick(62.0)
+    assert the(core, events.NotStable) == [events.NotStable(0, 0)]
+    core.tick(90.0)
+    assert the(core, events.NotStable)[1:] == [events.NotStable(1, 1)]
+
+
+def test_an_exceeded_flight_is_told_once_and_relieved_once() -> None:
+    core = registered(SourceOptions(flight_messages=2, flight_behaviour=FlightBehaviour.NOTIFY))
+    send(core, b"x", b"y", b"z")
+    core.note_exceeded()
+    core.note_exceeded()
+    assert the(core, events.FlightExceeded) == [events.FlightExceeded(3, 3)]
+    for store in "ab":
+        core.acknowledged(store, 2, 0.0)
+    assert the(core, events.FlightRelieved) == [events.FlightRelieved(2)]
+
+
+def test_closed_it_accepts_nothing_but_what_was_accepted_still_goes_out() -> None:
+    core = registered()
+    core.window.payloads.append(b"x")
+    core.window.next_sequence += 1
+    core.window.sent_bytes += 1
+    core.stop_accepting()
+    assert isinstance(core.refusal(), Closed)
+    assert core.can_take
+    core.release(core.take(0), 0.0)
+    assert payloads(frames(core, "a")) == [b"x"]
+    assert Frame.FromString(core.goodbye_frame()).goodbye.last_sequence == 0
+
+
+def test_nothing_is_packed_between_epochs_or_while_a_batch_is_being_written() -> None:
+    core = registered()
+    for _ in range(2):
+        core.window.payloads.append(b"x")
+        core.window.next_sequence += 1
+    packed = core.take(0)
+    core.window.payloads.append(b"y")
+    core.window.next_sequence += 1
+    core.failed("c", Fenced("orders", 1, 7), 1.0)
+    assert not may_take(core)
+    core.tick(5.0)
+    assert core.epoch == 1
+    core.release(packed, 5.0)
+    assert may_take(core)
+    core.tick(5.0)
+    assert core.epoch == 8
+    assert not may_take(core)

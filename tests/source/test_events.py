@@ -1,0 +1,29 @@
+import asyncio
+
+from quorate.source.events import EVENTS_KEPT, Event, EventLog, EventsLost, FlightRelieved
+
+
+async def read(log: EventLog) -> list[Event]:
+    return [event async for event in log.read()]
+
+
+async def test_every_consumer_gets_every_event_also_the_earlier_ones() -> None:
+    log = EventLog()
+    log.add(FlightRelieved(1))
+    consumers = [asyncio.create_task(read(log)) for _ in range(2)]
+    await asyncio.sleep(0)
+    log.add(FlightRelieved(2))
+    log.end()
+    for consumer in consumers:
+        assert await consumer == [FlightRelieved(1), FlightRelieved(2)]
+
+
+async def test_who_is_too_slow_is_told_how_much_went_by() -> None:
+    log = EventLog()
+    for number in range(EVENTS_KEPT + 5):
+        log.add(FlightRelieved(number))
+    log.end()
+    events = await read(log)
+    assert events[0] == EventsLost(5)
+    assert events[1] == FlightRelieved(5)
+    assert len(events) == EVENTS_KEPT + 1

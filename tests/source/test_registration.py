@@ -1,0 +1,285 @@
+from collections.abc import Sequence
+
+import pytest
+
+from quorate.protocol.consensus import Behaviour
+from quorate.protocol.errors import (
+    Fenced,
+    MissingMessages,
+    NoQuorum,
+    NotAStore,
+    QuorateError,
+    RegIdInUse,
+    SourceActive,
+    Unreachable,
+)
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import HeldRange
+from quorate.protocol.recovery import Decision, Promise
+from quorate.source.registration import (
+    AskBegin,
+    AskPromise,
+    Grant,
+    Hold,
+    OpenStream,
+    OwnKnowledge,
+    Phase,
+    Registration,
+)
+
+NAME = SourceName("orders", 0x10)
+NOTHING_OWN = OwnKnowledge(-1, None)
+DOWN = Unreachable("c:1", "down")
+
+
+def registration(stores: str = "abc", policy: Policy | None = None) -> Registration:
+    made = Registration(
+        NAME, policy or Policy.majority_of(stores), tuple(stores), Behaviour.HIGHEST, 3.0
+    )
+    made.start(0.0)
+    return made
+
+
+def grant(promise: Promise | None = None) -> Grant:
+    return Grant(7, b"disk", promise or Promise())
+
+
+def held(upto: int, epoch: int = 1) -> Promise:
+    policy = Policy.majority_of("abc")
+    return Promise(
+        begun_epoch=epoch,
+        lineage=Lineage((Term(epoch, 0),)),
+        membership=Membership((policy,), (policy,)),
+        held=(HeldRange(0, upto, epoch),) if upto >= 0 else (),
+    )
+
+
+def promise_all(made: Registration, stores: str, promise: Promise | None = None) -> None:
+    for store in stores:
+        made.promised(store, made.epoch, grant(promise))
+
+
+def decided(made: Registration, now: float = 0.0, own: OwnKnowledge = NOTHING_OWN) -> Decision:
+    decision = made.decide(now, own)
+    assert decision is not None
+    return decision
+
+
+def test_all_stores_are_asked_and_waited_for() -> None:
+    made = registration()
+    assert [made.step(store) for store in "abc"] == [AskPromise(1)] * 3
+    promise_all(made, "ab")
+    assert made.step("a") == Hold()
+    assert made.decide(2.9, NOTHING_OWN) is None
+    made.promised("c", 1, grant())
+    decision = decided(made)
+    assert decision.kept_upto == -1
+    assert isinstance(made.step("a"), AskBegin)
+
+
+def test_after_the_interval_a_blocking_set_will_do_and_the_late_one_takes_the_same_steps() -> None:
+    made = registration()
+    promise_all(made, "ab")
+    made.failed("c", DOWN, 1.0)
+    decided(made, 3.0)
+    for store in "ab":
+        assert made.begun(store, 1)
+    assert made.begun_enough()
+    made.streaming()
+    assert made.step("a") == OpenStream(1)
+    assert made.step("c") == AskPromise(1)
+    made.promised("c", 1, grant())
+    assert isinstance(made.step("c"), AskBegin)
+    made.begun("c", 1)
+    assert made.step("c") == OpenStream(1)
+
+
+def test_one_answer_of_three_decides_nothing_and_the_error_names_the_stores() -> None:
+    made = registration()
+    promise_all(made, "a")
+    made.failed("b", Unreachable("b:1", "refused"), 1.0)
+    assert made.decide(100.0, NOTHING_OWN) is None
+    error = made.unfinished()
+    assert isinstance(error, NoQuorum)
+    assert (error.answered, error.silent) == ("a", "b, c")
+    assert "refused" in error.detail
+    assert "c: no answer yet" in error.detail
+
+
+def test_fenced_while_promising_goes_above_what_was_heard() -> None:
+    made = registration()
+    promise_all(made, "a")
+    made.failed("b", Fenced("x", 1, 5), 0.1)
+    assert made.epoch == 6
+    assert [made.step(store) for store in "abc"] == [AskPromise(6)] * 3
+    made.failed("c", Fenced("x", 1, 5), 0.1)
+    assert made.epoch == 6
+    made.promised("a", 1, grant())
+    assert made.step("a") == AskPromise(6)
+
+
+def test_the_newest_lineage_is_extended_behind_what_is_kept() -> None:
+    made = registration()
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    made.promised("a", 2, grant(held(9)))
+    made.promised("b", 2, grant(held(7)))
+    made.promised("c", 2, grant(held(9)))
+    assert decided(made).kept_upto == 9
+    assert made.lineage == Lineage((Term(1, 0), Term(2, 10)))
+
+
+def test_a_living_source_is_waited_for_and_then_reported() -> None:
+    made = registration()
+    promise_all(made, "bc")
+    made.failed("a", SourceActive("orders", "a"), 0.1)
+    assert made.decide(2.9, NOTHING_OWN) is None
+    assert made.error is None
+    assert made.decide(3.0, NOTHING_OWN) is None
+    assert isinstance(made.error, SourceActive)
+
+
+def test_a_predecessor_that_ends_in_time_does_no_harm() -> None:
+    made = registration()
+    promise_all(made, "bc")
+    made.failed("a", SourceActive("orders", "a"), 0.1)
+    made.promised("a", 1, grant())
+    decided(made, 3.0)
+
+
+@pytest.mark.parametrize("error", [RegIdInUse(5, "a", "other")])
+def test_what_waiting_can_not_heal_ends_it_at_once(error: QuorateError) -> None:
+    made = registration()
+    made.failed("a", error, 0.0)
+    assert made.error is error
+
+
+def test_an_address_that_is_no_store_is_not_waited_for() -> None:
+    made = registration()
+    promise_all(made, "ab")
+    made.failed("c", NotAStore("c:1", "web"), 0.1)
+    decided(made, 0.2)
+
+
+def test_with_nothing_but_addresses_that_are_no_stores_the_reason_is_raised() -> None:
+    made = registration()
+    for store in "abc":
+        made.failed(store, NotAStore(f"{store}:1", "web"), 0.1)
+    assert made.decide(0.2, NOTHING_OWN) is None
+    assert isinstance(made.error, NotAStore)
+
+
+def test_a_store_in_limbo_is_asked_again_and_does_not_vouch() -> None:
+    made = registration()
+    promise_all(made, "a")
+    promise_all(made, "bc", Promise(limbo=True))
+    assert made.decide(5.0, NOTHING_OWN) is None
+    assert made.step("b") == AskPromise(1)
+    assert isinstance(made.unfinished(), NoQuorum)
+    made.promised("b", 1, grant())
+    decided(made, 5.0)
+
+
+def test_what_the_publish_store_knows_to_be_stable_must_be_found() -> None:
+    made = registration()
+    promise_all(made, "ab")
+    assert made.decide(3.0, OwnKnowledge(9, None)) is None
+    error = made.unfinished()
+    assert isinstance(error, MissingMessages)
+    assert (error.first, error.last, error.might_have) == (0, 9, "c")
+    assert made.decide(3.0, OwnKnowledge(-1, 5)) is None
+    assert made.error is None
+    made.promised("c", 1, grant())
+    assert made.decide(3.0, OwnKnowledge(9, None)) is None
+    assert isinstance(made.error, MissingMessages)
+
+
+def streaming(stores: str = "abc", policy: Policy | None = None) -> Registration:
+    made = registration(stores, policy)
+    promise_all(made, stores)
+    decided(made)
+    for store in stores:
+        made.begun(store, made.epoch)
+    made.streaming()
+    return made
+
+
+def test_fenced_by_a_blocking_set_is_the_end() -> None:
+    made = streaming()
+    made.failed("a", Fenced("x", 1, 2), 1.0)
+    assert made.step("c") == OpenStream(1)
+    made.failed("b", Fenced("x", 1, 2), 1.0)
+    assert isinstance(made.error, Fenced)
+    assert made.step("c") == Hold()
+
+
+def test_a_promise_that_went_nowhere_is_overtaken() -> None:
+    made = streaming()
+    made.failed("c", Fenced("x", 1, 4), 1.0)
+    assert made.overtake_epoch(3.9) is None
+    assert made.overtake_epoch(4.0) == 5
+    made.start(4.0, 5)
+    assert [made.step(store) for store in "abc"] == [AskPromise(5)] * 3
+    # Our own promise ends our own older streams.
+    made.failed("a", Fenced("x", 1, 5), 4.1)
+    assert made.error is None
+    assert made.epoch == 5
+
+
+def rounds(made: Registration, stores: str, promise: Promise) -> list[Membership]:
+    """Go through registrations until the begun record names the source's own policy only."""
+    seen = []
+    while True:
+        promise_all(made, stores, promise)
+        decided(made, 1000.0)
+        seen.append(made.membership)
+        assert made.begun_enough() is False
+        for store in stores:
+            made.begun(store, made.epoch)
+        assert made.begun_enough()
+        made.streaming()
+        if made.final:
+            return seen
+        promise = Promise(made.epoch, made.lineage, made.membership)
+        made.start(1000.0, made.epoch + 1)
+
+
+def test_a_new_policy_comes_in_by_way_of_both() -> None:
+    old, new = Policy.majority_of("abc"), Policy.majority_of("bcd")
+    made = registration("abcd", new)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    seen = rounds(made, "abcd", held(9))
+    assert seen == [
+        Membership((old,), (old, new)),
+        Membership((old, new), (new,)),
+        Membership((new,), (new,)),
+    ]
+
+
+def test_a_begin_counts_only_on_a_stable_set_of_the_old_stores_too() -> None:
+    new = Policy.majority_of("def")
+    made = registration("abcdef", new)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    promise_all(made, "abcdef", held(9))
+    decided(made)
+    for store in "def":
+        made.begun(store, 2)
+    assert not made.begun_enough()
+    for store in "ab":
+        made.begun(store, 2)
+    assert made.begun_enough()
+
+
+def test_phases() -> None:
+    made = registration()
+    phases: Sequence[Phase] = [made.phase]
+    promise_all(made, "abc")
+    decided(made)
+    phases = [*phases, made.phase]
+    made.loading()
+    phases = [*phases, made.phase]
+    made.begun("a", 1)
+    assert made.step("a") == Hold()
+    made.streaming()
+    assert [*phases, made.phase] == list(Phase)

@@ -1,0 +1,611 @@
+"""The source as applications use it, against stores in this process that do as they are told."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.source.fake_store import FakeStore
+from tests.source.support import QUICK, event_of, open_source
+
+from quorate.protocol.errors import (
+    Closed,
+    ContentConflict,
+    Fenced,
+    InvalidArgument,
+    MessageTooLarge,
+    MissingMessages,
+    NoQuorum,
+    NotAStore,
+    NotRegistered,
+    NotYetStable,
+    Outcome,
+    QuorateError,
+    RegIdInUse,
+    SourceActive,
+    StorageFailed,
+    TopicRefused,
+    VersionMismatch,
+)
+from quorate.protocol.identity import StoreAddress
+from quorate.protocol.policy import Policy
+from quorate.source import (
+    Durability,
+    FilePublishStore,
+    FlightBehaviour,
+    FlightExceeded,
+    FlightRelieved,
+    MemoryPublishStore,
+    NotStable,
+    QuorumLost,
+    RegistrationComplete,
+    Source,
+    SourceClosed,
+    SourceFailed,
+    SourceOptions,
+    StoreCaughtUp,
+    StoreUnresponsive,
+)
+
+Stores = list[FakeStore]
+
+
+def numbered(first: int, last: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, last + 1)]
+
+
+# -- registration ---------------------------------------------------------------------------
+
+
+async def test_it_registers_with_all_stores_and_sends(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        assert await source.send(b"0") == 0
+        assert await source.send_many([b"1", b"2"]) == range(1, 3)
+        await source.flush(5)
+        assert (source.next_sequence, source.stable_upto, source.epoch) == (3, 2, 1)
+        for store in stores:
+            await store.until_held(2)
+            assert store.messages == {0: b"0", 1: b"1", 2: b"2"}
+        entries = source.information.stores
+        assert [entry.address for entry in entries] == [store.address for store in stores]
+        assert [entry.reg_id for entry in entries] == [7, 7, 7]
+    assert [store.goodbye for store in stores] == [2, 2, 2]
+    events = [event async for event in source.events()]
+    assert events[-1] == SourceClosed(2, 2)
+
+
+async def test_with_one_store_down_it_waits_the_interval_once(stores: Stores) -> None:
+    await stores[2].stop()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    async with await open_source(stores) as source:
+        assert 0.3 <= loop.time() - began < 3
+        complete = await event_of(source, RegistrationComplete)
+        assert complete.missing == (stores[2].address,)
+        receipt = await source.publish(b"x")
+        assert set(receipt.stores) == {store.address for store in stores[:2]}
+        await stores[2].start()
+        await stores[2].until_held(0)
+
+
+async def test_with_none_up_the_error_names_them() -> None:
+    with pytest.raises(NoQuorum) as raised:
+        await Source.open("orders", stores="127.0.0.1:1,127.0.0.1:2", options=QUICK, timeout=0.8)
+    assert raised.value.silent == "127.0.0.1:1, 127.0.0.1:2"
+    assert "can not be reached" in raised.value.detail
+
+
+async def test_a_store_that_hangs_does_not_hold_up_registration(stores: Stores) -> None:
+    stores[0].answering.clear()
+    async with await open_source(stores) as source:
+        await source.publish(b"x")
+        stores[0].answering.set()
+        await stores[0].until_held(0)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RegIdInUse(5, "s", "orders/0x9"),
+        TopicRefused("orders", "s", "flights"),
+        InvalidArgument("reg_id", "is odd"),
+    ],
+)
+async def test_what_a_store_refuses_for_good_is_raised(stores: Stores, error: QuorateError) -> None:
+    stores[1].refusal = error
+    with pytest.raises(type(error)):
+        await open_source(stores, timeout=5)
+
+
+async def test_another_protocol_version_on_all_stores_is_raised(stores: Stores) -> None:
+    for store in stores:
+        store.refusal = VersionMismatch("s", 2, 1)
+    with pytest.raises(VersionMismatch):
+        await open_source(stores, timeout=5)
+
+
+async def test_another_version_on_one_store_costs_only_that_store(stores: Stores) -> None:
+    stores[1].refusal = VersionMismatch("s", 2, 1)
+    async with await open_source(stores) as source:
+        unresponsive = await event_of(source, StoreUnresponsive)
+        assert isinstance(unresponsive.reason, VersionMismatch)
+        stores[1].refusal = None
+        assert (await event_of(source, RegistrationComplete)).missing == (stores[1].address,)
+        await source.publish(b"x")
+        await stores[1].until_held(0)
+
+
+async def test_an_address_that_is_not_a_store() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    web = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = web.sockets[0].getsockname()[1]
+    with pytest.raises(NotAStore):
+        await Source.open("orders", stores=f"127.0.0.1:{port}", timeout=5)
+    web.close()
+    await web.wait_closed()
+
+
+async def test_a_living_source_keeps_its_identity(stores: Stores) -> None:
+    async with await open_source(stores) as first:
+        with pytest.raises(SourceActive):
+            await open_source(stores)
+        await first.publish(b"still mine")
+
+
+async def test_take_over_fences_the_other(stores: Stores) -> None:
+    first = await open_source(stores)
+    await first.publish(b"0")
+    async with await open_source(stores, take_over=True) as second:
+        assert second.epoch == 2
+        assert await second.send(b"1") == 1
+        failed = await event_of(first, SourceFailed)
+        assert isinstance(failed.error, Fenced)
+        with pytest.raises(Fenced):
+            await first.send(b"lost")
+        # Nothing of its own is in doubt, so that closing it is no error.
+        await first.close()
+        await second.flush(5)
+    assert stores[0].messages == {0: b"0", 1: b"1"}
+
+
+async def test_a_fence_ends_publishes_that_wait(stores: Stores) -> None:
+    source = await open_source(stores)
+    for store in stores:
+        store.acknowledging.clear()
+    waiting = asyncio.create_task(source.publish(b"x"))
+    await stores[0].until_held(0)
+    for store in stores:
+        store.end_stream(Fenced("orders", 1, 9))
+    with pytest.raises(Fenced):
+        await waiting
+    with pytest.raises(Fenced):
+        await source.flush(5)
+    with pytest.raises(Fenced):
+        await source.close()
+
+
+async def test_a_restart_goes_on_where_the_stream_ended(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        await source.send_many(numbered(0, 9))
+    async with await open_source(stores) as source:
+        assert (source.next_sequence, source.epoch) == (10, 2)
+        await source.publish(b"10")
+    assert stores[0].lineage.epoch_at(9) == 1
+    assert stores[0].lineage.epoch_at(10) == 2
+
+
+async def test_a_tail_on_one_store_is_kept_and_sent_to_the_others(stores: Stores) -> None:
+    source = await open_source(stores)
+    await source.publish(b"0")
+    for store in stores[1:]:
+        await store.until_held(0)
+        store.deaf = True
+    await source.send(b"1")
+    await stores[0].until_held(1)
+    with pytest.raises(NotYetStable) as raised:
+        await source.close(timeout=0.2)
+    assert (raised.value.first, raised.value.last) == (1, 1)
+    assert raised.value.outcome is Outcome.UNKNOWN
+    for store in stores[1:]:
+        store.deaf = False
+    async with await open_source(stores) as source:
+        assert source.next_sequence == 2
+        await source.flush(5)
+        for store in stores:
+            await store.until_held(1)
+            assert store.messages[1] == b"1"
+            assert store.batches[-1][2] == 1
+
+
+async def test_a_lagging_store_is_brought_up(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        await stores[2].stop()
+        await source.send_many(numbered(0, 999))
+        await source.flush(5)
+        await stores[2].start()
+        caught_up = await event_of(source, StoreCaughtUp)
+        assert caught_up == StoreCaughtUp(stores[2].address, 999)
+        assert len(stores[2].messages) == 1000
+
+
+async def test_a_wiped_store_is_registered_anew_in_mid_life(stores: Stores) -> None:
+    options = SourceOptions(registration_interval=0.3, retention_bytes_max=400)
+    async with await open_source(stores, options=options) as source:
+        await source.send_many(numbered(0, 9))
+        await source.flush(5)
+        await stores[2].until_held(9)
+        await stores[2].stop()
+        await source.publish(b"10")
+        stores[2].forget()
+        await stores[2].start()
+        await source.publish(b"11")
+        await stores[2].until_held(11)
+        assert stores[2].begun == 1
+        assert stores[2].opens[-1].retained_from > 0
+
+
+async def test_lost_quorum_refuses_and_comes_back_by_itself(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        await source.publish(b"0")
+        for store in stores[1:]:
+            await store.stop()
+        await event_of(source, QuorumLost)
+        assert not source.registered
+        with pytest.raises(NotRegistered):
+            await source.send(b"x")
+        with pytest.raises(NotRegistered):
+            await source.send_many([b"x"])
+        await stores[1].start()
+        again = await event_of(source, RegistrationComplete, nth=2)
+        assert (again.first_sequence, again.epoch) == (1, 1)
+        assert await source.send(b"1") == 1
+        await source.flush(5)
+
+
+async def test_named_stores_and_a_policy_over_some_of_them(stores: Stores) -> None:
+    named = [StoreAddress(f"s{n}", store.address) for n, store in enumerate(stores)]
+    policy = Policy.majority_of(["s0"])
+    async with await open_source(stores, stores=named, policy=policy) as source:
+        assert (await source.publish(b"x")).stores[0].startswith("s")
+        for store in stores:
+            await store.until_held(0)
+
+
+async def test_a_changed_policy_is_registered_by_way_of_the_old_one(stores: Stores) -> None:
+    async with await open_source(stores[:2]) as source:
+        await source.send_many(numbered(0, 9))
+    policy = Policy.majority_of(store.address for store in stores[1:])
+    async with await open_source(stores, policy=policy) as source:
+        assert source.epoch == 4
+        await source.publish(b"10")
+    stores[0].refusal = NotRegistered("gone", "for good")
+    async with await open_source(stores[1:]) as source:
+        assert source.next_sequence == 11
+
+
+async def test_reg_ids(stores: Stores) -> None:
+    async with await open_source(stores, session_id=None, reg_id=77) as source:
+        assert source.name.session_id == 77
+        assert [entry.reg_id for entry in source.information.stores] == [77, 77, 77]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"stores": ""},
+        {"stores": []},
+        {"stores": [StoreAddress("a", "h:1"), StoreAddress("a", "h:2")]},
+        {"policy": Policy.majority_of(["nobody"])},
+        {"session_id": 0},
+        {"reg_id": 0},
+        {"topic": ""},
+    ],
+)
+async def test_impossible_arguments(arguments: dict[str, Any]) -> None:
+    settings = {"topic": "orders", "stores": "127.0.0.1:1", **arguments}
+    with pytest.raises(InvalidArgument):
+        await Source.open(settings.pop("topic"), **settings)
+
+
+async def test_an_address_that_is_taken_can_not_be_listened_on(stores: Stores) -> None:
+    with pytest.raises(InvalidArgument, match="listen"):
+        await open_source(stores, options=SourceOptions(listen=stores[0].address))
+
+
+# -- sending --------------------------------------------------------------------------------
+
+
+async def test_a_receipt_says_who_had_it_and_how(stores: Stores) -> None:
+    stores[2].acknowledging.clear()
+    async with await open_source(stores) as source:
+        receipt = await source.publish(b"x")
+        two = {store.address for store in stores[:2]}
+        assert (receipt.sequence, receipt.epoch, set(receipt.stores)) == (0, 1, two)
+        assert receipt.durability == dict.fromkeys(two, Durability.FSYNC)
+        assert 0 < receipt.seconds < 5
+        stores[2].acknowledge_again()
+
+
+async def test_many_publishes_at_once(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        receipts = await asyncio.gather(*(source.publish(b"x") for _ in range(500)))
+        assert [receipt.sequence for receipt in receipts] == list(range(500))
+
+
+async def test_what_can_not_be_sent_is_refused_before_anything_is(stores: Stores) -> None:
+    options = SourceOptions(message_bytes_max=10)
+    async with await open_source(stores, options=options) as source:
+        with pytest.raises(MessageTooLarge):
+            await source.send(b"x" * 11)
+        with pytest.raises(MessageTooLarge):
+            await source.send_many([b"x", b"x" * 11])
+        with pytest.raises(InvalidArgument):
+            await source.send("text")  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument):
+            await source.send_many([b"x", 5])  # type: ignore[list-item]
+        assert source.next_sequence == 0
+        buffer = bytearray(b"before")
+        await source.send(buffer)  # type: ignore[arg-type]
+        buffer[:] = b"after!"
+        await source.flush(5)
+        assert stores[0].messages == {0: b"before"} or stores[1].messages == {0: b"before"}
+
+
+async def test_the_largest_message_goes_through(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        await source.send_many([b"x" * 1024 * 1024] * 3)
+        await source.send(b"y" * 1024 * 1024)
+        await source.flush(5)
+
+
+async def test_a_full_flight_window_blocks_until_something_is_stable(stores: Stores) -> None:
+    options = SourceOptions(flight_messages=10)
+    for store in stores:
+        store.acknowledging.clear()
+    async with await open_source(stores, options=options) as source:
+        await source.send_many(numbered(0, 9))
+        blocked = asyncio.create_task(source.send(b"10"))
+        many = asyncio.create_task(source.send_many(numbered(11, 40)))
+        after = asyncio.create_task(source.send(b"41"))
+        for store in stores:
+            await store.until_held(9)
+        assert source.next_sequence == 10
+        assert not blocked.done()
+        for store in stores:
+            store.acknowledge_again()
+        assert await blocked == 10
+        assert await many == range(11, 41)
+        assert await after == 41
+        await source.flush(5)
+    assert stores[0].messages == dict(enumerate(numbered(0, 41)))
+
+
+async def test_a_blocked_sender_hears_of_the_lost_quorum(stores: Stores) -> None:
+    source = await open_source(stores, options=SourceOptions(flight_messages=1))
+    for store in stores:
+        store.acknowledging.clear()
+    await source.send(b"0")
+    blocked = asyncio.create_task(source.send(b"1"))
+    await asyncio.sleep(0)
+    for store in stores:
+        await store.stop()
+    with pytest.raises(NotRegistered):
+        await blocked
+    with pytest.raises(NotYetStable):
+        await source.close(timeout=0)
+
+
+async def test_with_notify_sending_goes_on_and_the_application_is_told(stores: Stores) -> None:
+    options = SourceOptions(flight_messages=10, flight_behaviour=FlightBehaviour.NOTIFY)
+    for store in stores:
+        store.acknowledging.clear()
+    async with await open_source(stores, options=options) as source:
+        await source.send_many(numbered(0, 19))
+        await source.send(b"20")
+        assert (await event_of(source, FlightExceeded)).unstable_messages >= 10
+        for store in stores:
+            await store.until_held(20)
+            store.acknowledge_again()
+        await event_of(source, FlightRelieved)
+
+
+async def test_senders_side_by_side_get_numbers_of_their_own(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+
+        async def singles(name: bytes) -> list[int]:
+            return [await source.send(name) for _ in range(3000)]
+
+        async def ranges() -> list[range]:
+            return [await source.send_many([b"m"] * 3000) for _ in range(3)]
+
+        one, two, many = await asyncio.gather(singles(b"1"), singles(b"2"), ranges())
+        await source.flush(10)
+        stored = stores[0].messages if len(stores[0].messages) == 15000 else stores[1].messages
+        assert {number for number, payload in stored.items() if payload == b"1"} == set(one)
+        assert {number for number, payload in stored.items() if payload == b"2"} == set(two)
+        inside = {number for numbers in many for number in numbers}
+        assert {number for number, payload in stored.items() if payload == b"m"} == inside
+
+
+async def test_a_store_that_stops_reading_slows_nobody_and_memory_stays_bounded(
+    stores: Stores,
+) -> None:
+    options = SourceOptions(
+        registration_interval=0.3, retention_bytes_max=4 * 1024 * 1024, flight_bytes=2 * 1024 * 1024
+    )
+    async with await open_source(stores, options=options) as source:
+        stores[2].reading.clear()
+        for _ in range(40):
+            await source.send_many([b"x" * 10_000] * 100)
+        await source.flush(20)
+        retention = source._core.retention
+        assert retention.settled_memory <= options.retention_bytes_max
+        stores[2].reading.set()
+        caught_up = await event_of(source, StoreCaughtUp) if stores[2].skips else None
+        await stores[2].until_held(3999)
+        assert caught_up is None or caught_up.store == stores[2].address
+        assert stores[2].skips
+
+
+async def test_with_a_quorum_that_hangs_what_gathered_still_goes_out(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        await source.publish(b"0")
+        for store in stores[1:]:
+            await store.until_held(0)
+            store.reading.clear()
+        # Enough to fill the streams of the two, so that they are no longer idle.
+        for _ in range(10):
+            await source.send_many([b"x" * 100_000] * 10)
+        last = await source.send(b"last")
+        await stores[0].until_held(last)
+        for store in stores[1:]:
+            store.reading.set()
+
+
+async def test_what_is_not_stable_in_time_is_reported(stores: Stores) -> None:
+    for store in stores:
+        store.acknowledging.clear()
+    options = SourceOptions(registration_interval=0.3, stability_lifetime=0.05)
+    async with await open_source(stores, options=options) as source:
+        await source.send(b"0")
+        assert await event_of(source, NotStable) == NotStable(0, 0)
+        with pytest.raises(NotYetStable):
+            await source.flush(timeout=0.01)
+        for store in stores:
+            store.acknowledge_again()
+
+
+async def test_other_content_is_reported_and_ends_the_source(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = await open_source(stores)
+    for store in stores:
+        store.acknowledging.clear()
+        store.messages[0] = b"other"
+    with pytest.raises(ContentConflict):
+        await source.publish(b"mine")
+    failed = await event_of(source, SourceFailed)
+    assert isinstance(failed.error, ContentConflict)
+    assert "holds other content" in caplog.text
+    with pytest.raises(ContentConflict):
+        await source.send(b"more")
+    with pytest.raises(ContentConflict):
+        await source.close()
+
+
+# -- closing --------------------------------------------------------------------------------
+
+
+async def test_after_close_nothing_is_accepted(stores: Stores) -> None:
+    source = await open_source(stores)
+    await source.close()
+    await source.close()
+    for call in (source.send(b"x"), source.send_many([b"x"]), source.publish(b"x")):
+        with pytest.raises(Closed):
+            await call
+
+
+async def test_a_close_that_can_not_flush_says_what_is_unknown(stores: Stores) -> None:
+    for store in stores:
+        store.acknowledging.clear()
+    source = await open_source(stores)
+    waiting = asyncio.create_task(source.publish(b"0"))
+    await stores[0].until_held(0)
+    with pytest.raises(NotYetStable) as raised:
+        await source.close(timeout=0.1)
+    assert (raised.value.first, raised.value.last) == (0, 0)
+    with pytest.raises(NotYetStable):
+        await waiting
+
+
+async def test_an_error_inside_is_not_hidden_by_closing(stores: Stores) -> None:
+    for store in stores:
+        store.acknowledging.clear()
+
+    async def fail_inside() -> None:
+        async with await open_source(stores) as source:
+            await source.send(b"0")
+            for store in stores:
+                asyncio.get_running_loop().call_later(0.1, store.acknowledge_again)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail_inside()
+
+
+# -- publish stores -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sync", [False, True])
+async def test_what_was_not_stable_is_sent_again_under_its_own_numbers(
+    stores: Stores, tmp_path: Path, sync: bool
+) -> None:
+    source = await open_source(stores, publish_store=FilePublishStore(tmp_path, sync))
+    await source.send_many(numbered(0, 9))
+    await source.flush(5)
+    for store in stores:
+        await store.until_held(9)
+        store.deaf = True
+    await source.send_many(numbered(10, 19))
+    # No error: the publish store has it.
+    await source.close(timeout=0.2)
+    for store in stores:
+        store.deaf = False
+    again = await open_source(
+        stores, session_id=None, publish_store=FilePublishStore(tmp_path, sync)
+    )
+    async with again as source:
+        assert source.name.session_id == 0x10
+        assert source.next_sequence == 20
+        assert await source.send(b"20") == 20
+        await source.flush(5)
+    for store in stores:
+        await store.until_held(20)
+        assert store.messages == dict(enumerate(numbered(0, 20)))
+
+
+async def test_a_publish_store_belongs_to_one_source(stores: Stores, tmp_path: Path) -> None:
+    async with await open_source(stores, publish_store=FilePublishStore(tmp_path)):
+        pass
+    with pytest.raises(InvalidArgument, match="publish store"):
+        await open_source(stores, session_id=0x99, publish_store=FilePublishStore(tmp_path))
+
+
+async def test_stores_that_forgot_what_was_stable_are_not_written_over(
+    stores: Stores, tmp_path: Path
+) -> None:
+    async with await open_source(stores, publish_store=FilePublishStore(tmp_path)) as source:
+        await source.send_many(numbered(0, 9))
+    for store in stores:
+        store.forget()
+    with pytest.raises(MissingMessages) as raised:
+        await open_source(stores, publish_store=FilePublishStore(tmp_path), timeout=5)
+    assert (raised.value.first, raised.value.last) == (0, 9)
+
+
+class BrokenPublishStore(MemoryPublishStore):
+    def append(self, batch: bytes, last: int) -> None:
+        raise StorageFailed("/disk", f"no space for {len(batch)} bytes up to {last}")
+
+
+@pytest.mark.parametrize("slow", [False, True])
+async def test_a_publish_store_that_fails_ends_the_source_before_the_wire(
+    stores: Stores, slow: bool
+) -> None:
+    broken = BrokenPublishStore()
+    broken.slow = slow
+    source = await open_source(stores, publish_store=broken)
+    with pytest.raises(StorageFailed):
+        await source.publish(b"x")
+    with pytest.raises(StorageFailed):
+        await source.send(b"y")
+    with pytest.raises(StorageFailed):
+        await source.close()
+    assert all(not store.messages for store in stores)
