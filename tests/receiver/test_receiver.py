@@ -237,9 +237,9 @@ async def test_while_one_may_have_it_there_is_no_gap(
     group.store(29)
     for served in (*group.served()[:2], group.source.served):
         served.held.remove(10, 14)
+    group.served()[2].hangs = True
     async with await opened(group) as receiver:
         await take(receiver, 5)
-        group.served()[2].hangs = True
         await nothing_above(receiver, 9, 0.3)
         stalled = await told(receiver, Stalled)
         assert "c" in stalled.waiting_for

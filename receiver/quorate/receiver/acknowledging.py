@@ -43,6 +43,7 @@ class Acknowledger:
         self._count_taken = count_taken
         self._confirmed: dict[tuple[str, SourceName], tuple[int, float]] = {}
         self._kicks: dict[str, asyncio.Event] = {}
+        self._kicked = asyncio.Event()
         self._progressed = asyncio.Event()
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
@@ -57,8 +58,9 @@ class Acknowledger:
             }
             for address in addresses - self._kicks.keys():
                 self._kicks[address] = asyncio.Event()
+                self._kicks[address].set()
                 tasks.create_task(self._tell(address))
-            await asyncio.sleep(self._interval)
+            await pause(self._kicked, self._interval)
 
     async def flush(self, timeout: float) -> None:
         """Wait until enough stores have what was consumed so far.
@@ -70,7 +72,7 @@ class Acknowledger:
             for session in self._ready():
                 await self._hear_stable(session)
             while not all(self._told(session) for session in self._ready()):
-                for kick in self._kicks.values():
+                for kick in (self._kicked, *self._kicks.values()):
                     kick.set()
                 await pause(self._progressed, self._interval)
 

@@ -36,7 +36,7 @@ class Cursor:
     def enter_messages(self, batch: DeliveredBatch) -> None:
         """Go on to this batch, to take it message by message."""
         self.leave()
-        self.messages = iter(batch.messages())
+        self.messages = batch.messages()
         self.batch = batch
 
     def rest(self) -> DeliveredBatch | None:

@@ -114,8 +114,9 @@ async def _fetch(session: Session, request: Request) -> None:
 
 def _take(session: Session, request: Request, fetched: v1.Fetched, now: float) -> None:
     """A corrupt copy is one that the peer does not have; others may."""
+    batch = fetched.batch  # each look at the field makes a copy
     try:
-        header = check_batch(fetched.batch, f"from {request.peer}")
+        header = check_batch(batch, f"from {request.peer}")
         if header.source != session.source or not (
             header.first <= fetched.first <= fetched.last <= header.last
         ):
@@ -125,5 +126,5 @@ def _take(session: Session, request: Request, fetched: v1.Fetched, now: float) -
         first, last = max(fetched.first, request.first), min(fetched.last, request.last)
         session.plan.missing(request, first, last, Answer.UNKNOWN, str(error), now)
         return
-    session.plan.fetched(request, header, fetched.batch, fetched.first, fetched.last, now)
+    session.plan.fetched(request, header, batch, fetched.first, fetched.last, now)
     session.hand_on()

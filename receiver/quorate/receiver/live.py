@@ -65,6 +65,7 @@ class _LiveStream:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._address = session.record.address
+        self._where = f"from {self._address}"
         self._epoch = 0
         self._call: Any = None
         self._reading_since: float | None = None
@@ -131,32 +132,38 @@ class _LiveStream:
         session = self._session
         match frame.WhichOneof("kind"):
             case "batch":
-                header = check_batch(frame.batch, f"from {self._address}")
+                batch = frame.batch  # each look at the field makes a copy
+                header = check_batch(batch, self._where)
                 if header.source != session.source:
-                    raise CorruptBatch(f"from {self._address}", f"it is of {header.source}")
+                    raise CorruptBatch(self._where, f"it is of {header.source}")
                 self._epoch = max(self._epoch, header.epoch)
-                await session.take_live(header, frame.batch, frame.stable_upto)
+                await session.take_live(header, batch, frame.stable_upto)
                 return
             case "attached":
                 await self._begin(frame.attached)
             case "information":
-                session.update(record_from_wire(frame.information, live=True))
+                self._hear(frame.information)
             case "goodbye":
                 last = frame.goodbye.last_sequence
                 session.stream.exists(last, self._epoch)
                 session.events.tell(event.SourceGone(session.source, last))
         session.tell_stable(frame.stable_upto, self._epoch)
 
+    def _hear(self, information: v1.SourceInformation) -> None:
+        # Whether it lives, for the stores, is theirs to say.
+        record = record_from_wire(information, live=self._session.record.live)
+        if record.order > self._session.record.order:
+            self._session.update(record)
+
     async def _begin(self, attached: v1.Attached) -> None:
         session = self._session
-        record = record_from_wire(attached.information, live=True)
+        record = record_from_wire(attached.information, live=session.record.live)
         if record.source != session.source:
             raise Unreachable(self._address, f"it serves {record.source}, not {session.source}")
         if record.epoch < session.stream.lineage.epoch:
             raise Unreachable(self._address, f"it is in epoch {record.epoch}, which is over")
         self._epoch = record.epoch
-        if record.order > session.record.order:
-            session.update(record)
+        self._hear(attached.information)
         await session.learn_lineage(record.epoch)
         session.stream.exists(attached.next_sequence - 1, record.epoch)
         session.plan.attached = self.attached = True

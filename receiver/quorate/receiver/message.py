@@ -6,6 +6,7 @@ have in common is looked up in the batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import repeat
 from typing import NamedTuple
 
@@ -89,9 +90,9 @@ class DeliveredBatch:
     def __repr__(self) -> str:
         return f"<DeliveredBatch {self.source} [{self.first}, {self.last}] epoch {self.epoch}>"
 
-    def messages(self) -> list[Message]:
-        """Its messages, in order."""
-        return list(map(Message, repeat(self), range(self.first, self.last + 1), self.payloads))
+    def messages(self) -> Iterator[Message]:
+        """Its messages, in order, each made when it is taken."""
+        return map(Message, repeat(self), range(self.first, self.last + 1), self.payloads)
 
     def consumed(self) -> None:
         """All its messages are done with; from any thread, in any order among batches."""

@@ -200,13 +200,9 @@ class Receiver:
         (seconds; default 3), Fenced, Closed.
         """
         self.check_open()
-        try:
-            await self._acknowledger.flush(CLOSE_SECONDS if timeout is None else timeout)
-        except TimeoutError:
+        if not await self._flushed(CLOSE_SECONDS if timeout is None else timeout):
             self.check_open()
-            raise NoQuorum(
-                f"Acknowledging {self._what}", "", "", "too few stores took it in time"
-            ) from None
+            raise NoQuorum(f"Acknowledging {self._what}", "", "", "too few stores took it in time")
 
     def events(self) -> AsyncIterator[Event]:
         """What happens besides messages, from the opening on; for any number of takers.
@@ -231,12 +227,11 @@ class Receiver:
         if self._closed:
             return
         self._closed = True
-        if self._inbox.error is None:
-            try:
-                await self._acknowledger.flush(CLOSE_SECONDS)
-            except TimeoutError:
+        try:
+            if self._inbox.error is None and not await self._flushed(CLOSE_SECONDS):
                 log.warning("%s: the last acknowledgements reached too few stores", self._what)
-        await self._end()
+        finally:
+            await self._end()
 
     async def __aenter__(self) -> Self:
         return self
@@ -259,6 +254,16 @@ class Receiver:
             raise self._inbox.error
         if self._closed:
             raise Closed(f"The receiver of {self._what}")
+
+    async def _flushed(self, timeout: float) -> bool:
+        """Whether enough stores took what was consumed so far, before it failed or timed out."""
+        assert self._runner is not None
+        flushing = asyncio.ensure_future(self._acknowledger.flush(timeout))
+        try:
+            await asyncio.wait({flushing, self._runner}, return_when=asyncio.FIRST_COMPLETED)
+            return flushing.done() and flushing.exception() is None
+        finally:
+            flushing.cancel()
 
     async def _next(self) -> DeliveredBatch | None:
         """The next batch; None once closed."""
@@ -397,8 +402,7 @@ class Receiver:
         self._events.end()
         if self._runner is not None:
             self._runner.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._runner
+            await asyncio.wait([self._runner])
         await self._peers.close()
 
 

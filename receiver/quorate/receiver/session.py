@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -38,11 +39,11 @@ RECHECK_SECONDS = 0.1
 
 
 async def pause(until: asyncio.Event, seconds: float | None) -> None:
-    """Wait for the event to be set from now on, but no longer than this."""
-    until.clear()
+    """Wait for the event to be set, but no longer than this, and take it back."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await until.wait()
+    until.clear()
 
 
 class Session:
@@ -119,7 +120,12 @@ class Session:
 
     def update(self, record: SourceRecord) -> None:
         """The directory, or the source itself, says something new."""
-        before, self.record = self.record, record
+        before = self.record
+        if record.order < before.order:
+            # The directory has not heard yet what the source said itself.
+            live = record.live and record.epoch == before.epoch
+            record = dataclasses.replace(before, live=live)
+        self.record = record
         changed = (before.epoch, before.address, before.stores) != (
             record.epoch,
             record.address,

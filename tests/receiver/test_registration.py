@@ -1,0 +1,106 @@
+"""Registering with stores that know other epochs, and where that makes a receiver start."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.receiver.fakes import NAME, Group
+
+from quorate.protocol.errors import StoreStopping
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Policy
+from quorate.receiver.directory import SourceRecord, record_from_wire
+from quorate.receiver.options import ReceiverOptions
+from quorate.receiver.peers import Peers
+from quorate.receiver.registration import Registrar, StoreAnswer, decide_start
+
+ONE = Lineage((Term(1, 0),))
+POLICY = Policy.majority_of("abc")
+
+
+def answer(acknowledged_upto: int, high: int, lineage: Lineage = ONE) -> StoreAnswer:
+    return StoreAnswer(1, True, acknowledged_upto, high, high, lineage)
+
+
+def test_a_new_receiver_starts_at_the_beginning() -> None:
+    start = decide_start(POLICY, {"a": answer(NOTHING, 9)}, ReceiverOptions())
+    assert (start.first, start.point.high) == (0, 9)
+
+
+def test_an_outdated_lineage_counts_as_far_as_it_agrees() -> None:
+    newest = ONE.extended(4, 2)
+    answers = {"a": answer(8, 9), "b": answer(8, 9), "c": answer(2, 6, newest)}
+    start = decide_start(POLICY, answers, ReceiverOptions())
+    assert (start.first, start.point.high, start.stable_upto) == (5, 6, 6)
+    assert start.lineage is newest
+
+
+def test_a_position_ahead_of_the_stores_that_answer_holds() -> None:
+    start = decide_start(POLICY, {"a": answer(9, 3), "b": answer(9, 3)}, ReceiverOptions())
+    assert start.first == 10
+
+
+class Registering:
+    def __init__(self, group: Group, peers: Peers) -> None:
+        self.group = group
+        self.unresponsive: list[str] = []
+        self.registrar = Registrar(
+            peers, NAME, 0x20, {}, unresponsive=lambda name, _: self.unresponsive.append(name)
+        )
+
+    @property
+    def record(self) -> SourceRecord:
+        return record_from_wire(self.group.source.served.information, live=True)
+
+    def epochs(self) -> list[int]:
+        known = [store.receivers.get((NAME, 0x20), [0, 0]) for store in self.group.stores]
+        return [epoch for epoch, _ in known]
+
+
+@pytest.fixture
+async def registering() -> AsyncIterator[Registering]:
+    group, peers = Group(), Peers()
+    await group.start()
+    await group.announce()
+    yield Registering(group, peers)
+    await peers.close()
+    await group.stop()
+
+
+async def test_all_stores_get_one_epoch_above_any_they_knew(registering: Registering) -> None:
+    for store, epoch in zip(registering.group.stores, (0, 4, 2), strict=True):
+        if epoch:
+            store.receivers[NAME, 0x20] = [epoch, 5]
+    await registering.registrar.register(registering.record, 1.0)
+    assert registering.epochs() == [5, 5, 5]
+    assert sorted(registering.registrar.answers) == ["a", "b", "c"]
+
+
+async def test_one_that_refuses_is_named_once_and_joins_later(registering: Registering) -> None:
+    away = registering.group.stores[2]
+    away.registrations_fail = StoreStopping("c")
+    for _ in range(2):
+        await registering.registrar.register(registering.record, 1.0)
+    assert registering.unresponsive == ["c"]
+    away.registrations_fail = None
+    assert await registering.registrar.join("c", away.address) is not None
+    assert registering.epochs() == [1, 1, 1]
+
+
+async def test_a_lost_answer_is_made_up_for(registering: Registering) -> None:
+    await registering.registrar.register(registering.record, 1.0)
+    registering.registrar.forget("c")
+    assert await registering.registrar.join("c", registering.group.stores[2].address) is not None
+    assert registering.epochs() == [1, 1, 1]
+
+
+async def test_joining_never_fences_a_newer_instance(registering: Registering) -> None:
+    away = registering.group.stores[2]
+    away.registrations_fail = StoreStopping("c")
+    await registering.registrar.register(registering.record, 1.0)
+    away.registrations_fail = None
+    away.receivers[NAME, 0x20] = [7, 5]
+    assert await registering.registrar.join("c", away.address) is None
+    assert registering.epochs() == [1, 1, 7]

@@ -1,0 +1,248 @@
+"""The receiver with real stores and real sources; killed processes among them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.protocol.errors import NotRegistered
+from quorate.protocol.identity import SourceName
+from quorate.receiver import Receiver, ReceiverOptions, SourceAttached
+from quorate.source import Source
+from quorate.store.configuration import StoreConfiguration
+from quorate.store.node import StoreNode
+
+QUICK = ReceiverOptions(registration_interval=0.5, acknowledge_interval=0.02)
+
+
+class Stores:
+    """Three real stores in this process."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._addresses: dict[str, str] = {}
+        self.nodes: dict[str, StoreNode] = {}
+
+    async def start(self, name: str) -> None:
+        node = StoreNode(
+            StoreConfiguration(
+                name=name,
+                data_directory=self._directory / name,
+                listen=self._addresses.get(name, "127.0.0.1:0"),
+            )
+        )
+        await node.start()
+        self.nodes[name] = node
+        self._addresses[name] = node.address
+
+    async def stop(self, name: str) -> None:
+        await self.nodes.pop(name).stop()
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(f"{name}={address}" for name, address in self._addresses.items())
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
+    stores = Stores(tmp_path)
+    for name in "abc":
+        await stores.start(name)
+    yield stores
+    for name in tuple(stores.nodes):
+        await stores.stop(name)
+
+
+async def source(stores: Stores, **arguments: Any) -> Source:
+    return await Source.open("orders", session_id=0x10, stores=stores.addresses, **arguments)
+
+
+async def receiver(stores: Stores, **arguments: Any) -> Receiver:
+    arguments.setdefault("options", QUICK)
+    return await Receiver.open("orders", session_id=0x20, stores=stores.addresses, **arguments)
+
+
+async def take(one: Receiver, count: int) -> list[tuple[int, bytes]]:
+    got: list[tuple[int, bytes]] = []
+    async with asyncio.timeout(30):
+        async for message in one:
+            got.append((message.sequence, message.payload))
+            if len(got) == count:
+                return got
+    raise AssertionError(f"ended after {got}")
+
+
+def numbered(first: int, last: int) -> list[tuple[int, bytes]]:
+    return [(n, b"%d" % n) for n in range(first, last + 1)]
+
+
+async def send(one: Source, first: int, last: int) -> None:
+    while first <= last:
+        try:
+            first = (await one.send_many([b"%d" % n for n in range(first, last + 1)])).stop
+        except NotRegistered:
+            await asyncio.sleep(0.02)
+            first = one.next_sequence
+
+
+@pytest.mark.parametrize("delivery", ["live", "stable"])
+async def test_recovery_live_and_restart(stores: Stores, delivery: str) -> None:
+    async with await source(stores) as sending:
+        await send(sending, 0, 4999)
+        await sending.flush()
+        async with await receiver(stores, delivery=delivery) as one:
+            assert await take(one, 5000) == numbered(0, 4999)
+            await send(sending, 5000, 9999)
+            assert await take(one, 3000) == numbered(5000, 7999)
+        async with await receiver(stores, delivery=delivery) as one:
+            assert await take(one, 2000) == numbered(8000, 9999)
+            await send(sending, 10_000, 10_001)
+            assert await take(one, 2) == numbered(10_000, 10_001)
+
+
+async def test_the_source_restarts_while_a_store_is_away(stores: Stores) -> None:
+    async with await receiver(stores) as one:
+        async with await source(stores) as sending:
+            await send(sending, 0, 999)
+            assert await take(one, 1000) == numbered(0, 999)
+            await stores.stop("b")
+            await send(sending, 1000, 1999)
+            assert await take(one, 1000) == numbered(1000, 1999)
+        async with await source(stores) as sending:
+            await send(sending, 2000, 2999)
+            assert await take(one, 1000) == numbered(2000, 2999)
+            await stores.start("b")
+            await stores.stop("a")
+            await send(sending, 3000, 3999)
+            assert await take(one, 1000) == numbered(3000, 3999)
+
+
+async def test_without_any_source(stores: Stores) -> None:
+    async with await source(stores) as sending:
+        await send(sending, 0, 999)
+    await stores.stop("c")
+    async with await receiver(stores) as one:
+        assert await take(one, 1000) == numbered(0, 999)
+
+
+async def test_a_slow_application_is_bounded_and_loses_nothing(stores: Stores) -> None:
+    total, size = 60_000, 2000
+    body = b"x" * size
+    options = ReceiverOptions(buffer_bytes=16 * 1024 * 1024)
+    async with await source(stores) as sending, await receiver(stores, options=options) as one:
+        async for event in one.events():
+            if isinstance(event, SourceAttached):
+                break
+
+        async def produce() -> None:
+            for _ in range(total // 100):
+                await sending.send_many([body] * 100)
+
+        producing = asyncio.create_task(produce())
+        got: list[int] = []
+        highest = 0
+        async with asyncio.timeout(60):
+            async for batch in one.batches():
+                assert batch.payloads[0] == body
+                got += range(batch.first, batch.last + 1)
+                highest = max(highest, one._inbox.waiting_bytes + one._room.waiting_bytes)
+                if len(got) < total // 4:
+                    await asyncio.sleep(0.02)
+                if batch.last == total - 1:
+                    break
+        await producing
+        assert got == list(range(total))
+        assert highest < options.buffer_bytes + 4 * 1024 * 1024
+
+
+_RECEIVER_PROCESS = """
+import asyncio, sys
+from quorate.receiver import Receiver, ReceiverOptions
+
+async def main() -> None:
+    options = ReceiverOptions(acknowledge_interval=0.02)
+    async with await Receiver.open(
+        "orders", session_id=0x20, stores=sys.argv[1], options=options
+    ) as receiver:
+        async for message in receiver:
+            print(message.sequence, message.payload.decode(), flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.processes
+async def test_a_killed_receiver_goes_on_after_what_it_acknowledged(stores: Stores) -> None:
+    async with await source(stores) as sending:
+
+        async def produce() -> None:
+            number = 0
+            while True:
+                await send(sending, number, number + 9)
+                number += 10
+                await asyncio.sleep(0.002)
+
+        producing = asyncio.create_task(produce())
+        starts: list[int] = []
+        ended = -1
+        for _ in range(3):
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", _RECEIVER_PROCESS, stores.addresses,
+                stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            assert process.stdout is not None
+            got: list[int] = []
+            async with asyncio.timeout(30):
+                while len(got) < 1000:
+                    number, payload = (await process.stdout.readline()).split()
+                    assert number == payload
+                    got.append(int(number))
+            process.send_signal(signal.SIGKILL)
+            rest, _ = await process.communicate()
+            for line in rest.splitlines():
+                if len(line.split()) == 2 and rest.endswith(b"\n"):
+                    got.append(int(line.split()[0]))
+            assert got == list(range(got[0], got[-1] + 1)), "in order, without holes"
+            assert got[0] <= ended + 1, "nothing is left out"
+            starts.append(got[0])
+            ended = got[-1]
+        producing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await producing
+        assert starts[0] == 0
+        assert starts[1] > 0, "it did not begin anew"
+        assert starts[2] > starts[1]
+
+
+@pytest.mark.processes
+async def test_a_killed_source_is_followed_where_it_returns(stores: Stores) -> None:
+    program = """
+import asyncio, sys
+from quorate.source import Source
+
+async def main() -> None:
+    async with await Source.open("orders", session_id=0x10, stores=sys.argv[1]) as source:
+        for number in range(source.next_sequence, 10**9):
+            await source.send(b"%d" % number)
+            await asyncio.sleep(0.0005)
+
+asyncio.run(main())
+"""
+    async with await receiver(stores, delivery="stable") as one:
+        following = 0
+        for _ in range(3):
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", program, stores.addresses
+            )
+            assert await take(one, 500) == numbered(following, following + 499)
+            following += 500
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+        assert one.sources == (SourceName("orders", 0x10),)
