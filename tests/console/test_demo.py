@@ -3,13 +3,16 @@
 It runs once; each test then takes something away from what it kept, and the verdict must say so.
 """
 
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from quorate.console.demo.facts import Facts
@@ -53,6 +56,25 @@ def kept(ran: Path, tmp_path: Path) -> Iterator[Path]:
     shutil.copytree(ran, copy)
     yield copy
     shutil.rmtree(copy)
+
+
+def test_ctrl_c_leaves_nothing_behind(ran: Path, tmp_path: Path) -> None:
+    lines = Facts.load(ran).input
+    assert lines
+    with subprocess.Popen(
+        [sys.executable, "-m", "quorate.console.main", "demo", "--input", lines],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as demo:
+        assert demo.stdout is not None
+        assert any(b"registered in epoch 1" in line for line in demo.stdout)
+        children = psutil.Process(demo.pid).children()
+        assert len(children) == 6
+        demo.send_signal(signal.SIGINT)
+        demo.stdout.read()
+        assert demo.wait(30) == 130
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def problems(directory: Path) -> str:

@@ -90,6 +90,20 @@ def test_stores_do_not_outlive_a_dev_that_was_killed(dev: subprocess.Popen[str])
     assert gone(children)
 
 
+def test_a_port_that_is_taken_is_said_in_words(dev: subprocess.Popen[str]) -> None:
+    port = int(line(dev).partition("=")[2].split(",")[0].rpartition(":")[2])
+    second = subprocess.run(
+        [*QUORATE, "dev", "--stores", "1", "--base-port", str(port)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert second.returncode == 69
+    assert f"127.0.0.1:{port}" in second.stderr
+    assert "{" not in second.stderr
+
+
 def test_no_store_at_all_is_unreachable_and_said_as_json() -> None:
     status = subprocess.run(
         [*QUORATE, "status", "--stores", "127.0.0.1:1", "-o", "json"],

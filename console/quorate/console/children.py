@@ -102,9 +102,13 @@ class Child:
             return await self.kill()
 
     def last_words(self) -> str:
-        """The last line of its log that is not empty."""
+        """The last line of its log that is not empty; of an error as JSON, its message."""
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it logged nothing"
+        last = lines[-1].strip() if lines else "it logged nothing"
+        try:
+            return str(json.loads(last)["message"])
+        except (ValueError, TypeError, KeyError):
+            return last
 
 
 class StoreChild(Child):

@@ -60,16 +60,20 @@ def _run(input_path: Path | None, keep: Path | None, rate: float | None) -> Verd
     if keep and keep.exists() and any(keep.iterdir()):
         raise InvalidArgument("--keep", f"{keep} is not empty")
     directory = keep or Path(tempfile.mkdtemp(prefix="quorate-demo-"))
-    good = False
+    of_no_use = False
     try:
         verdict = run(lambda: Demo(directory, input_path, rate, Plan()).run())
-        good = verdict.good
+        of_no_use = verdict.good
         return verdict
+    except typer.Exit:
+        # Interrupted: there is nothing to judge.
+        of_no_use = True
+        raise
     finally:
-        if good and not keep:
+        if of_no_use and not keep:
             shutil.rmtree(directory)
         else:
-            say(f"Everything is kept in {directory}; judge it once more with --verify.")
+            say(f"Everything is kept in {directory}.")
 
 
 def _show(verdict: Verdict) -> None:
