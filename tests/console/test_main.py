@@ -61,6 +61,24 @@ def test_a_misspelt_command_is_a_usage_error_with_a_suggestion() -> None:
     assert "Did you mean 'status'?" in result.output
 
 
+def test_a_missing_extra_is_named() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['rocksdict'] = None\n"
+        "sys.argv = ['quorate', 'demo', '--verify', 'anywhere']\n"
+        "from quorate.console.main import main\n"
+        "main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert result.stderr == (
+        "error: rocksdict is not installed. Install what this command needs: "
+        "pip install 'quorate[store]'.\n"
+    )
+
+
 def test_version() -> None:
     result = CliRunner().invoke(main.app, ["--version"])
     assert result.exit_code == 0

@@ -14,7 +14,7 @@ import typer
 import typer.core
 import typer.main
 
-from quorate.console.exits import report
+from quorate.console.exits import FAILED, report, say
 from quorate.protocol.errors import QuorateError
 
 
@@ -46,6 +46,10 @@ COMMANDS = {
 }
 
 
+_EXTRAS = {"rocksdict": "store", "pydantic": "store", "psutil": "demo"}
+"""By module, the extra of the distribution that brings it."""
+
+
 def load(name: str) -> Any:
     """The sub-command itself: a typer application, or a function that becomes a command."""
     lazy = COMMANDS[name]
@@ -74,6 +78,17 @@ class Commands(typer.core.TyperGroup):
             return super().invoke(ctx)
         except QuorateError as error:
             raise typer.Exit(report(error, ctx.meta)) from error
+        except ModuleNotFoundError as error:
+            extra = _EXTRAS.get(error.name or "")
+            if extra is None:
+                raise
+            say(
+                f"{error.name} is not installed. Install what this command needs: "
+                f"pip install 'quorate[{extra}]'.",
+                style="bold red",
+                label="error",
+            )
+            raise typer.Exit(FAILED) from error
 
 
 app = typer.Typer(
