@@ -223,11 +223,15 @@ class Source:
         left = self._next - self._source.next_sequence
         if self._drained is not None:
             self._drained.cancel()
-        await self._source.close(max(0.0, until - self._loop.time()))
+        first = self._next - left
+        try:
+            await self._source.close(max(0.0, until - self._loop.time()))
+        except NotYetStable as error:
+            first = error.first
+            left = self._next - first
         if left:
-            raise NotYetStable(
-                str(self.name), self._next - left, self._next - 1, "the source was closed"
-            )
+            detail = f"it was closed after {timeout:g} s"
+            raise NotYetStable(str(self.name), first, self._next - 1, detail)
 
     # -- looking ----------------------------------------------------------------------------
 

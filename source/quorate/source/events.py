@@ -165,6 +165,10 @@ class EventLog:
         self._news.set()
         self._news.clear()
 
+    def kept(self) -> list[Event]:
+        """The newest events, oldest first."""
+        return list(self._events)
+
     async def read(self) -> AsyncIterator[Event]:
         """All events that are still kept, then those that follow, until the source is closed."""
         position = 0

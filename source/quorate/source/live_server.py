@@ -7,6 +7,7 @@ jump in the sequence numbers, and catches up from the stores: it never slows the
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
@@ -27,6 +28,7 @@ from quorate.transport.failures import abort, check_version
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.source_pb2 import DELIVERY_LEVEL_STABLE, AttachRequest
 
+_log = logging.getLogger("quorate.source")
 _SERVICE = "quorate.v1.Source"
 _FRAME_OVERHEAD = 100
 
@@ -147,7 +149,7 @@ class LiveServer:
 
     async def _attach(
         self, request: AttachRequest, context: grpc.aio.ServicerContext[Any, bytes]
-    ) -> AsyncIterator[bytes]:
+    ) -> None:
         await self._check(request.source, request.protocol_version, context)
         core = self._core
         if not core.started:
@@ -160,19 +162,23 @@ class LiveServer:
         )
         self._receivers.add(receiver)
         self._log.add(events.ReceiverAttached(receiver.session_id, receiver.address))
+        attached = v1.Attached(information=core.information(), next_sequence=core.packed_upto + 1)
+        receiver.told_stable_upto = core.stable_upto
         try:
-            attached = v1.Attached(
-                information=core.information(), next_sequence=core.packed_upto + 1
+            await context.write(
+                v1.Frame(attached=attached, stable_upto=core.stable_upto).SerializeToString()
             )
-            receiver.told_stable_upto = core.stable_upto
-            yield v1.Frame(attached=attached, stable_upto=core.stable_upto).SerializeToString()
-            async for frame in self._live(receiver):
-                yield frame
+            await self._live(receiver, context)
+        except grpc.aio.BaseError:
+            # What gRPC raises when a receiver goes away in the middle of a frame.
+            _log.debug("receiver %#x of %s went away", receiver.session_id, core.name)
         finally:
             self._receivers.discard(receiver)
             self._log.add(events.ReceiverDetached(receiver.session_id, receiver.address))
 
-    async def _live(self, receiver: _Receiver) -> AsyncIterator[bytes]:
+    async def _live(
+        self, receiver: _Receiver, context: grpc.aio.ServicerContext[Any, bytes]
+    ) -> None:
         core = self._core
         while True:
             receiver.news.clear()
@@ -180,13 +186,13 @@ class LiveServer:
             stable_upto = core.stable_upto
             if frame is not None:
                 receiver.keepalive_due = False
-                yield frame
+                await context.write(frame)
             elif receiver.keepalive_due or (
                 receiver.wants_stable and receiver.told_stable_upto < stable_upto
             ):
                 receiver.keepalive_due = False
                 receiver.told_stable_upto = stable_upto
-                yield keepalive_frame(stable_upto)
+                await context.write(keepalive_frame(stable_upto))
             elif receiver.ended:
                 return
             else:

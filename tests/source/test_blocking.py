@@ -1,0 +1,182 @@
+"""The source without asyncio. The stores run on the background loop, as everything else does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.source.fake_store import FakeStore
+from tests.source.support import QUICK, addresses
+
+from quorate.protocol.errors import (
+    Closed,
+    Fenced,
+    InvalidArgument,
+    MessageTooLarge,
+    NoQuorum,
+    NotRegistered,
+    NotYetStable,
+)
+from quorate.source import QuorumLost, RegistrationComplete, SourceClosed, SourceOptions
+from quorate.source.blocking import Source
+from quorate.transport.blocking import run_blocking
+
+
+async def on_loop(function: Any, *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+@pytest.fixture
+def group() -> Iterator[list[FakeStore]]:
+    async def make() -> list[FakeStore]:
+        made = [FakeStore() for _ in range(3)]
+        for store in made:
+            await store.start()
+        return made
+
+    made = run_blocking(make())
+    yield made
+    for store in made:
+        run_blocking(store.stop())
+
+
+def open_source(group: list[FakeStore], options: SourceOptions = QUICK) -> Source:
+    return Source.open(
+        "orders", session_id=0x10, stores=addresses(group), options=options, timeout=10
+    )
+
+
+def test_messages_keep_their_order_and_numbers(group: list[FakeStore]) -> None:
+    with open_source(group) as source:
+        numbers = [source.send(b"%d" % number) for number in range(20_000)]
+        assert numbers == list(range(20_000))
+        assert source.send_many(b"%d" % number for number in range(20_000, 40_000)) == range(
+            20_000, 40_000
+        )
+        receipt = source.publish(b"40000")
+        assert receipt.sequence == 40_000
+        assert len(receipt.stores) >= 2
+        source.flush(timeout=20)
+        assert (source.next_sequence, source.stable_upto) == (40_001, 40_000)
+        assert source.registered
+        assert (source.epoch, source.name.session_id) == (1, 0x10)
+        assert source.information.epoch == 1
+    for store in group:
+        assert store.messages == {number: b"%d" % number for number in range(40_001)}
+    events = list(source.events())
+    assert any(isinstance(event, RegistrationComplete) for event in events)
+    assert events[-1] == SourceClosed(40_000, 40_000)
+
+
+def test_threads_side_by_side(group: list[FakeStore]) -> None:
+    sent: dict[int, bytes] = {}
+    with open_source(group) as source:
+
+        def run(name: bytes) -> None:
+            for _ in range(2000):
+                sent[source.send(name)] = name
+            sent[source.publish(name).sequence] = name
+
+        threads = [threading.Thread(target=run, args=(b"%d" % n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(sent) == list(range(4 * 2001))
+    for store in group:
+        assert store.messages == sent
+
+
+def test_errors_are_raised_where_they_are_made(group: list[FakeStore]) -> None:
+    with open_source(group, SourceOptions(message_bytes_max=5)) as source:
+        with pytest.raises(MessageTooLarge):
+            source.send(b"123456")
+        with pytest.raises(MessageTooLarge):
+            source.send_many([b"1", b"123456"])
+        with pytest.raises(InvalidArgument):
+            source.send("text")  # type: ignore[arg-type]
+        assert source.send_many([]) == range(0)
+        assert source.send(b"0") == 0
+    with pytest.raises(Closed):
+        source.send(b"1")
+    with pytest.raises(Closed):
+        source.send_many([b"1"])
+    source.close()
+
+
+def test_without_stores() -> None:
+    with pytest.raises(NoQuorum):
+        Source.open("orders", stores="127.0.0.1:1", options=QUICK, timeout=0.3)
+
+
+def test_a_full_window_holds_the_sender_up(group: list[FakeStore]) -> None:
+    with open_source(group, SourceOptions(flight_messages=100)) as source:
+        for store in group:
+            run_blocking(on_loop(store.acknowledging.clear))
+        done = threading.Event()
+
+        def run() -> None:
+            for _ in range(30_000):
+                source.send(b"x")
+            done.set()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert not done.wait(0.3)
+        assert source.stable_upto == -1
+        assert source.next_sequence < 30_000
+        for store in group:
+            run_blocking(on_loop(store.acknowledge_again))
+        assert done.wait(30)
+        thread.join()
+    assert len(group[0].messages) == 30_000
+
+
+def test_without_quorum_nothing_is_accepted_and_what_was_is_not_lost(
+    group: list[FakeStore],
+) -> None:
+    with open_source(group) as source:
+        events = source.events()
+        for store in group[1:]:
+            run_blocking(store.stop())
+        assert any(isinstance(event, QuorumLost) for event in events)
+        with pytest.raises(NotRegistered):
+            source.send(b"x")
+        assert source.next_sequence == 0
+        for store in group[1:]:
+            run_blocking(store.start())
+        completed = (event for event in events if isinstance(event, RegistrationComplete))
+        next(completed)
+        assert source.publish(b"0").sequence == 0
+
+
+def test_a_fence_is_raised_by_the_next_call(group: list[FakeStore]) -> None:
+    source = open_source(group)
+    for store in group:
+        run_blocking(on_loop(store.acknowledging.clear))
+    source.send(b"0")
+    run_blocking(group[0].until_held(0))
+    for store in group:
+        run_blocking(on_loop(store.end_stream, Fenced("orders", 1, 2)))
+    with pytest.raises(Fenced):
+        source.flush(timeout=5)
+    with pytest.raises(Fenced):
+        source.send(b"1")
+    with pytest.raises(Fenced):
+        source.publish(b"1")
+    with pytest.raises(Fenced):
+        source.close()
+
+
+def test_a_close_that_can_not_finish_says_so(group: list[FakeStore]) -> None:
+    source = open_source(group, SourceOptions(flight_messages=10))
+    for store in group:
+        run_blocking(on_loop(store.acknowledging.clear))
+    source.send_many([b"x"] * 100)
+    with pytest.raises(NotYetStable):
+        source.flush(timeout=0.1)
+    with pytest.raises(NotYetStable) as raised:
+        source.close(timeout=0.3)
+    assert raised.value.last == 99
