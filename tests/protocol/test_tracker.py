@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.protocol.tracker import StabilityTracker
 
@@ -144,3 +145,17 @@ def test_two_policies_must_agree() -> None:
 
 def test_a_store_that_never_joined_is_not_known() -> None:
     assert StabilityTracker([THREE], -1).acknowledged_upto("a") is None
+
+
+def test_a_store_that_comes_back_with_less_no_longer_counts_for_more() -> None:
+    tracker = StabilityTracker([Policy.majority_of("abc")], NOTHING)
+    for store in "abc":
+        tracker.join(store)
+    tracker.acknowledge("a", 9)
+    tracker.leave("a")
+    assert not tracker.rejoin("a", 3)
+    tracker.acknowledge("b", 9)
+    assert tracker.stable_upto == 3
+    assert tracker.holders(4) == ("b",)
+    tracker.acknowledge("a", 9)
+    assert tracker.stable_upto == 9

@@ -20,9 +20,10 @@ from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Promise
 from quorate.source import events
-from quorate.source.core import Kept, SourceCore
+from quorate.source.core import SourceCore
 from quorate.source.options import FlightBehaviour, SourceOptions
 from quorate.source.registration import AskPromise, Grant, OpenStream
+from quorate.source.survivors import Kept
 from quorate.v1.messages_pb2 import Frame
 
 T = TypeVar("T")

@@ -609,3 +609,18 @@ async def test_a_publish_store_that_fails_ends_the_source_before_the_wire(
     with pytest.raises(StorageFailed):
         await source.close()
     assert all(not store.messages for store in stores)
+
+
+async def test_a_flush_that_is_overtaken_by_close_does_not_hang(stores: Stores) -> None:
+    for store in stores:
+        store.acknowledging.clear()
+    source = await open_source(stores)
+    await source.send(b"0")
+    flushing = asyncio.create_task(source.flush())
+    await stores[0].until_held(0)
+    with pytest.raises(NotYetStable):
+        await source.close(timeout=0.1)
+    with pytest.raises(NotYetStable):
+        await flushing
+    with pytest.raises(NotYetStable):
+        await source.flush()

@@ -8,11 +8,11 @@ the publish store, and only then released to the wire.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quorate.protocol.errors import Closed, ContentConflict, NotRegistered, QuorateError
-from quorate.protocol.framing import encode_batch, read_header, read_payloads, same_content
+from quorate.protocol.errors import Closed, NotRegistered, QuorateError
+from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
@@ -39,6 +39,7 @@ from quorate.source.registration import (
     Step,
 )
 from quorate.source.retention import Retention
+from quorate.source.survivors import Kept, Load, conflict, first_of, plan_load, sent_again
 from quorate.source.window import Window
 from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
 
@@ -60,26 +61,6 @@ class Cursor:
     information_version: int = 0
     reported: str = ""
     """The reason for which the application was told that it is unresponsive."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Messages that survived the last epoch, as a store has them."""
-
-    first: int
-    last: int
-    batch: bytes
-    store: str
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Messages to fetch from the stores that hold them before the stream can go on."""
-
-    first: int
-    last: int
-    holders: Mapping[int, tuple[str, ...]]
-    """For the start of each run of messages, the stores that hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +242,7 @@ class SourceCore:
             self._check_complete(now)
 
     def _own_knowledge(self) -> OwnKnowledge:
-        first = read_header(self._unstable[0]).first if self._unstable else None
-        return OwnKnowledge(self.stable_upto, first)
+        return OwnKnowledge(self.stable_upto, first_of(self._unstable))
 
     def _begin(self, decision: Decision) -> None:
         self._decision = decision
@@ -277,50 +257,24 @@ class SourceCore:
             self.registration.loading()
 
     def load(self) -> Load | None:
-        """What was kept but is not stable, or must be compared with what the source has itself."""
+        """What has to be fetched from the stores before the stream can go on."""
         assert self._decision is not None
-        first = self.stable_upto + 1
-        if self._unstable:
-            first = min(first, read_header(self._unstable[0]).first)
-        last = self._decision.kept_upto
-        if first > last:
-            return None
-        held = self._decision.holders
-        starts = sorted(
-            {first}
-            | {item.first for ranges in held.values() for item in ranges}
-            | {item.last + 1 for ranges in held.values() for item in ranges}
-        )
-        holders = {
-            start: tuple(store for store, ranges in held.items() if start in ranges)
-            for start in starts
-            if first <= start <= last
-        }
-        return Load(first, last, holders)
+        return plan_load(self._decision, self.stable_upto, self._unstable)
 
     def loaded(self, kept: Sequence[Kept], now: float) -> None:
         """What `load` asked for, in order and complete; the stream goes on from there."""
         assert self._decision is not None
-        for item in kept:
-            for own in self._unstable:
-                if not same_content(item.batch, own):
-                    header = read_header(own)
-                    self.fail(
-                        ContentConflict(str(self.name), header.first, header.last, item.store)
-                    )
-                    return
+        contradiction = conflict(self.name, kept, self._unstable)
+        if contradiction is not None:
+            self.fail(contradiction)
+            return
         kept_upto = self._decision.kept_upto
         needed = [item for item in kept if item.last > self.stable_upto]
         self.retention = Retention(needed[0].first if needed else kept_upto + 1)
         for item in needed:
             self._retain(item.first, item.last, item.batch, now)
-        for own in self._unstable:
-            header = read_header(own)
-            if header.last > kept_upto:
-                first = max(header.first, kept_upto + 1)
-                payloads = read_payloads(own, header)[first - header.first :]
-                batch = encode_batch(self.name, self.epoch, first, payloads, header.timestamp_ns)
-                self._retain(first, header.last, batch, now)
+        for again in sent_again(self.name, self.epoch, kept_upto, self._unstable):
+            self._retain(*again, now)
         self._unstable = []
         self._version = 1
         for cursor in self.cursors.values():

@@ -81,6 +81,7 @@ class Engine:
         for store, session in self._sessions.items():
             self._running[store] = self._loop.create_task(session.run())
         self._ticker = self._loop.create_task(self._tick())
+        self._ticker.add_done_callback(_report)
         try:
             async with asyncio.timeout(timeout):
                 while not self.core.complete and self.core.error is None:
@@ -98,6 +99,8 @@ class Engine:
                 while core.stable_upto < upto:
                     if core.error is not None:
                         raise core.error
+                    if core.closing:
+                        raise self.not_yet_stable(upto, "the source was closed")
                     await self._news.wait()
         except TimeoutError:
             raise self.not_yet_stable(upto, f"after {timeout:g} s") from None
@@ -134,6 +137,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         self._publish_store.close()
+        self._changed()
 
     # -- what follows from inputs -----------------------------------------------------------
 
@@ -149,6 +153,7 @@ class Engine:
             self._registration_changed()
         if core.loading and (self._loader is None or self._loader.done()):
             self._loader = self._loop.create_task(self._load())
+            self._loader.add_done_callback(_report)
         if core.error is not None and len(self.receipts):
             error = core.error
             self.receipts.fail(lambda _: error)
@@ -244,6 +249,12 @@ class Engine:
                 )
             self.core.tick(now)
             self.after_input()
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """A task of the engine must not die in silence."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.critical("a part of the source has failed", exc_info=error)
 
 
 def _log_event(name: SourceName, event: events.Event) -> None:

@@ -16,8 +16,8 @@ from quorate.protocol.framing import check_batch, encode_batch, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
-from quorate.source.core import Kept, Load
 from quorate.source.store_session import StoreSession
+from quorate.source.survivors import Kept, Load
 from quorate.transport.channels import SILENCE_SECONDS_MAX
 from quorate.transport.failures import error_from_call
 from quorate.v1.messages_pb2 import Fetched, FetchRequest

@@ -1,0 +1,87 @@
+"""What outlived the last epoch: messages that stores kept, and what the source still has itself.
+
+Pure. Which of them are kept is decided in quorate.protocol.recovery; here is what that means for
+fetching, comparing and sending again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from quorate.protocol.errors import ContentConflict
+from quorate.protocol.framing import encode_batch, read_header, read_payloads, same_content
+from quorate.protocol.identity import SourceName
+from quorate.protocol.recovery import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Messages that survived, as a store has them."""
+
+    first: int
+    last: int
+    batch: bytes
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Messages to fetch from the stores that hold them before the stream can go on."""
+
+    first: int
+    last: int
+    holders: Mapping[int, tuple[str, ...]]
+    """For the start of each run of messages, the stores that hold it."""
+
+
+def first_of(unstable: Sequence[bytes]) -> int | None:
+    """The first message that the source still has itself; None if it has none."""
+    return read_header(unstable[0]).first if unstable else None
+
+
+def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -> Load | None:
+    """What was kept but is not stable, or must be compared with what the source has itself."""
+    first = stable_upto + 1
+    own = first_of(unstable)
+    if own is not None:
+        first = min(first, own)
+    last = decision.kept_upto
+    if first > last:
+        return None
+    held = decision.holders
+    starts = {first}
+    for ranges in held.values():
+        for item in ranges:
+            starts |= {item.first, item.last + 1}
+    holders = {
+        start: tuple(store for store, ranges in held.items() if start in ranges)
+        for start in sorted(starts)
+        if first <= start <= last
+    }
+    return Load(first, last, holders)
+
+
+def conflict(
+    source: SourceName, kept: Iterable[Kept], unstable: Sequence[bytes]
+) -> ContentConflict | None:
+    """Where a store has other content than the source itself under the same numbers."""
+    for item in kept:
+        for own in unstable:
+            if not same_content(item.batch, own):
+                header = read_header(own)
+                return ContentConflict(str(source), header.first, header.last, item.store)
+    return None
+
+
+def sent_again(
+    source: SourceName, epoch: int, kept_upto: int, unstable: Iterable[bytes]
+) -> Iterable[tuple[int, int, bytes]]:
+    """First number, last number and batch of what no store kept: unchanged but for the epoch."""
+    for own in unstable:
+        header = read_header(own)
+        if header.last > kept_upto:
+            first = max(header.first, kept_upto + 1)
+            payloads = read_payloads(own, header)[first - header.first :]
+            batch = encode_batch(source, epoch, first, payloads, header.timestamp_ns)
+            yield first, header.last, batch
