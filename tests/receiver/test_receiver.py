@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.receiver.fakes import NAME, Group
+from tests.receiver.fakes import NAME, Group, frame
 
 from quorate.protocol.errors import (
     Fenced,
@@ -228,6 +228,32 @@ async def test_a_gap_needs_a_no_from_everyone(group: Group) -> None:
     assert group.stores[0].receivers[NAME, 0x20][1] == 29, "a gap does not hold up what follows"
 
 
+async def test_what_is_corrupt_everywhere_is_a_gap_of_unknown_cause(group: Group) -> None:
+    await group.announce(live=False)
+    await group.source.stop()
+    group.store(29)
+    for served in group.served():
+        served.corrupt.add(10, 14)
+    async with await opened(group) as receiver:
+        assert numbers(await take(receiver, 25)) == [*range(10), *range(15, 30)]
+        gap = await told(receiver, Gap)
+        assert (gap.first, gap.last, gap.cause) == (10, 14, Answer.UNKNOWN)
+        assert dict(gap.evidence)["the source"].startswith("away")
+
+
+async def test_a_corrupt_live_batch_comes_from_elsewhere(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9)
+        broken = bytearray(frame(10, 19))
+        broken[-1] ^= 1
+        group.send(19, live=False)
+        group.source.say(v1.Frame(batch=bytes(broken)))
+        messages = await take(receiver, 20)
+        assert [m.payload for m in messages] == [f"1:{n}".encode() for n in range(20)]
+
+
 async def test_while_one_may_have_it_there_is_no_gap(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +302,19 @@ async def test_what_a_new_epoch_did_not_keep_is_withdrawn(group: Group) -> None:
         withdrawn = await told(receiver, Withdrawn)
         assert (withdrawn.first, withdrawn.last, withdrawn.epoch) == (8, 9, 2)
     assert max(store.receivers[NAME, 0x20][1] for store in group.stores) == 12
+
+
+async def test_consuming_the_withdrawn_acknowledges_nothing_new(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9, stable=False)
+        await take(receiver, 10)
+        await group.restart_source(kept_upto=5)
+        group.store(12)
+        await told(receiver, Withdrawn)
+        await receiver.flush()
+        await position(group, 5)
 
 
 async def test_what_was_not_handed_over_needs_no_withdrawal(group: Group) -> None:

@@ -20,6 +20,8 @@ log = logging.getLogger("quorate.receiver")
 REPEAT_SECONDS = 3.0
 """A position is told again after this: a store takes it only as far as it holds the stream itself,
 and one that fences this receiver has to be heard of."""
+EVERYONE_SECONDS = 0.25
+"""A flush waits so long for every store; then for enough of them."""
 STABLE_SECONDS = 1.0
 """How long a flush waits for what was consumed to become stable."""
 
@@ -71,7 +73,8 @@ class Acknowledger:
         async with asyncio.timeout(timeout):
             for session in self._ready():
                 await self._hear_stable(session)
-            while not all(self._told(session) for session in self._ready()):
+            everyone_until = asyncio.get_running_loop().time() + EVERYONE_SECONDS
+            while not all(self._told(session, everyone_until) for session in self._ready()):
                 for kick in (self._kicked, *self._kicks.values()):
                     kick.set()
                 await pause(self._progressed, self._interval)
@@ -85,7 +88,7 @@ class Acknowledger:
                 return
             await asyncio.sleep(0.01)
 
-    def _told(self, session: Session) -> bool:
+    def _told(self, session: Session, everyone_until: float) -> bool:
         position = session.acknowledgements.position(session.stream.stable_upto)
         if position is None:
             return True
@@ -94,6 +97,8 @@ class Acknowledger:
             for name, address in session.record.stores
             if self._confirmed.get((address, session.source), (-1, 0.0))[0] >= position
         }
+        if asyncio.get_running_loop().time() < everyone_until:
+            return holders >= session.registrar.answers.keys()
         return session.record.policy.stable(holders)
 
     def _ready(self) -> list[Session]:
