@@ -282,6 +282,29 @@ def test_a_lagging_store_gets_what_is_retained_and_skips_the_rest() -> None:
     assert core.retention.settled_memory <= 1000
 
 
+def test_what_goes_while_a_stream_is_being_opened_is_skipped() -> None:
+    core = registered(SourceOptions(retention_bytes_max=0))
+    send(core, b"0", b"1")
+    core.failed("c", DOWN, 0.0)
+    opening = Frame.FromString(core.open_frame()).open
+    assert opening.retained_from == 0
+    core.acknowledged("a", 1, 0.0)
+    core.acknowledged("b", 1, 0.0)
+    send(core, b"2")
+    core.opened("c", core.epoch, 0, FSYNC, 0.0)
+    skip, *batches = frames(core, "c")
+    assert (skip.skip.first, skip.skip.last) == (0, 1)
+    assert payloads(batches) == [b"2"]
+
+
+def test_a_stream_may_go_on_in_the_middle_of_a_batch() -> None:
+    core = registered()
+    send(core, b"0", b"1", b"2")
+    core.failed("c", DOWN, 0.0)
+    core.opened("c", core.epoch, 1, FSYNC, 0.0)
+    assert payloads(frames(core, "c")) == [b"0", b"1", b"2"]
+
+
 def test_what_no_store_lacks_is_not_retained() -> None:
     core = registered()
     send(core, b"x")

@@ -384,12 +384,12 @@ class SourceCore:
         if cursor.information_version != self._version:
             cursor.information_version = self._version
             return information_frame(self.information(), self.stable_upto)
-        if cursor.ordinal < self.retention.base:
+        if cursor.next_sequence < self.retention.first:
+            # What it lacks has gone meanwhile, which is so only if it is stable.
             first, last = cursor.next_sequence, self.retention.first - 1
             cursor.ordinal = self.retention.base
             cursor.next_sequence = last + 1
-            if first <= last:
-                return skip_frame(first, last, self.stable_upto)
+            return skip_frame(first, last, self.stable_upto)
         item = self.retention.at(cursor.ordinal)
         if item is not None:
             cursor.ordinal += 1

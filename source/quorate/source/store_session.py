@@ -217,7 +217,6 @@ class StoreSession:
         if not isinstance(response, v1.AppendResponse) or not response.HasField("opened"):
             raise Unreachable(self.store.address, "the stream ended at once")
         opened = response.opened
-        self._failures = 0
         if not self._core.opened(
             self.store.name, epoch, opened.next_sequence, opened.durability, self._now()
         ):
@@ -227,6 +226,7 @@ class StoreSession:
     async def _read(self, call: AppendCall) -> None:
         try:
             while isinstance(response := await call.read(), v1.AppendResponse):
+                self._failures = 0
                 self._core.acknowledged(self.store.name, response.durable.upto, self._now())
                 self._owner.after_input()
         except grpc.aio.AioRpcError as error:
