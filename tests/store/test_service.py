@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -38,8 +39,9 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.wire import source_to_wire
-from quorate.store import append
+from quorate.store import append, fetch, reading
 from quorate.store.node import StoreNode
+from quorate.store.reading import StoredBatch
 from quorate.transport.failures import failure_from_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -383,3 +385,38 @@ async def test_calls_end_when_the_store_stops(tmp_path: Path) -> None:
         held = (await client.promise(2)).held
         # What was taken was acknowledged; what was not read may be gone.
         assert (held[-1].last if held else NOTHING) == stream.acknowledged_upto
+
+
+async def test_a_client_that_never_reads_a_fetch_costs_little(
+    node: StoreNode, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = await client.stream()
+    salt = "x" * 100_000
+    for sequence in range(400):
+        await stream.batch(batch(sequence, sequence, salt=salt))
+    await stream.durable(399)
+    read_bytes = 0
+
+    def counted(*arguments: Any) -> list[StoredBatch]:
+        nonlocal read_bytes
+        stored = reading.read(*arguments)
+        read_bytes += sum(len(item.frame) for item in stored)
+        return stored
+
+    monkeypatch.setattr(fetch, "read", counted)
+    request = v1.FetchRequest(
+        source=source_to_wire(ORDERS), first=0, last=399, protocol_version=PROTOCOL_VERSION
+    )
+    calls = [client.stub.Fetch(request) for _ in range(2)]
+    for call in calls:
+        await call.read()
+    before = -1
+    while before != read_bytes:
+        before = read_bytes
+        await asyncio.sleep(0.3)
+    assert read_bytes < 2 * 16_000_000, "of 2 * 40,000,000"
+    # Others are served meanwhile.
+    async with Client(node.address) as other:
+        assert len((await other.fetch(0, 399)).messages) == 400
+    for call in calls:
+        call.cancel()

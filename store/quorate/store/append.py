@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Any
 
 import grpc.aio
@@ -33,7 +32,7 @@ _log = logging.getLogger("quorate.store.append")
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _INSTANCE_BYTES_MAX = 64
-_LAST_WORD_SECONDS = 2.0
+_LAST_WORD_SECONDS = 1.0
 
 
 def check_instance(instance: bytes) -> bytes:
@@ -54,6 +53,7 @@ class AppendCall:
         self._durable = asyncio.Event()
         self._upto = NOTHING
         self._told = NOTHING
+        self._last_word = False
         self._commit = 0
         self._silent_checks = 0
 
@@ -118,29 +118,31 @@ class AppendCall:
 
     async def _serve(self, stream: AppendStream) -> None:
         reading = asyncio.create_task(self._read(stream))
-        sending = asyncio.create_task(self._send())
         watching = asyncio.create_task(self._watch_silence(stream))
-        tasks = (reading, sending, watching)
+        sending = asyncio.create_task(self._send())
         try:
-            await asyncio.wait((*tasks, self._over), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (reading, watching, sending, self._over), return_when=asyncio.FIRST_COMPLETED
+            )
+            reading.cancel()
+            watching.cancel()
+            results = await asyncio.gather(reading, watching, return_exceptions=True)
+            # Whatever ended it: what was taken is acknowledged before the source is told.
+            if self._engine.writer.failure is None:
+                await self._engine.writer.durable(self._commit)
+            self._last_word = True
+            self._durable.set()
+            # Not cancelled but left to end: a write that is under way can not be taken back.
+            await asyncio.wait((sending,), timeout=_LAST_WORD_SECONDS)
         finally:
-            for task in tasks:
+            for task in (reading, watching, sending):
                 task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-        # Whatever ended it: what was taken is acknowledged before the source is told.
-        await self._finish()
+            await asyncio.gather(reading, watching, sending, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
                 raise result
         if self._over.done():
             raise self._over.result()
-
-    async def _finish(self) -> None:
-        if self._engine.writer.failure is not None:
-            return
-        await self._engine.writer.durable(self._commit)
-        with suppress(TimeoutError):  # of a source that does not read
-            await asyncio.wait_for(self._tell(), _LAST_WORD_SECONDS)
 
     async def _read(self, stream: AppendStream) -> None:
         """Take frames until there are no more."""
@@ -187,16 +189,14 @@ class AppendCall:
             self._commit = engine.submit(stream.state, writes)
 
     async def _send(self) -> None:
-        while True:
+        while not self._last_word or self._upto > self._told:
             await self._durable.wait()
             self._durable.clear()
-            await self._tell()
-
-    async def _tell(self) -> None:
-        upto = self._upto
-        if upto > self._told:
-            await self._context.write(store_v1.AppendResponse(durable=store_v1.Durable(upto=upto)))
-            self._told = upto
+            upto = self._upto
+            if upto > self._told:
+                durable = store_v1.Durable(upto=upto)
+                await self._context.write(store_v1.AppendResponse(durable=durable))
+                self._told = upto
 
     async def _watch_silence(self, stream: AppendStream) -> None:
         """Return when nothing was heard over two checks; one alone could be our own pause."""
