@@ -400,10 +400,10 @@ def test_a_store_that_acknowledges_nothing_is_noticed() -> None:
     core = registered()
     send(core, b"x")
     core.next_frame("a", 1.0)
-    assert core.silent_stores(10.0, 10.0) == []
-    assert core.silent_stores(11.5, 10.0) == ["a"]
+    assert core.streams.silent(10.0, 10.0) == []
+    assert core.streams.silent(11.5, 10.0) == ["a"]
     core.acknowledged("a", 0, 11.6)
-    assert core.silent_stores(100.0, 10.0) == []
+    assert core.streams.silent(100.0, 10.0) == []
 
 
 def test_quiet_streams_say_that_the_source_lives_and_what_is_stable() -> None:
@@ -413,7 +413,7 @@ def test_quiet_streams_say_that_the_source_lives_and_what_is_stable() -> None:
     core.acknowledged("b", 0, 0.0)
     core.acknowledged("c", 0, 0.0)
     assert frames(core, "a") == []
-    core.keepalives_due()
+    core.streams.keepalives_due()
     (frame,) = frames(core, "a")
     assert frame.WhichOneof("kind") == "keepalive"
     assert frame.stable_upto == 0

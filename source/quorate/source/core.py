@@ -25,9 +25,7 @@ from quorate.source.frames import (
     batch_of,
     goodbye_frame,
     information_frame,
-    keepalive_frame,
     open_frame,
-    skip_frame,
 )
 from quorate.source.options import SourceOptions
 from quorate.source.registration import (
@@ -39,28 +37,10 @@ from quorate.source.registration import (
     Step,
 )
 from quorate.source.retention import Retention
+from quorate.source.streams import Streams
 from quorate.source.survivors import Kept, Load, conflict, first_of, plan_load, sent_again
 from quorate.source.window import Window
 from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
-
-
-@dataclass(slots=True)
-class Cursor:
-    """How far one store's stream has got."""
-
-    ordinal: int = 0
-    next_sequence: int = 0
-    open: bool = False
-    idle: bool = False
-    """Everything there was has been written."""
-    durability: int = 0
-    waiting_since: float | None = None
-    """Since when something written was not acknowledged."""
-    catching_up: bool = False
-    keepalive_due: bool = False
-    information_version: int = 0
-    reported: str = ""
-    """The reason for which the application was told that it is unresponsive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +92,7 @@ class SourceCore:
             options.registration_interval,
         )
         self.tracker = StabilityTracker((policy,), stable_upto)
-        self.cursors = {store.name: Cursor() for store in stores}
+        self.streams = Streams(store.name for store in stores)
         self._stores = tuple(stores)
         self._instance = instance
         self._options = options
@@ -175,7 +155,7 @@ class SourceCore:
             return Closed(f"Source {self.name}")
         if self.complete:
             return None
-        taking = ", ".join(sorted(self._open_stores())) or "none"
+        taking = ", ".join(sorted(self.streams.open_stores())) or "none"
         return NotRegistered(str(self.name), f"stores that take it: {taking}")
 
     def step(self, store: str) -> Step:
@@ -212,10 +192,9 @@ class SourceCore:
 
     def failed(self, store: str, error: QuorateError, now: float) -> None:
         """A call to the store failed, or its stream ended."""
-        cursor = self.cursors[store]
+        cursor = self.streams.cursors[store]
         was_complete = self.complete
-        cursor.open = cursor.idle = False
-        cursor.waiting_since = None
+        cursor.close()
         self.tracker.leave(store)
         self.registration.failed(store, error, now)
         self._progress(now)
@@ -277,7 +256,7 @@ class SourceCore:
             self._retain(*again, now)
         self._unstable = []
         self._version = 1
-        for cursor in self.cursors.values():
+        for cursor in self.streams.cursors.values():
             cursor.information_version = 0
         self.window.restart(self.packed_upto, self.retention.payload_bytes, self.stable_upto)
         self.registration.streaming()
@@ -289,11 +268,8 @@ class SourceCore:
         size = self.retention.payload_bytes + len(batch)
         self.retention.append(first, last, batch_frame(batch, self.stable_upto), size, now)
 
-    def _open_stores(self) -> set[str]:
-        return {store for store, cursor in self.cursors.items() if cursor.open}
-
     def _check_complete(self, now: float) -> None:
-        taking = self._open_stores()
+        taking = self.streams.open_stores()
         policies = self.registration.membership.to_policies
         able = self.error is None and all(policy.stable(taking, taking) for policy in policies)
         if able and not self.registration.final:
@@ -305,8 +281,8 @@ class SourceCore:
                 events.RegistrationComplete(
                     self.window.next_sequence,
                     self.epoch,
-                    tuple(store for store in self.cursors if store in taking),
-                    tuple(store for store in self.cursors if store not in taking),
+                    tuple(store for store in self.streams.cursors if store in taking),
+                    tuple(store for store in self.streams.cursors if store not in taking),
                 )
             )
         elif self.complete and not able:
@@ -319,7 +295,7 @@ class SourceCore:
             return False
         return any(
             not cursor.open and self.registration.expected(store)
-            for store, cursor in self.cursors.items()
+            for store, cursor in self.streams.cursors.items()
         )
 
     def _set_complete(self, complete: bool) -> None:
@@ -333,9 +309,7 @@ class SourceCore:
         if self.complete:
             self._set_complete(False)
             self.events.append(events.QuorumLost(()))
-        for cursor in self.cursors.values():
-            cursor.open = cursor.idle = False
-            cursor.waiting_since = None
+        self.streams.close_all()
         self.registration.start(now, epoch)
 
     def fail(self, error: QuorateError) -> None:
@@ -362,16 +336,7 @@ class SourceCore:
         """
         if self.step(store) != OpenStream(epoch):
             return False
-        cursor = self.cursors[store]
-        cursor.open = True
-        cursor.idle = False
-        cursor.durability = durability
-        cursor.waiting_since = None
-        cursor.information_version = self._version
-        cursor.next_sequence = next_sequence
-        cursor.ordinal = self.retention.ordinal_of(next_sequence)
-        cursor.catching_up = next_sequence <= self.packed_upto
-        cursor.reported = ""
+        self.streams.opened(store, next_sequence, durability, self._version, self.retention)
         self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
         self._settle()
         self._check_complete(now)
@@ -379,39 +344,18 @@ class SourceCore:
 
     def next_frame(self, store: str, now: float) -> bytes | None:
         """The next frame for this store; None while there is nothing, which makes it idle."""
-        cursor = self.cursors[store]
+        cursor = self.streams.cursors[store]
         cursor.idle = False
         if cursor.information_version != self._version:
             cursor.information_version = self._version
             return information_frame(self.information(), self.stable_upto)
-        if cursor.next_sequence < self.retention.first:
-            # What it lacks has gone meanwhile, which is so only if it is stable.
-            first, last = cursor.next_sequence, self.retention.first - 1
-            cursor.ordinal = self.retention.base
-            cursor.next_sequence = last + 1
-            return skip_frame(first, last, self.stable_upto)
-        item = self.retention.at(cursor.ordinal)
-        if item is not None:
-            cursor.ordinal += 1
-            cursor.next_sequence = item.last + 1
-            cursor.keepalive_due = False
-            if cursor.waiting_since is None:
-                cursor.waiting_since = now
-            return item.frame
-        if cursor.keepalive_due:
-            cursor.keepalive_due = False
-            return keepalive_frame(self.stable_upto)
-        cursor.idle = True
-        return None
+        return self.streams.next_frame(store, self.retention, self.stable_upto, now)
 
     def acknowledged(self, store: str, upto: int, now: float) -> None:
         """The store holds everything up to here."""
-        cursor = self.cursors[store]
-        if not cursor.open:
+        if not self.streams.cursors[store].open:
             return
-        cursor.waiting_since = None if upto + 1 >= cursor.next_sequence else now
-        if cursor.catching_up and upto >= self.packed_upto:
-            cursor.catching_up = False
+        if self.streams.acknowledged(store, upto, self.packed_upto, now):
             self.events.append(events.StoreCaughtUp(store, upto))
         if self.tracker.acknowledge(store, min(upto, self.packed_upto)):
             self._settle()
@@ -433,27 +377,17 @@ class SourceCore:
         needed_from = 1 + min(
             (
                 NOTHING if upto is None else upto
-                for upto in map(self.tracker.acknowledged_upto, self.cursors)
+                for upto in map(self.tracker.acknowledged_upto, self.streams.cursors)
             ),
             default=NOTHING,
         )
         self.retention.trim(needed_from, self._options.retention_bytes_max)
 
-    def silent_stores(self, now: float, silence_max: float) -> list[str]:
-        """Stores that were sent something and have acknowledged nothing for so long."""
-        return [
-            store
-            for store, cursor in self.cursors.items()
-            if cursor.open
-            and cursor.waiting_since is not None
-            and now - cursor.waiting_since > silence_max
-        ]
-
     # -- packing ----------------------------------------------------------------------------
 
     def idle_quorum(self) -> bool:
         """The fastest stores that could make a message stable have nothing left to write."""
-        idle = {store for store, cursor in self.cursors.items() if cursor.idle}
+        idle = self.streams.idle_stores()
         return all(policy.stable(idle, idle) for policy in self.registration.membership.to_policies)
 
     def note_exceeded(self) -> None:
@@ -490,8 +424,7 @@ class SourceCore:
         self._taken = False
         frame = batch_frame(packed.batch, self.stable_upto)
         self.retention.append(packed.first, packed.last, frame, self.window.packed_bytes, now)
-        for cursor in self.cursors.values():
-            cursor.idle = False
+        self.streams.busy()
         return frame
 
     # -- time -------------------------------------------------------------------------------
@@ -509,11 +442,6 @@ class SourceCore:
         ):
             self._register_anew(epoch, now)
         self._note_overdue(now)
-
-    def keepalives_due(self) -> None:
-        """Every stream that is quiet is to say that the source lives."""
-        for cursor in self.cursors.values():
-            cursor.keepalive_due = True
 
     def _note_overdue(self, now: float) -> None:
         oldest = self.retention.oldest_unsettled()

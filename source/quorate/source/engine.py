@@ -126,7 +126,7 @@ class Engine:
         for session in self._sessions.values():
             session.wake()
         open_streams = [
-            task for store, task in self._running.items() if self.core.cursors[store].open
+            task for store, task in self._running.items() if self.core.streams.cursors[store].open
         ]
         if open_streams:
             await asyncio.wait(open_streams, timeout=_GOODBYE_SECONDS)
@@ -172,11 +172,12 @@ class Engine:
     def _receipt(self, sequence: int, seconds: float) -> Receipt:
         core = self.core
         stores = core.tracker.holders(sequence)
+        cursors = core.streams.cursors
         return Receipt(
             sequence,
             core.registration.lineage.epoch_at(sequence),
             stores,
-            {store: durability_from_wire(core.cursors[store].durability) for store in stores},
+            {store: durability_from_wire(cursors[store].durability) for store in stores},
             seconds,
         )
 
@@ -236,10 +237,10 @@ class Engine:
             now = self._loop.time()
             if now >= keepalive_at:
                 keepalive_at = now + KEEPALIVE_SECONDS
-                self.core.keepalives_due()
+                self.core.streams.keepalives_due()
                 self.live.keepalives_due()
                 self._wake_sessions()
-            for store in self.core.silent_stores(now, SILENCE_SECONDS_MAX):
+            for store in self.core.streams.silent(now, SILENCE_SECONDS_MAX):
                 session = self._sessions[store]
                 session.end_stream(
                     Unreachable(

@@ -64,7 +64,7 @@ async def _fetch_from(
                 deadline.reschedule(asyncio.get_running_loop().time() + SILENCE_SECONDS_MAX)
                 if not response.HasField("fetched"):
                     return
-                item = _clipped(source, response.fetched, first, load.last, session.store.name)
+                item = clipped(source, response.fetched, first, load.last, session.store.name)
                 if item.first != first:
                     raise CorruptBatch(f"from {address}", f"it begins at {item.first}, not {first}")
                 kept.append(item)
@@ -75,7 +75,7 @@ async def _fetch_from(
         raise error_from_call(address, error) from error
 
 
-def _clipped(source: SourceName, fetched: Fetched, first: int, last: int, store: str) -> Kept:
+def clipped(source: SourceName, fetched: Fetched, first: int, last: int, store: str) -> Kept:
     """The batch as it may be sent again: only what belongs to the stream."""
     header = check_batch(fetched.batch, f"from {store}")
     if header.source != source:
