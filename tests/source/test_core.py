@@ -259,7 +259,7 @@ def test_every_store_gets_the_same_bytes_and_a_quorum_makes_them_stable() -> Non
     assert Frame.FromString(send(core, b"z")).stable_upto == 1
 
 
-def test_a_stream_is_idle_once_it_has_written_everything() -> None:
+def test_a_stream_is_idle_once_everything_was_written_and_acknowledged() -> None:
     core = registered()
     assert not core.idle_quorum()
     frames(core, "a")
@@ -267,6 +267,13 @@ def test_a_stream_is_idle_once_it_has_written_everything() -> None:
     assert core.idle_quorum()
     send(core, b"x")
     assert not core.idle_quorum()
+    frames(core, "a")
+    frames(core, "b")
+    assert not core.idle_quorum()
+    core.acknowledged("a", 0, 0.0)
+    assert not core.idle_quorum()
+    core.acknowledged("b", 0, 0.0)
+    assert core.idle_quorum()
 
 
 def test_a_lagging_store_gets_what_is_retained_and_skips_the_rest() -> None:

@@ -386,7 +386,7 @@ class SourceCore:
     # -- packing ----------------------------------------------------------------------------
 
     def idle_quorum(self) -> bool:
-        """The fastest stores that could make a message stable have nothing left to write."""
+        """The fastest stores that could make a message stable have nothing left to do."""
         idle = self.streams.idle_stores()
         return all(policy.stable(idle, idle) for policy in self.registration.membership.to_policies)
 

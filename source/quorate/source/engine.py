@@ -207,7 +207,7 @@ class Engine:
             session.wake()
 
     def store_idle(self) -> None:
-        """A stream has written all there was: what has gathered may be packed."""
+        """A stream has nothing left to do, perhaps: what has gathered may be packed."""
         if self.core.window.payloads:
             self.packer.soon()
 

@@ -50,7 +50,7 @@ class SessionOwner(Protocol):
         """The core was told something: act on what follows from it."""
 
     def store_idle(self) -> None:
-        """A stream has written all there was."""
+        """A stream has written, or a store acknowledged, all there was."""
 
 
 class StoreSession:
@@ -229,6 +229,7 @@ class StoreSession:
                 self._failures = 0
                 self._core.acknowledged(self.store.name, response.durable.upto, self._now())
                 self._owner.after_input()
+                self._owner.store_idle()
         except grpc.aio.AioRpcError as error:
             raise error_from_call(self.store.address, error) from error
         if not self._core.closing:

@@ -46,8 +46,16 @@ class Streams:
         return {store for store, cursor in self.cursors.items() if cursor.open}
 
     def idle_stores(self) -> set[str]:
-        """Stores to which everything there was has been written."""
-        return {store for store, cursor in self.cursors.items() if cursor.idle}
+        """Stores that were written, and have acknowledged, everything there was.
+
+        Written would not do: gRPC takes small frames faster than stores can sync them, so that
+        frames would stay small and pile up, each at its full price.
+        """
+        return {
+            store
+            for store, cursor in self.cursors.items()
+            if cursor.idle and cursor.waiting_since is None
+        }
 
     def close_all(self) -> None:
         for cursor in self.cursors.values():
