@@ -24,7 +24,7 @@ from quorate.store.records import COMMIT_KEY, CommitRecord, pack_commit
 from quorate.store.state import AppendStream, Change, RegIds
 from quorate.store.storage import MemoryStorage, Table, Write
 from quorate.transport.channels import frames_to, open_channel
-from quorate.transport.failures import error_from_call
+from quorate.transport.failures import error_from_call, failure_from_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -278,6 +278,8 @@ class Stream:
         except grpc.aio.AioRpcError as error:
             raise error_from_call(self._address, error) from error
         assert isinstance(response, store_v1.AppendResponse)
+        if response.HasField("failed"):
+            raise failure_from_wire(response.failed, self._address)
         if response.WhichOneof("kind") == "durable":
             self.acknowledged_upto = response.durable.upto
         return response

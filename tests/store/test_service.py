@@ -208,6 +208,17 @@ async def test_a_gap_and_other_content_end_the_stream(client: Client) -> None:
     assert (await client.fetch()).messages == messages(0, 9)
 
 
+async def test_a_source_that_goes_on_writing_hears_why_its_stream_ended(client: Client) -> None:
+    stream = await client.stream()
+    await stream.append(0, 9)
+    stream = await client.open()
+    await stream.batch(batch(5, 12, salt="other "))
+    for first in range(13, 413):
+        await stream.batch(batch(first, first))
+    assert isinstance(await stream.ended(), ContentConflict)
+    assert (await client.fetch()).messages == messages(0, 9)
+
+
 async def test_a_duplicate_is_acknowledged_again(client: Client) -> None:
     stream = await client.stream()
     await stream.append(0, 9)

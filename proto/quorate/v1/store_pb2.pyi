@@ -65,12 +65,14 @@ class BeginResponse(_message.Message):
     def __init__(self, set_aside: _Optional[int] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
-    __slots__ = ("opened", "durable")
+    __slots__ = ("opened", "durable", "failed")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
     opened: AppendOpened
     durable: Durable
-    def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ...) -> None: ...
+    failed: _messages_pb2.Failure
+    def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ...) -> None: ...
 
 class AppendOpened(_message.Message):
     __slots__ = ("next_sequence", "durability")

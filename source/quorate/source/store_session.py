@@ -28,7 +28,7 @@ from quorate.protocol.wire import (
 from quorate.source.core import SourceCore
 from quorate.source.registration import AskBegin, AskPromise, Grant, Hold, OpenStream
 from quorate.transport.channels import SILENCE_SECONDS_MAX, frames_to, open_channel
-from quorate.transport.failures import error_from_call
+from quorate.transport.failures import error_from_call, failure_from_wire
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -226,6 +226,8 @@ class StoreSession:
     async def _read(self, call: AppendCall) -> None:
         try:
             while isinstance(response := await call.read(), v1.AppendResponse):
+                if response.HasField("failed"):
+                    raise failure_from_wire(response.failed, self.store.address)
                 self._failures = 0
                 self._core.acknowledged(self.store.name, response.durable.upto, self._now())
                 self._owner.after_input()

@@ -23,7 +23,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.store.engine import Engine
 from quorate.store.state import AppendStream
 from quorate.transport.channels import SILENCE_SECONDS_MAX
-from quorate.transport.failures import check_version
+from quorate.transport.failures import check_version, failure_to_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -121,53 +121,51 @@ class AppendCall:
         watching = asyncio.create_task(self._watch_silence(stream))
         sending = asyncio.create_task(self._send())
         try:
-            await asyncio.wait(
-                (reading, watching, sending, self._over), return_when=asyncio.FIRST_COMPLETED
-            )
-            reading.cancel()
-            watching.cancel()
-            results = await asyncio.gather(reading, watching, return_exceptions=True)
+            await asyncio.wait((reading, sending, self._over), return_when=asyncio.FIRST_COMPLETED)
             # Whatever ended it: what was taken is acknowledged before the source is told.
             if self._engine.writer.failure is None:
                 await self._engine.writer.durable(self._commit)
             self._last_word = True
             self._durable.set()
             # Not cancelled but left to end: a write that is under way can not be taken back.
-            await asyncio.wait((sending,), timeout=_LAST_WORD_SECONDS)
+            # A source that was told why hangs up, which ends the reading.
+            await asyncio.wait((reading, sending), timeout=_LAST_WORD_SECONDS)
         finally:
             for task in (reading, watching, sending):
                 task.cancel()
             await asyncio.gather(reading, watching, sending, return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
         if self._over.done():
             raise self._over.result()
+        reading.result()
 
     async def _read(self, stream: AppendStream) -> None:
-        """Take frames until there are no more."""
-        engine = self._engine
-        writer = engine.writer
-        core = engine.core
-        read = self._context.read
-        sync = engine.is_synced(stream.state.name.topic)
+        """Take frames until there are no more; once the stream is over, drop them."""
+        sync = self._engine.is_synced(stream.state.name.topic)
         while True:
-            frame = await read()
+            frame = await self._context.read()
             if frame is grpc.aio.EOF:
                 return
-            self._silent_checks = 0
-            if frame.WhichOneof("kind") != "batch":
-                self._control(stream, frame)
+            if self._over.done():
                 continue
-            batch = frame.batch
-            writes = core.append(stream, batch, frame.stable_upto)
-            if writes is None:
-                await engine.settled(stream.state)
-                writes = core.append_held(stream, batch)
-            self._commit = engine.submit(stream.state, writes, sync, self, stream.expected - 1)
-            if writer.full:
-                await writer.room()
-                self._silent_checks = 0
+            self._silent_checks = 0
+            try:
+                if frame.WhichOneof("kind") == "batch":
+                    await self._take(stream, frame, sync)
+                else:
+                    self._control(stream, frame)
+            except QuorateError as error:
+                self.end(error)
+
+    async def _take(self, stream: AppendStream, frame: v1.Frame, sync: bool) -> None:
+        engine, batch = self._engine, frame.batch
+        writes = engine.core.append(stream, batch, frame.stable_upto)
+        if writes is None:
+            await engine.settled(stream.state)
+            writes = engine.core.append_held(stream, batch)
+        self._commit = engine.submit(stream.state, writes, sync, self, stream.expected - 1)
+        if engine.writer.full:
+            await engine.writer.room()
+            self._silent_checks = 0
 
     def _control(self, stream: AppendStream, frame: v1.Frame) -> None:
         engine, core = self._engine, self._engine.core
@@ -197,11 +195,16 @@ class AppendCall:
                 durable = store_v1.Durable(upto=upto)
                 await self._context.write(store_v1.AppendResponse(durable=durable))
                 self._told = upto
+        if self._over.done():
+            failed = failure_to_wire(self._over.result())
+            await self._context.write(store_v1.AppendResponse(failed=failed))
 
     async def _watch_silence(self, stream: AppendStream) -> None:
-        """Return when nothing was heard over two checks; one alone could be our own pause."""
+        """End the call when nothing was heard over two checks; one could be our own pause."""
         while self._silent_checks < 2:
             await asyncio.sleep(SILENCE_SECONDS_MAX / 2)
             if not self._engine.writer.full:
                 self._silent_checks += 1
-        raise Closed(f"The stream of {stream.state.name}, silent for {SILENCE_SECONDS_MAX:.0f} s,")
+        self.end(
+            Closed(f"The stream of {stream.state.name}, silent for {SILENCE_SECONDS_MAX:.0f} s,")
+        )
