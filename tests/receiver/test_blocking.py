@@ -106,6 +106,7 @@ def test_errors_are_the_same(group: Group) -> None:
         opened(group, "ordesr", options={"wait_for_source": 0.05})
 
 
+@pytest.mark.expects_log(r"receiver of \S+ ends")
 def test_the_older_of_two_is_fenced(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.05)
     group.store(9)

@@ -185,6 +185,7 @@ async def test_requests_are_spread_over_the_stores(
 
 
 @pytest.mark.parametrize("fault", ["dead", "hung", "refusing", "corrupt", "limbo"])
+@pytest.mark.expects_log("directory of|does not register the receiver|is corrupt")
 async def test_one_bad_store_costs_nothing(
     group: Group, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -208,6 +209,7 @@ async def test_one_bad_store_costs_nothing(
         assert [m.payload for m in messages] == [f"1:{n}".encode() for n in range(300)]
 
 
+@pytest.mark.expects_log(r"\] is lost")
 async def test_a_gap_needs_a_no_from_everyone(group: Group) -> None:
     await group.announce()
     group.store(29)
@@ -228,6 +230,7 @@ async def test_a_gap_needs_a_no_from_everyone(group: Group) -> None:
     assert group.stores[0].receivers[NAME, 0x20][1] == 29, "a gap does not hold up what follows"
 
 
+@pytest.mark.expects_log("is corrupt")
 async def test_what_is_corrupt_everywhere_is_a_gap_of_unknown_cause(group: Group) -> None:
     await group.announce(live=False)
     await group.source.stop()
@@ -254,6 +257,7 @@ async def test_a_corrupt_live_batch_comes_from_elsewhere(group: Group) -> None:
         assert [m.payload for m in messages] == [f"1:{n}".encode() for n in range(20)]
 
 
+@pytest.mark.expects_log("is missing")
 async def test_while_one_may_have_it_there_is_no_gap(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +292,7 @@ async def test_a_source_that_moved_is_found_again(group: Group) -> None:
         assert [m.payload for m in messages] == [f"2:{n}".encode() for n in range(10, 20)]
 
 
+@pytest.mark.expects_log("is withdrawn")
 async def test_what_a_new_epoch_did_not_keep_is_withdrawn(group: Group) -> None:
     await group.announce()
     async with await opened(group) as receiver:
@@ -304,6 +309,7 @@ async def test_what_a_new_epoch_did_not_keep_is_withdrawn(group: Group) -> None:
     assert max(store.receivers[NAME, 0x20][1] for store in group.stores) == 12
 
 
+@pytest.mark.expects_log("is withdrawn")
 async def test_consuming_the_withdrawn_acknowledges_nothing_new(group: Group) -> None:
     await group.announce()
     async with await opened(group) as receiver:
@@ -478,6 +484,7 @@ async def test_choosing_the_start(group: Group, answer: int, first: int) -> None
         assert numbers(await take(receiver, 9 - first)) == list(range(first, 9))
 
 
+@pytest.mark.expects_log(r"receiver of \S+ ends")
 async def test_a_failing_choice_is_an_error(group: Group) -> None:
     await acknowledged(group, (0, 0, 0))
 
@@ -583,6 +590,7 @@ async def test_positions_never_move_back(group: Group) -> None:
     await position(group, 24)
 
 
+@pytest.mark.expects_log("refused an acknowledgement")
 async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -601,6 +609,7 @@ async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
 # Identity.
 
 
+@pytest.mark.expects_log(r"receiver of \S+ ends")
 async def test_of_two_with_one_identity_the_older_is_fenced(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -618,6 +627,7 @@ async def test_of_two_with_one_identity_the_older_is_fenced(
         assert numbers(await take(newer, 5))[-1] >= 5
 
 
+@pytest.mark.expects_log(r"receiver of \S+ ends")
 async def test_a_reg_id_that_is_taken(group: Group) -> None:
     await group.announce()
     for store in group.stores:
@@ -626,6 +636,7 @@ async def test_a_reg_id_that_is_taken(group: Group) -> None:
         await opened(group, reg_id=5)
 
 
+@pytest.mark.expects_log("does not register the receiver")
 async def test_a_silent_store_holds_up_registration_no_longer_than_the_interval(
     group: Group,
 ) -> None:
@@ -690,11 +701,13 @@ async def test_a_pattern_takes_sources_as_they_appear(group: Group) -> None:
         await other.source.stop()
 
 
+@pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_nobody_there() -> None:
     with pytest.raises(NoQuorum, match="can not be reached"):
         await Receiver.open("orders", stores="127.0.0.1:1", timeout=0.3)
 
 
+@pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_too_few_stores(group: Group) -> None:
     await group.announce()
     for store in group.stores[1:]:
@@ -704,6 +717,7 @@ async def test_too_few_stores(group: Group) -> None:
         await Receiver.open("orders", stores=group.addresses, options=options, timeout=1)
 
 
+@pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_not_a_store() -> None:
     async def web(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
@@ -716,6 +730,7 @@ async def test_not_a_store() -> None:
             await Receiver.open("orders", stores=f"127.0.0.1:{port}", timeout=5)
 
 
+@pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_another_version(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.receiver.directory.PROTOCOL_VERSION", 99)
     with pytest.raises(VersionMismatch):

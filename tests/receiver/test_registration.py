@@ -96,6 +96,7 @@ async def test_a_lost_answer_is_made_up_for(registering: Registering) -> None:
     assert registering.epochs() == [1, 1, 1]
 
 
+@pytest.mark.expects_log("has a newer instance")
 async def test_joining_never_fences_a_newer_instance(registering: Registering) -> None:
     away = registering.group.stores[2]
     away.registrations_fail = StoreStopping("c")

@@ -107,6 +107,9 @@ async def test_recovery_live_and_restart(stores: Stores, delivery: str) -> None:
             assert await take(one, 2) == numbered(10_000, 10_001)
 
 
+@pytest.mark.expects_log(
+    "another lineage|directory of|does not register the receiver|does not take|lost its quorum"
+)
 async def test_the_source_restarts_while_a_store_is_away(stores: Stores) -> None:
     async with await receiver(stores) as one:
         async with await source(stores) as sending:
@@ -124,6 +127,9 @@ async def test_the_source_restarts_while_a_store_is_away(stores: Stores) -> None
             assert await take(one, 1000) == numbered(3000, 3999)
 
 
+@pytest.mark.expects_log(
+    "another lineage|directory of|does not register the receiver|does not take|lost its quorum"
+)
 async def test_without_any_source(stores: Stores) -> None:
     async with await source(stores) as sending:
         await send(sending, 0, 999)

@@ -63,6 +63,7 @@ def test_segments_that_are_all_stable_are_removed(
 
 
 @pytest.mark.parametrize("cut", [1, 50, 64])
+@pytest.mark.expects_log("torn bytes")
 def test_a_torn_tail_is_cut(tmp_path: Path, cut: int) -> None:
     filled(tmp_path, 3).close()
     segment = next(tmp_path.glob("*.segment"))

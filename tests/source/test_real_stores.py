@@ -112,6 +112,7 @@ async def test_messages_reach_all_stores_and_the_receipt_says_synced(group: Grou
             assert await group.held(at, 10_000) == numbered(0, 10_000)
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 async def test_a_restart_and_a_store_that_was_away(group: Group) -> None:
     async with await group.open() as source:
         await source.send_many(numbered(0, 99).values())
@@ -127,6 +128,7 @@ async def test_a_restart_and_a_store_that_was_away(group: Group) -> None:
         assert await group.held(2, 200) == numbered(0, 200)
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 async def test_a_store_that_lost_its_disk(group: Group) -> None:
     options = SourceOptions(registration_interval=0.3, retention_bytes_max=0)
     async with await group.open(options=options) as source:
@@ -142,6 +144,7 @@ async def test_a_store_that_lost_its_disk(group: Group) -> None:
         await asyncio.wait_for(group.held(2, 99), 20)
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 async def test_quorum_lost_and_back(group: Group) -> None:
     async with await group.open() as source:
         await source.publish(b"0")
@@ -155,6 +158,7 @@ async def test_quorum_lost_and_back(group: Group) -> None:
         await source.publish(b"1")
 
 
+@pytest.mark.expects_log("can not go on|does not take|lost its quorum")
 async def test_one_identity_one_source(group: Group) -> None:
     first = await group.open()
     await first.publish(b"0")
@@ -168,6 +172,7 @@ async def test_one_identity_one_source(group: Group) -> None:
     await first.close()
 
 
+@pytest.mark.expects_log("can not go on")
 async def test_a_publish_store_that_contradicts_the_stores(group: Group, tmp_path: Path) -> None:
     async with await group.open() as source:
         await source.send_many(numbered(0, 9).values())
@@ -197,6 +202,7 @@ async def test_a_publish_store_goes_on(group: Group, tmp_path: Path) -> None:
             assert await group.held(at, 14) == numbered(0, 14)
 
 
+@pytest.mark.expects_log("can not go on|does not take|lost its quorum")
 async def test_what_a_real_store_refuses(group: Group) -> None:
     with pytest.raises(TopicRefused):
         await Source.open("flights", stores=group.addresses, options=QUICK, timeout=5)

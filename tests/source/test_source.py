@@ -76,6 +76,7 @@ async def test_it_registers_with_all_stores_and_sends(stores: Stores) -> None:
     assert events[-1] == SourceClosed(2, 2)
 
 
+@pytest.mark.expects_log("does not take")
 async def test_with_one_store_down_it_waits_the_interval_once(stores: Stores) -> None:
     await stores[2].stop()
     loop = asyncio.get_running_loop()
@@ -113,12 +114,14 @@ async def test_a_store_that_hangs_does_not_hold_up_registration(stores: Stores) 
         InvalidArgument("reg_id", "is odd"),
     ],
 )
+@pytest.mark.expects_log("can not go on|does not take|lost its quorum")
 async def test_what_a_store_refuses_for_good_is_raised(stores: Stores, error: QuorateError) -> None:
     stores[1].refusal = error
     with pytest.raises(type(error)):
         await open_source(stores, timeout=5)
 
 
+@pytest.mark.expects_log("can not go on")
 async def test_another_protocol_version_on_all_stores_is_raised(stores: Stores) -> None:
     for store in stores:
         store.refusal = VersionMismatch("s", 2, 1)
@@ -126,6 +129,7 @@ async def test_another_protocol_version_on_all_stores_is_raised(stores: Stores) 
         await open_source(stores, timeout=5)
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 async def test_another_version_on_one_store_costs_only_that_store(stores: Stores) -> None:
     stores[1].refusal = VersionMismatch("s", 2, 1)
     async with await open_source(stores) as source:
@@ -137,6 +141,7 @@ async def test_another_version_on_one_store_costs_only_that_store(stores: Stores
         await stores[1].until_held(0)
 
 
+@pytest.mark.expects_log("can not go on")
 async def test_an_address_that_is_not_a_store() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
@@ -152,6 +157,7 @@ async def test_an_address_that_is_not_a_store() -> None:
     await web.wait_closed()
 
 
+@pytest.mark.expects_log("can not go on")
 async def test_a_living_source_keeps_its_identity(stores: Stores) -> None:
     async with await open_source(stores) as first:
         with pytest.raises(SourceActive):
@@ -159,6 +165,7 @@ async def test_a_living_source_keeps_its_identity(stores: Stores) -> None:
         await first.publish(b"still mine")
 
 
+@pytest.mark.expects_log("can not go on|does not take|lost its quorum")
 async def test_take_over_fences_the_other(stores: Stores) -> None:
     first = await open_source(stores)
     await first.publish(b"0")
@@ -175,6 +182,7 @@ async def test_take_over_fences_the_other(stores: Stores) -> None:
     assert stores[0].messages == {0: b"0", 1: b"1"}
 
 
+@pytest.mark.expects_log("can not go on|does not take|lost its quorum")
 async def test_a_fence_ends_publishes_that_wait(stores: Stores) -> None:
     source = await open_source(stores)
     for store in stores:
@@ -224,6 +232,7 @@ async def test_a_tail_on_one_store_is_kept_and_sent_to_the_others(stores: Stores
             assert store.batches[-1][2] == 1
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 async def test_a_lagging_store_is_brought_up(stores: Stores) -> None:
     async with await open_source(stores) as source:
         await stores[2].stop()
@@ -235,6 +244,7 @@ async def test_a_lagging_store_is_brought_up(stores: Stores) -> None:
         assert len(stores[2].messages) == 1000
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 async def test_a_wiped_store_is_registered_anew_in_mid_life(stores: Stores) -> None:
     options = SourceOptions(registration_interval=0.3, retention_bytes_max=400)
     async with await open_source(stores, options=options) as source:
@@ -251,6 +261,7 @@ async def test_a_wiped_store_is_registered_anew_in_mid_life(stores: Stores) -> N
         assert stores[2].opens[-1].retained_from > 0
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 async def test_lost_quorum_refuses_and_comes_back_by_itself(stores: Stores) -> None:
     async with await open_source(stores) as source:
         await source.publish(b"0")
@@ -387,6 +398,7 @@ async def test_a_full_flight_window_blocks_until_something_is_stable(stores: Sto
     assert stores[0].messages == dict(enumerate(numbered(0, 41)))
 
 
+@pytest.mark.expects_log("does not take|lost its quorum")
 async def test_a_blocked_sender_hears_of_the_lost_quorum(stores: Stores) -> None:
     source = await open_source(stores, options=SourceOptions(flight_messages=1))
     for store in stores:
@@ -469,6 +481,7 @@ async def test_with_a_quorum_that_hangs_what_gathered_still_goes_out(stores: Sto
             store.reading.set()
 
 
+@pytest.mark.expects_log("not stable after its lifetime")
 async def test_what_is_not_stable_in_time_is_reported(stores: Stores) -> None:
     for store in stores:
         store.acknowledging.clear()
@@ -482,6 +495,7 @@ async def test_what_is_not_stable_in_time_is_reported(stores: Stores) -> None:
             store.acknowledge_again()
 
 
+@pytest.mark.expects_log("can not go on|does not take|lost its quorum")
 async def test_other_content_is_reported_and_ends_the_source(
     stores: Stores, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -578,6 +592,7 @@ async def test_a_publish_store_belongs_to_one_source(stores: Stores, tmp_path: P
         await open_source(stores, session_id=0x99, publish_store=FilePublishStore(tmp_path))
 
 
+@pytest.mark.expects_log("can not go on")
 async def test_stores_that_forgot_what_was_stable_are_not_written_over(
     stores: Stores, tmp_path: Path
 ) -> None:
@@ -596,6 +611,7 @@ class BrokenPublishStore(MemoryPublishStore):
 
 
 @pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.expects_log("can not go on")
 async def test_a_publish_store_that_fails_ends_the_source_before_the_wire(
     stores: Stores, slow: bool
 ) -> None:

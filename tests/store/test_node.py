@@ -101,6 +101,7 @@ async def test_a_bit_flip_in_the_log_is_refused(tmp_path: Path) -> None:
         await StoreNode(configuration(tmp_path / "copy")).start()
 
 
+@pytest.mark.expects_log("can not be read")
 async def test_a_bit_flip_on_the_disk_is_never_served(tmp_path: Path) -> None:
     salt = "long " * 200
     async with running(tmp_path) as node, Client(node.address) as client:
@@ -144,6 +145,7 @@ async def test_too_little_room_is_refused_at_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["write", "sync", "room"])
+@pytest.mark.expects_log("store s1 stops")
 async def test_the_first_failure_stops_the_store_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
@@ -172,6 +174,7 @@ async def test_the_first_failure_stops_the_store_and_loses_nothing(
         assert fetched.messages == {n: payload(n) for n in range(10)}
 
 
+@pytest.mark.expects_log("store s1 stops")
 async def test_an_unforeseen_error_of_a_write_stops_the_store_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

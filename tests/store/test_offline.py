@@ -13,6 +13,7 @@ from quorate.store.data_directory import DataDirectory
 from quorate.store.offline import OfflineStore
 
 
+@pytest.mark.expects_log("messages aside")
 async def test_a_stopped_store_is_read_as_it_is(tmp_path: Path) -> None:
     async with running(tmp_path) as node, Client(node.address) as client:
         stream = await client.stream()

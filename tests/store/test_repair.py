@@ -90,6 +90,7 @@ async def test_the_end_of_a_stream_is_filled_once_its_source_is_gone(stores: Sto
     assert (await stores.two.fetch()).messages == {n: payload(n) for n in range(100)}
 
 
+@pytest.mark.expects_log("can not be read")
 async def test_a_corrupt_batch_is_replaced(stores: Stores) -> None:
     for client in (stores.one, stores.two):
         await fill(client, stores.addresses, 99, 99)
@@ -106,6 +107,7 @@ async def test_a_corrupt_batch_is_replaced(stores: Stores) -> None:
     assert fetched.messages == {n: payload(n) for n in range(100)}
 
 
+@pytest.mark.expects_log("another lineage")
 async def test_a_peer_of_another_lineage_is_not_followed(stores: Stores) -> None:
     await fill(stores.one, stores.addresses, 49, 49)
     await fill(stores.two, stores.addresses, 9, 9)

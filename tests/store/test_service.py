@@ -257,6 +257,7 @@ async def promised_when_free(client: Client) -> None:
                 await asyncio.sleep(0.01)
 
 
+@pytest.mark.expects_log("messages aside")
 async def test_a_new_epoch_sets_the_tail_aside(client: Client) -> None:
     stream = await client.stream()
     await stream.append(0, 9)
