@@ -361,6 +361,17 @@ class Group:
         await self.source.start()
         await self.announce()
 
+    async def register_anew(self, kept_upto: int, *, inform: bool = True) -> None:
+        """The source begins a new epoch where it is; inform: and says so on its live stream."""
+        self.epoch += 1
+        self.lineage = self.lineage.extended(kept_upto, self.epoch)
+        self.next = self.source.next_sequence = kept_upto + 1
+        for served in (*self.served(), self.source.served):
+            served.held.remove(kept_upto + 1, max(served.held.high, kept_upto + 1))
+        await self.announce()
+        if inform:
+            self.source.say(v1.Frame(information=self.source.served.information))
+
 
 def _name(wire: v1.SourceName) -> SourceName:
     return SourceName(wire.topic, wire.session_id)

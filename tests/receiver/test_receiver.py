@@ -345,6 +345,43 @@ async def test_what_was_not_handed_over_needs_no_withdrawal(group: Group) -> Non
         assert not [e for e in receiver._events._history if isinstance(e, Withdrawn)]
 
 
+@pytest.mark.expects_log("is withdrawn")
+@pytest.mark.parametrize("delivery", ["live", "stable"])
+async def test_what_a_source_sends_again_in_place_is_delivered(group: Group, delivery: str) -> None:
+    """It goes to the stores only; the live stream stays, and nothing new may follow on it."""
+    await group.announce()
+    async with await opened(group, delivery=delivery) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9)
+        group.keepalive()
+        group.send(19, stable=False)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+        if delivery == "live":
+            await take(receiver, 10)
+        await group.register_anew(kept_upto=9)
+        async with asyncio.timeout(10):
+            await receiver._sessions[NAME].learn_lineage(2)
+        group.store(19)
+        group.keepalive()
+        messages = await take(receiver, 10)
+        assert [m.payload for m in messages] == [f"2:{n}".encode() for n in range(10, 20)]
+
+
+async def test_a_live_stream_of_an_epoch_that_is_over_is_left(group: Group) -> None:
+    """A source that was fenced may live on, behind the address that its successor has."""
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+        fenced, group.source.attached = group.source.attached, []
+        await group.register_anew(kept_upto=9, inform=False)
+        await group.source.until_attached()
+        group.send(19)
+        assert numbers(await take(receiver, 10)) == list(range(10, 20))
+        assert fenced
+
+
 async def test_a_stale_store_is_not_believed(group: Group) -> None:
     await group.announce()
     group.store(9)

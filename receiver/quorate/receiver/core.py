@@ -135,6 +135,9 @@ class Stream:
         """
         if epoch == self.lineage.epoch and upto > self.stable_upto:
             self.stable_upto = upto
+            # What a source sends again in a new epoch comes by the stores alone: the live stream
+            # says no more of it than this.
+            self.known_upto = max(self.known_upto, upto)
             if self._hold_back:
                 self._hand_on()
 

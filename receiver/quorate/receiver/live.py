@@ -124,6 +124,10 @@ class _LiveStream:
         record, since = self._session.record, self._reading_since
         if record.address != self._address:
             return f"the source moved to {record.address}"
+        newest = self._session.stream.newest_epoch
+        if self.attached and self._epoch < newest:
+            # A source says so first when it begins another: this one was fenced, and lives on.
+            return f"it is in epoch {self._epoch}, and {newest} was begun elsewhere"
         if since is not None and now - since > SILENCE_SECONDS_MAX:
             return f"it said nothing for {SILENCE_SECONDS_MAX:.0f} s"
         return ""
@@ -142,6 +146,7 @@ class _LiveStream:
             case "attached":
                 await self._begin(frame.attached)
             case "information":
+                self._epoch = max(self._epoch, frame.information.epoch)
                 self._hear(frame.information)
             case "goodbye":
                 last = frame.goodbye.last_sequence
@@ -160,7 +165,7 @@ class _LiveStream:
         record = record_from_wire(attached.information, live=session.record.live)
         if record.source != session.source:
             raise Unreachable(self._address, f"it serves {record.source}, not {session.source}")
-        if record.epoch < session.stream.lineage.epoch:
+        if record.epoch < session.stream.newest_epoch:
             raise Unreachable(self._address, f"it is in epoch {record.epoch}, which is over")
         self._epoch = record.epoch
         self._hear(attached.information)
