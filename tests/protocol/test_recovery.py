@@ -88,8 +88,7 @@ def check(world: World, own: Policy, promises: Mapping[str, Promise], top: int) 
         kept += 1
     assert highest.kept_upto == kept
     assert highest.stable_upto == world.claim
-    for store, held in world.holdings.items():
-        assert {n for n in range(top + 2) if n in highest.holders[store]} == held
+    check_holders(world, highest)
     for behaviour in (Behaviour.MAJORITY, Behaviour.LOWEST):
         other = decide(own, promises, behaviour)
         assert isinstance(other, Decision)
@@ -97,6 +96,15 @@ def check(world: World, own: Policy, promises: Mapping[str, Promise], top: int) 
         ends = {store: max(world.holdings[store], default=-1) for store in world.vouching}
         wanted = consensus(behaviour, own, ends)
         assert other.kept_upto == min(kept, max(floor, wanted)), (behaviour, world)
+        check_holders(world, other)
+
+
+def check_holders(world: World, decision: Decision) -> None:
+    """What is not kept is set aside by whoever has it, so that nobody holds it any more."""
+    top = max(chain.from_iterable(world.holdings.values()), default=-1)
+    for store, held in world.holdings.items():
+        left = {number for number in held if number <= decision.kept_upto}
+        assert {n for n in range(top + 2) if n in decision.holders[store]} == left
 
 
 def promise_of(numbers: frozenset[int], policy: Policy, claim: int, limbo: bool) -> Promise:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     Closed,
     ContentConflict,
@@ -180,6 +181,22 @@ def test_what_was_kept_but_is_not_stable_is_sent_again() -> None:
     assert core.stable_upto == 5
     core.acknowledged("b", 9, 5.0)
     assert core.stable_upto == 9
+
+
+def test_what_a_store_sets_aside_does_not_count_for_what_gets_its_number() -> None:
+    core = new(SourceOptions(consensus=Behaviour.LOWEST))
+    core.failed("a", Fenced("orders", 1, 1), 0.0)
+    promise(core, {"a": earlier(9), "b": earlier(5), "c": earlier(5)})
+    begin(core, "abc")
+    for store in "bc":
+        core.opened(store, core.epoch, 6, FSYNC, 5.0)
+    core.tick(5.0)
+    assert core.window.next_sequence == 6
+    send(core, b"new 6")
+    core.acknowledged("b", 6, 5.0)
+    assert core.stable_upto == 5
+    core.acknowledged("c", 6, 5.0)
+    assert core.stable_upto == 6
 
 
 def test_the_publish_store_goes_on_behind_what_was_kept() -> None:

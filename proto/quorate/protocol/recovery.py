@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from quorate.protocol.consensus import Behaviour, consensus
-from quorate.protocol.limits import NOTHING
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -59,7 +59,7 @@ class Decision:
     policies: tuple[Policy, ...]
     """Those that the newest begun record names; empty if nothing was ever begun."""
     holders: Mapping[str, RangeSet]
-    """What each answering store holds of the stream."""
+    """What each answering store holds of what is kept; the rest it sets aside with begin."""
 
 
 def decide(
@@ -90,6 +90,8 @@ def decide(
     if survives_upto > floor and behaviour is not Behaviour.HIGHEST:
         ends = {store: holders[store].high for store in vouching}
         survives_upto = min(max(floor, consensus(behaviour, policy, ends)), survives_upto)
+    for held in holders.values():
+        held.remove(survives_upto + 1, SEQUENCE_MAX)
     return Decision(survives_upto, floor, stable_upto, newest.lineage, policies, holders)
 
 
