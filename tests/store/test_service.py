@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
 from quorate.store import append, fetch, reading
 from quorate.store.node import StoreNode
@@ -287,6 +290,63 @@ async def test_holes_are_absent_and_what_is_above_is_not_reported(client: Client
     assert (fetched.high, fetched.stable_upto) == (29, 19)
     (source,) = (await client.status()).sources
     assert [(hole.first, hole.last) for hole in source.holes] == [(10, 19)]
+
+
+async def test_what_fills_a_hole_during_a_fetch_is_not_taken_for_unreadable(
+    node: StoreNode, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = await client.stream()
+    await stream.append(0, 9)
+    await stream.send(v1.Frame(skip=v1.Skip(first=10, last=19), stable_upto=19))
+    await stream.append(20, 29)
+    engine = node._engine
+    assert engine is not None
+    written = threading.Event()
+
+    def first_filled(*arguments: Any) -> list[StoredBatch]:
+        monkeypatch.setattr(fetch, "read", reading.read)
+        loop.call_soon_threadsafe(fill)
+        filled.result(5)
+        return reading.read(*arguments)
+
+    def fill() -> None:
+        monkeypatch.setattr(engine.writer, "_check_room", written.wait)
+        change = engine.core.fill(ORDERS, batch(10, 19), Range(10, 19))
+        engine.submit(engine.core.sources[ORDERS], change.writes)
+        filled.set_result(None)
+
+    loop = asyncio.get_running_loop()
+    filled: Future[None] = Future()
+    monkeypatch.setattr(fetch, "read", first_filled)
+    try:
+        fetched = await client.fetch(0, 29)
+        assert fetched.messages == messages(0, 9) | messages(20, 29)
+        assert fetched.missing == [(10, 19, v1.LOOKUP_ABSENT)]
+        assert engine.unreadable == {}
+    finally:
+        written.set()
+    assert (await client.fetch(0, 29)).messages == messages(0, 29)
+
+
+async def test_a_fetch_waits_only_for_what_was_there_when_it_came(
+    node: StoreNode, client: Client
+) -> None:
+    stream = await client.stream()
+    await stream.append(0, 9)
+    engine = node._engine
+    assert engine is not None
+
+    async def never_settle() -> None:
+        while True:
+            engine.submit(engine.core.sources[ORDERS], (engine.core.sources[ORDERS].held_row(),))
+            await asyncio.sleep(0)
+
+    load = asyncio.create_task(never_settle())
+    try:
+        async with asyncio.timeout(5):
+            assert (await client.fetch(0, 9)).messages == messages(0, 9)
+    finally:
+        load.cancel()
 
 
 async def test_fetch_clips_to_what_was_asked_for(client: Client) -> None:

@@ -66,13 +66,20 @@ class Engine:
         self._commits[state.reg_id] = number
         return number
 
+    async def written(self, state: SourceState) -> None:
+        """Return once what was accepted of this source by now is durable, and so readable.
+
+        Raises StorageFailed.
+        """
+        await self.writer.durable(self._commits.get(state.reg_id, 0))
+
     async def settled(self, state: SourceState) -> None:
-        """Return once everything of this source is durable, and so readable.
+        """Return once everything of this source is durable: while it streams, perhaps never.
 
         It is so until the caller awaits something. Raises StorageFailed.
         """
-        while (number := self._commits.get(state.reg_id, 0)) > self.writer.committed:
-            await self.writer.durable(number)
+        while self._commits.get(state.reg_id, 0) > self.writer.committed:
+            await self.written(state)
 
     async def made_durable(self, state: SourceState, change: Change[A]) -> A:
         """The answer of a change, once it may be seen; raises StorageFailed."""

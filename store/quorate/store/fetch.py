@@ -36,15 +36,13 @@ async def fetch(
     """
     loop = asyncio.get_running_loop()
     state = engine.receivers.source(source)
-    await engine.settled(state)
-    lineage, high = state.lineage, state.held.ranges.high
+    known = await _readable(engine, state)
     count = _CHUNK_BATCHES_FIRST
-    while first <= min(last, high):
-        if state.lineage is not lineage:
-            await engine.settled(state)
-            lineage, high = state.lineage, state.held.ranges.high
+    while first <= min(last, known.held.ranges.high):
+        if state.lineage is not known.lineage:
+            known = await _readable(engine, state)
             continue
-        piece, is_held = state.piece(first, min(last, high))
+        piece, is_held = known.piece(first, min(last, known.held.ranges.high))
         if not is_held:
             yield _missing(piece, v1.LOOKUP_ABSENT, f"store {engine.core.store} lacks it")
             first = piece.last + 1
@@ -52,7 +50,7 @@ async def fetch(
         chunk = await loop.run_in_executor(
             executor, read, engine.reads, state.reg_id, source, piece, count
         )
-        if state.lineage is not lineage:
+        if state.lineage is not known.lineage:
             continue  # a new epoch began meanwhile: what was read may no longer belong
         for batch in chunk:
             if batch.problem:
@@ -64,6 +62,13 @@ async def fetch(
         size = sum(len(batch.frame) for batch in chunk)
         count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
     yield _end_of(state)
+
+
+async def _readable(engine: Engine, state: SourceState) -> SourceState:
+    """What is held now, once it can be read; what comes meanwhile may still be on its way."""
+    known = state.as_it_is()
+    await engine.written(state)
+    return known
 
 
 def _end_of(state: SourceState) -> v1.FetchResponse:

@@ -6,13 +6,13 @@ it waits for that (see quorate.store.core). Nothing here decides anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from quorate.protocol.errors import QuorateError, RegIdInUse
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
-from quorate.protocol.ranges import HeldRange, Range
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.store.records import (
     Held,
     ReceiverRecord,
@@ -62,6 +62,10 @@ class SourceState:
     def live(self) -> bool:
         """The source is streaming to this store now."""
         return self.stream is not None
+
+    def as_it_is(self) -> SourceState:
+        """A copy in which what is held stays what it is now."""
+        return replace(self, held=replace(self.held, ranges=RangeSet(self.held.ranges)))
 
     def held_by_epoch(self) -> tuple[HeldRange, ...]:
         """What is held, parted by epoch. Everything held belongs to the lineage."""
