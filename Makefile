@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup demo test lint types check proto proto-check bench clean
+.PHONY: help setup demo test simulate lint types check proto proto-check bench clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,9 @@ demo: $(STAMP) ## stream real flights through failures and verify every message
 
 test: $(STAMP) ## run the tests
 	$(BIN)/python -m pytest
+
+simulate: $(STAMP) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on
+	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST))
 
 bench: $(STAMP) ## measure throughput and latency on this machine
 	$(BIN)/quorate bench $(BENCH)

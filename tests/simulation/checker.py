@@ -1,0 +1,361 @@
+"""What must hold in the simulated world, checked as it happens (DESIGN 7.2).
+
+Knows what applications saw: what was accepted, what was reported stable, what receivers were
+handed and acknowledged. Looks into stores only through their disks, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tests.simulation.world import World
+
+from quorate.protocol.errors import ContentConflict
+from quorate.protocol.framing import check_batch, read_payloads
+from quorate.protocol.identity import SourceName
+from quorate.protocol.policy import Policy
+from quorate.protocol.ranges import Range
+from quorate.store.core import StoreCore
+from quorate.store.reading import read
+from quorate.store.records import reg_id_key, unpack_held
+from quorate.store.storage import MemoryStorage, Table, Write
+
+
+class Violation(AssertionError):
+    """Something that must always hold does not."""
+
+
+class DiskOf(Protocol):
+    @property
+    def synced(self) -> MemoryStorage: ...
+
+
+class StoreOf(Protocol):
+    """What the checker looks at of a store."""
+
+    name: str
+    core: StoreCore
+
+    @property
+    def disk(self) -> DiskOf: ...
+
+
+@dataclass
+class _Receiver:
+    stable_only: bool
+    next: int = 0
+    """What its running instance must be handed next."""
+    running: dict[int, bytes] = field(default_factory=dict)
+    """What its running instance was handed, without what was withdrawn."""
+    handed: dict[int, set[bytes]] = field(default_factory=dict)
+    """What any instance of it was handed."""
+    consumed: dict[int, set[bytes]] = field(default_factory=dict)
+    acknowledged: set[tuple[int, bytes]] = field(default_factory=set)
+    """What was acknowledged or left behind by a restart: it must prove to be in the stream."""
+    gaps: set[int] = field(default_factory=set)
+
+
+class Checker:
+    """One source's stream, all its stores and receivers."""
+
+    def __init__(self, world: World, source: SourceName, policy: Policy) -> None:
+        self._world = world
+        self._source = source
+        self._policy = policy
+        self._stores: dict[str, StoreOf] = {}
+        self.contents: dict[tuple[int, int], bytes] = {}
+        """By the epoch of the batch and the sequence number."""
+        self._accepted: dict[tuple[int, int], bytes] = {}
+        self._released: dict[tuple[int, int], bytes] = {}
+        self._remembered: dict[int, bytes] = {}
+        self._stable_of: dict[int, int] = {}
+        self.stable_contents: dict[int, bytes] = {}
+        self._stable_in: dict[int, int] = {}
+        """By epoch: how far it was reported stable."""
+        self._decisions: dict[int, int] = {}
+        """By epoch: the first number that it does not keep."""
+        self._promised: dict[str, int] = {}
+        self._begun: dict[int, set[str]] = {}
+        self._receivers: dict[str, _Receiver] = {}
+
+    def require(self, holds: bool, rule: str, text: str) -> None:
+        if not holds:
+            raise Violation(f"{rule}: {text}")
+
+    # Stores.
+
+    def started(self, store: StoreOf) -> None:
+        self._stores[store.name] = store
+
+    def written(self, store: str, writes: Sequence[Write]) -> None:
+        """A commit is written: no number of an epoch may ever have two contents."""
+        for write in writes:
+            if write.table is Table.JOURNAL and write.value is not None:
+                header = check_batch(write.value)
+                payloads = read_payloads(write.value, header)
+                for sequence, payload in enumerate(payloads, header.first):
+                    self._same(header.epoch, sequence, payload, store)
+
+    def _same(self, epoch: int, sequence: int, payload: bytes, where: str) -> None:
+        known = self.contents.setdefault((epoch, sequence), payload)
+        self.require(
+            known == payload,
+            "I2",
+            f"{where} has {payload!r} for {sequence} of epoch {epoch}, others {known!r}",
+        )
+
+    def promised(self, store: str, epoch: int) -> None:
+        """The store has answered that it promised."""
+        self._promised[store] = max(epoch, self._promised.get(store, 0))
+
+    def changes(self, store: str, epoch: int, what: str) -> None:
+        """The store lets itself be changed by a source of that epoch."""
+        promised = self._promised.get(store, 0)
+        self.require(
+            epoch >= promised, "I5", f"{store} {what} of epoch {epoch} after promising {promised}"
+        )
+
+    def begun(self, store: str, epoch: int) -> None:
+        """The store has answered that it began."""
+        self._begun.setdefault(epoch, set()).add(store)
+
+    def conflict(self, error: ContentConflict) -> None:
+        raise Violation(f"I2: ContentConflict in an honest world: {error}")
+
+    # The source.
+
+    def opened(self, instance: int) -> None:
+        self._stable_of[instance] = -1
+
+    def accepted(self, instance: int, sequence: int, payload: bytes) -> None:
+        known = self._accepted.setdefault((instance, sequence), payload)
+        self.require(known == payload, "I2", f"{sequence} was given to two messages: {payload!r}")
+
+    def released(
+        self, instance: int, first: int, payloads: Sequence[bytes], *, remembered: bool
+    ) -> None:
+        """A batch goes to the wire: under the numbers that the application was told."""
+        for sequence, payload in enumerate(payloads, first):
+            self.require(
+                self._accepted.get((instance, sequence)) == payload,
+                "I2",
+                f"{payload!r} goes out as {sequence}, its sender was told another number",
+            )
+            self._released[instance, sequence] = payload
+            if remembered:
+                known = self._remembered.setdefault(sequence, payload)
+                self.require(
+                    known == payload, "I2", f"{sequence} was {known!r}, and is now {payload!r}"
+                )
+
+    def decided(self, epoch: int, first: int, who: str) -> None:
+        """A source has decided; its epoch is in force from that number on."""
+        self._world.note(f"{who} decided: epoch {epoch} from {first} on")
+        self.require(epoch not in self._decisions, "I5", f"epoch {epoch} was decided twice")
+        self._decisions[epoch] = first
+        for older, upto in self._stable_in.items():
+            self.require(
+                older > epoch or upto < first,
+                "I1",
+                f"{upto} was stable in epoch {older}, and epoch {epoch} of {who} begins at {first}",
+            )
+
+    def stable(self, instance: int, epoch: int, upto: int) -> None:
+        """The application is told that everything up to here is stable."""
+        for newer, first in self._decisions.items():
+            self.require(
+                newer <= epoch or upto < first,
+                "I1",
+                f"{upto} is stable in epoch {epoch}, but epoch {newer} begins at {first}",
+            )
+        first = max(self.stable_contents, default=-1) + 1
+        found = self._durable(first, upto) if upto >= first else {}
+        for sequence in range(first, upto + 1):
+            holders: dict[bytes, set[str]] = {}
+            for store, contents in found.items():
+                if sequence in contents:
+                    holders.setdefault(contents[sequence], set()).add(store)
+            stable = [one for one, stores in holders.items() if self._policy.stable(stores)]
+            self.require(
+                len(stable) == 1,
+                "I1",
+                f"{sequence} is reported stable, but is durable only on {holders}",
+            )
+            self.stable_contents[sequence] = stable[0]
+        for sequence in range(self._stable_of[instance] + 1, upto + 1):
+            mine = self._released.get((instance, sequence), self.stable_contents[sequence])
+            self.require(
+                mine == self.stable_contents[sequence],
+                "I1",
+                f"{sequence} was sent as {mine!r}, is stable as {self.stable_contents[sequence]!r}",
+            )
+        self._stable_of[instance] = upto
+        self._stable_in[epoch] = max(upto, self._stable_in.get(epoch, -1))
+
+    def _durable(self, first: int, last: int) -> dict[str, dict[int, bytes]]:
+        """What each store's disk is sure to have after a crash at this moment."""
+        return {
+            name: self.on_disk(store, store.disk.synced, first, last)
+            for name, store in self._stores.items()
+        }
+
+    def on_disk(
+        self, store: StoreOf, rows: MemoryStorage, first: int, last: int
+    ) -> dict[int, bytes]:
+        """What a store has of these numbers in these rows."""
+        state = store.core.sources.get(self._source)
+        row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0] if state else None
+        contents: dict[int, bytes] = {}
+        if state is None or row is None:
+            return contents
+        for held in unpack_held(row).ranges:
+            at, upto = max(held.first, first), min(held.last, last)
+            while at <= upto:
+                for batch in read(rows, state.reg_id, self._source, Range(at, upto), 64):
+                    self.require(not batch.problem, "I1", f"{store.name}: {batch.problem}")
+                    header = check_batch(batch.frame)
+                    payloads = read_payloads(batch.frame, header)
+                    for sequence in range(batch.part.first, batch.part.last + 1):
+                        contents[sequence] = payloads[sequence - header.first]
+                    at = batch.part.last + 1
+        return contents
+
+    def check_stores(self) -> None:
+        """No store may hold other content under a number that was reported stable.
+
+        A store that was away may; then it is of an epoch that the next begin will void there.
+        """
+        newest = max((first for first in self._decisions), default=0)
+        for store in self._stores.values():
+            state = store.core.sources.get(self._source)
+            if state is None or state.registration.begun_epoch < newest:
+                continue
+            for sequence, payload in self.on_disk(
+                store, store.disk.synced, 0, len(self.stable_contents) - 1
+            ).items():
+                self.require(
+                    payload == self.stable_contents[sequence],
+                    "I2",
+                    f"{store.name} holds {payload!r} under {sequence}, which is stable as "
+                    f"{self.stable_contents[sequence]!r}",
+                )
+
+    # Receivers.
+
+    def receiver(self, name: str, stable_only: bool) -> None:
+        self._receivers[name] = _Receiver(stable_only)
+
+    def started_at(self, name: str, first: int) -> None:
+        """An instance starts: never above what was consumed before."""
+        receiver = self._receivers[name]
+        for sequence in range(first):
+            consumed = receiver.consumed.get(sequence, set())
+            stable = self.stable_contents.get(sequence)
+            self.require(
+                stable is not None and stable in consumed,
+                "I4",
+                f"{name} starts at {first}, but of {sequence} it consumed {consumed}, and "
+                f"{stable!r} is stable",
+            )
+        receiver.next = first
+        receiver.running = {}
+
+    def delivered(self, name: str, epoch: int, sequence: int, payload: bytes) -> None:
+        receiver = self._receivers[name]
+        self._same(epoch, sequence, payload, name)
+        self.require(
+            sequence == receiver.next,
+            "I3",
+            f"{name} is handed {sequence} where {receiver.next} should come",
+        )
+        receiver.next = sequence + 1
+        receiver.running[sequence] = payload
+        receiver.handed.setdefault(sequence, set()).add(payload)
+        if receiver.stable_only:
+            holders = {
+                store
+                for store, contents in self._durable(sequence, sequence).items()
+                if contents.get(sequence) == payload
+            }
+            self.require(
+                self._policy.stable(holders), "I3", f"{name} is handed unstable {sequence}"
+            )
+
+    def consumed(self, name: str, sequence: int) -> None:
+        receiver = self._receivers[name]
+        if sequence in receiver.running:
+            receiver.consumed.setdefault(sequence, set()).add(receiver.running[sequence])
+
+    def acknowledges(self, name: str, upto: int) -> None:
+        receiver = self._receivers[name]
+        for sequence in range(max(0, upto - 20), upto + 1):
+            self.require(
+                sequence in receiver.consumed, "I4", f"{name} acknowledges unread {sequence}"
+            )
+
+    def withdrawn(self, name: str, first: int, last: int) -> None:
+        receiver = self._receivers[name]
+        self.require(not receiver.stable_only, "I3", f"{name} delivers what is stable only")
+        for sequence in range(first, last + 1):
+            self.require(
+                receiver.running.pop(sequence, None) is not None,
+                "I3",
+                f"{name} is told that {sequence} is withdrawn, which it does not have",
+            )
+        receiver.next = first
+
+    def gap(self, name: str, first: int, last: int, evidence: object) -> None:
+        raise Violation(f"I3: {name} is told that [{first}, {last}] is lost: {evidence}")
+
+    # The end.
+
+    def unfinished(self, last: int, accepted: Mapping[int, bytes] | None = None) -> str:
+        """What is still missing of everything up to last; empty once nothing is."""
+        upto = len(self.stable_contents) - 1
+        if upto < last:
+            return f"{last} is not stable yet; that is so up to {upto}"
+        for store in self._stores.values():
+            held = self.on_disk(store, store.disk.synced, 0, upto)
+            missing = [n for n in range(upto + 1) if n not in held]
+            if missing:
+                return f"{store.name} lacks {missing[:10]} of {upto}"
+        for name, receiver in self._receivers.items():
+            if receiver.next <= upto:
+                return f"{name} was handed everything before {receiver.next} of {upto}"
+        for sequence, payload in (accepted or {}).items():
+            if self.stable_contents.get(sequence) != payload:
+                return f"{payload!r} is not stable under {sequence}"
+        return ""
+
+    def check_end(self) -> None:
+        """Everything is done: now it can be said what was right."""
+        self.check_stores()
+        for sequence, payload in self._remembered.items():
+            self.require(
+                self.stable_contents.get(sequence) == payload,
+                "I1",
+                f"{payload!r} was in the publish store as {sequence} and is not stable so",
+            )
+        for name, receiver in self._receivers.items():
+            for sequence, payload in receiver.running.items():
+                self.require(
+                    self.stable_contents.get(sequence) == payload,
+                    "I3",
+                    f"{name} keeps {payload!r} as {sequence}, which is "
+                    f"{self.stable_contents.get(sequence)!r}",
+                )
+            for sequence, payload in self.stable_contents.items():
+                self.require(
+                    payload in receiver.handed.get(sequence, ()),
+                    "I3",
+                    f"{name} was never handed {payload!r}, which is {sequence}",
+                )
+        for stores in self._begun.values():
+            if not self._policy.stable(stores):
+                self._world.reach("begin by a minority")
+
+    def accepted_by(self, instance: int) -> dict[int, bytes]:
+        """What an instance accepted, by the numbers that its application was told."""
+        return {n: payload for (who, n), payload in self._accepted.items() if who == instance}

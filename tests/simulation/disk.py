@@ -1,0 +1,77 @@
+"""A disk of the simulated world, as a store's storage over it: written is not yet durable.
+
+A commit is whole or not there at all. A crash keeps every synced commit and, of those after the
+last sync, the first few. Nothing here knows what the rows mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tests.simulation.world import World
+
+from quorate.protocol.errors import StorageFailed
+from quorate.store.storage import MemoryStorage, Row, Table, Write
+
+
+class Disk:
+    """One store's storage; it outlives the store's processes."""
+
+    def __init__(
+        self, world: World, name: str, written: Callable[[str, Sequence[Write]], None]
+    ) -> None:
+        """written: is told of every commit, with the name."""
+        self._world = world
+        self._name = name
+        self._written = written
+        self._now = MemoryStorage()
+        self._unsynced: list[list[Write]] = []
+        self.synced = MemoryStorage()
+        """What a crash at this moment is sure to leave."""
+        self.sync_seconds_max = 0.002
+        self.fails_next_sync = False
+
+    def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
+        return self._now.get(table, keys)
+
+    def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
+        return self._now.scan(table, first, last, limit)
+
+    def at_or_before(self, table: Table, key: bytes) -> Row | None:
+        return self._now.at_or_before(table, key)
+
+    def write(self, writes: Iterable[Write]) -> None:
+        commit = list(writes)
+        self._now.write(commit)
+        self._now.sync()
+        self._unsynced.append(commit)
+        self._written(self._name, commit)
+
+    def sync(self) -> None:
+        if self.fails_next_sync:
+            self.fails_next_sync = False
+            raise StorageFailed(self._name, "the sync failed")
+        self._keep(len(self._unsynced))
+
+    def close(self) -> None:
+        self.sync()
+
+    def sync_seconds(self) -> float:
+        """How long the next sync takes."""
+        return self._world.chooser.uniform(0.0001, self.sync_seconds_max)
+
+    def crash(self) -> None:
+        """The machine stops now; the rows are as it finds them when it is back."""
+        if self._unsynced:
+            kept = self._world.chooser.randint(0, len(self._unsynced))
+            state = "unsynced commit survived" if kept else "unsynced commit lost"
+            self._world.reach(state, self._name)
+            self._keep(kept)
+        self._unsynced.clear()
+        self._now = self.synced.crash()
+
+    def _keep(self, count: int) -> None:
+        for commit in self._unsynced[:count]:
+            self.synced.write(commit)
+        self.synced.sync()
+        del self._unsynced[:count]

@@ -1,0 +1,315 @@
+"""The network of the simulated world: calls and streams as gRPC gives them.
+
+In order within a stream, in any order between calls and connections. What can not pass waits, as
+in TCP, until the way is free again or the connection breaks. A call may fail before or after it
+was served. Nothing here looks into what is carried.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tests.simulation.world import Pending, Process, World
+
+from quorate.protocol.errors import Closed, QuorateError, Unreachable
+
+IN_FLIGHT_MAX = 6
+"""Messages of a stream that may wait for their reader: gRPC's flow control."""
+CALL_SECONDS = 10.0
+
+Handler = Callable[..., Coroutine[Pending[Any], None, Any]]
+
+
+class Network:
+    """Who is reachable under which address, and what is on its way."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.failure_rate = 0.0
+        """How likely it is that a message breaks its connection."""
+        self.duplicate_rate = 0.0
+        self.slow_rate = 0.0
+        self._servers: dict[str, tuple[Process, Any]] = {}
+        self._blocked: set[tuple[str, str]] = set()
+        self._waiting: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        self._connections: list[Connection] = []
+
+    def serve(self, process: Process, server: Any) -> None:
+        """Requests to the process's name go to the methods of this server."""
+        self._servers[process.name] = (process, server)
+
+    # Faults.
+
+    def block(self, sender: str, recipient: str) -> None:
+        self._blocked.add((sender, recipient))
+
+    def heal(self) -> None:
+        """Every way is free again; what waited arrives now."""
+        self._blocked.clear()
+        waiting, self._waiting = self._waiting, {}
+        for callbacks in waiting.values():
+            for callback in callbacks:
+                callback()
+
+    def reset(self, one: str, other: str | None = None) -> int:
+        """Break the connections of one process, or only those to the other."""
+        broken = 0
+        for connection in self._connections:
+            names = {connection.client.process.name, connection.server.process.name}
+            if one in names and (other is None or other in names):
+                connection.reset()
+                broken += 1
+        self._forget_broken()
+        return broken
+
+    # Calls.
+
+    async def call(
+        self, client: Process, server: str, method: str, request: Any, seconds: float = CALL_SECONDS
+    ) -> Any:
+        """Ask once; raises what the server raises, and Unreachable."""
+        answer: Pending[Any] = Pending()
+        client.later(seconds, lambda: answer.fail(Unreachable(server, "it did not answer in time")))
+        chooser = self.world.chooser
+        if chooser.random() < self.failure_rate:
+            self.world.fault("call lost", f"{method} from {client.name} to {server}")
+            lost = Unreachable(server, "the connection broke")
+            client.later(self._delay(), lambda: answer.fail(lost))
+            if chooser.random() < 0.5:
+                return await answer
+        times = 1
+        if chooser.random() < self.duplicate_rate:
+            self.world.fault("call duplicated", f"{method} from {client.name} to {server}")
+            times = 2
+        for _ in range(times):
+            self._carry(
+                client.name,
+                server,
+                lambda: self._serve(client, server, method, request, answer),
+            )
+        return await answer
+
+    def _serve(
+        self, client: Process, name: str, method: str, request: Any, answer: Pending[Any]
+    ) -> None:
+        process, server = self._servers.get(name, (None, None))
+        if process is None or not process.alive:
+            refused = Unreachable(name, "nobody listens")
+            self._carry(name, client.name, lambda: answer.fail(refused))
+            return
+        handler: Handler = getattr(server, method)
+        process.later(0.0, lambda: self._begin(process, client, handler, request, answer))
+
+    def _begin(
+        self, server: Process, client: Process, handler: Handler, request: Any, answer: Pending[Any]
+    ) -> None:
+        server.start(self._answer(server, client, handler, request, answer))
+
+    async def _answer(
+        self, server: Process, client: Process, handler: Handler, request: Any, answer: Pending[Any]
+    ) -> None:
+        try:
+            value = await handler(request)
+        except QuorateError as error:
+            failure = error
+            self._carry(
+                server.name, client.name, lambda: client.later(0.0, lambda: answer.fail(failure))
+            )
+            return
+        self._carry(server.name, client.name, lambda: client.later(0.0, lambda: answer.set(value)))
+
+    # Streams.
+
+    def connect(self, client: Process, server: str, method: str, request: Any = None) -> End:
+        """Open a stream; returns the client's end. The server's method gets the other end."""
+        process, handlers = self._servers.get(server, (None, None))
+        if process is None or not process.alive:
+            # Nobody reads it; the client hears so.
+            end = End(self, client, server)
+            client.later(self._delay(), lambda: end.broke(Unreachable(server, "nobody listens")))
+            return end
+        connection = Connection(self, client, process)
+        self._connections.append(connection)
+        handler: Handler = getattr(handlers, method)
+
+        def begin() -> None:
+            process.start(self._stream(handler, connection.server, request))
+
+        connection.client.transmit(begin)
+        return connection.client
+
+    async def _stream(self, handler: Handler, end: End, request: Any) -> None:
+        try:
+            await handler(end, request)
+        except QuorateError as error:
+            end.close(error)
+        else:
+            end.close(Closed("The stream"))
+
+    def _forget_broken(self) -> None:
+        self._connections = [each for each in self._connections if not each.broken]
+
+    def killed(self, process: Process) -> None:
+        """The process is no more: its connections break."""
+        for connection in self._connections:
+            if process in (connection.client.process, connection.server.process):
+                connection.reset()
+        self._forget_broken()
+
+    # The way.
+
+    def _delay(self) -> float:
+        chooser = self.world.chooser
+        if chooser.random() < self.slow_rate:
+            return chooser.uniform(0.01, 0.8)
+        return chooser.uniform(0.0001, 0.004)
+
+    def _carry(self, sender: str, recipient: str, arrive: Callable[[], None]) -> None:
+        self.carry_in_order(sender, recipient, arrive, 0.0)
+
+    def carry_in_order(
+        self, sender: str, recipient: str, arrive: Callable[[], None], not_before: float
+    ) -> float:
+        """Have it arrive, not before that time; returns when, as far as that is known."""
+        way = (sender, recipient)
+        if way in self._blocked:
+            self._waiting.setdefault(way, []).append(arrive)
+            return not_before
+        at = max(self.world.now + self._delay(), not_before)
+        self.world.later(at - self.world.now, arrive)
+        return at
+
+
+class Connection:
+    """A stream's two ends."""
+
+    def __init__(self, network: Network, client: Process, server: Process) -> None:
+        self.client = End(network, client, server.name)
+        self.server = End(network, server, client.name)
+        self.client.other, self.server.other = self.server, self.client
+        self.broken = False
+
+    def reset(self) -> None:
+        """Both sides lose what is on its way, each at its own time."""
+        self.broken = True
+        for end in (self.client, self.server):
+            end.cut_off(Unreachable(end.peer, "the connection broke"))
+
+
+class End:
+    """One side of a stream."""
+
+    def __init__(self, network: Network, process: Process, peer: str) -> None:
+        self.process = process
+        self.peer = peer
+        self.other: End | None = None
+        self.error: QuorateError | None = None
+        """Why nothing more can be read or written."""
+        self._network = network
+        self._arrived: deque[Any] = deque()
+        self._reader: Pending[None] | None = None
+        self._in_flight = 0
+        self._writer: Pending[None] | None = None
+        self._not_before = 0.0
+        self._cut = False
+        self._queued: deque[Callable[[], None]] = deque()
+
+    async def write(self, item: Any) -> None:
+        """Send; waits while the peer does not read. Writing to a broken stream does nothing."""
+        while self._in_flight >= IN_FLIGHT_MAX and self.error is None:
+            self._writer = Pending()
+            await self._writer
+        self.send(item)
+
+    def send(self, item: Any) -> None:
+        """Send without waiting."""
+        if self.error is None and self.other is not None:
+            self._in_flight += 1
+            other = self.other
+            self.transmit(lambda: other.arrive(item))
+
+    def transmit(self, arrive: Callable[[], None]) -> None:
+        """Have this happen at the other end, after all that was sent before."""
+        world, other = self._network.world, self.other
+        assert other is not None
+        if world.chooser.random() < self._network.failure_rate / 4:
+            world.fault("stream broken", f"between {self.process.name} and {self.peer}")
+            self._network.reset(self.process.name, self.peer)
+            return
+        self._queued.append(arrive)
+        self._not_before = self._network.carry_in_order(
+            self.process.name,
+            self.peer,
+            lambda: other.process.later(0.0, self._deliver_next),
+            self._not_before + 1e-9,
+        )
+
+    def _deliver_next(self) -> None:
+        # Whichever carrier comes first brings what was sent first.
+        if self._queued and self.other is not None and not self.other.is_cut:
+            self._queued.popleft()()
+
+    @property
+    def is_cut(self) -> bool:
+        return self._cut
+
+    def arrive(self, item: Any) -> None:
+        self._arrived.append(item)
+        self._wake_reader()
+
+    async def read(self, seconds: float | None = None) -> Any:
+        """The next item. Raises why there is none; Unreachable if none comes in time."""
+        deadline = None if seconds is None else self._network.world.now + seconds
+        while not self._arrived:
+            if self.error is not None:
+                raise self.error
+            if deadline is not None and self._network.world.now >= deadline:
+                raise Unreachable(self.peer, "no answer in time")
+            await self._next_arrival(seconds)
+        if self.other is not None:
+            self.other.was_read()
+        return self._arrived.popleft()
+
+    async def _next_arrival(self, seconds: float | None) -> None:
+        reader: Pending[None] = Pending()
+        self._reader = reader
+        if seconds is not None:
+            self.process.later(seconds, lambda: reader.set(None))
+        await reader
+
+    def was_read(self) -> None:
+        self._in_flight -= 1
+        self._wake_writer()
+
+    def close(self, error: QuorateError) -> None:
+        """Nothing more comes from here; the peer hears why, after what was sent."""
+        if self.error is not None:
+            return
+        self.error = error
+        self._wake_writer()
+        if self.other is not None and not self._cut:
+            other = self.other
+            self.transmit(lambda: other.broke(error))
+
+    def broke(self, error: QuorateError) -> None:
+        """The peer has closed."""
+        if self.error is None:
+            self.error = error
+        self._wake_reader()
+        self._wake_writer()
+
+    def cut_off(self, error: QuorateError) -> None:
+        """The connection is no more."""
+        self._cut = True
+        delay = self._network.world.chooser.uniform(0.0, 0.01)
+        self.process.later(delay, lambda: self.broke(error))
+
+    def _wake_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.set(None)
+
+    def _wake_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.set(None)

@@ -1,0 +1,517 @@
+"""A receiver of the simulated world: the production core, a thin shell, and the application.
+
+The shell does what quorate.receiver's session, registrar, live stream, fetching and acknowledger
+do, in virtual time. Nothing here decides the order of messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tests.simulation.checker import Checker
+from tests.simulation.network import End, Network
+from tests.simulation.store_actor import AskedAcknowledge, AskedReceiver, Entry
+from tests.simulation.world import Event, Process, World
+
+from quorate.protocol.errors import Closed, Fenced, QuorateError, UnknownTopic, Unreachable
+from quorate.protocol.framing import check_batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import NO_LINEAGE
+from quorate.protocol.ranges import Range
+from quorate.protocol.wire import lineage_from_wire
+from quorate.receiver.acknowledgements import Acknowledgements
+from quorate.receiver.core import Room, Stream, Verdict
+from quorate.receiver.cursor import Cursor
+from quorate.receiver.directory import Directory, SourceRecord, record_from_wire
+from quorate.receiver.inbox import Inbox
+from quorate.receiver.message import DeliveredBatch
+from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
+from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
+from quorate.receiver.registration import Start, StoreAnswer, decide_start
+from quorate.store.receivers import Registered
+from quorate.v1 import messages_pb2 as v1
+
+REQUEST_SECONDS = 1.0
+SILENCE_SECONDS = 10.0
+REGISTRATION_SECONDS = 1.0
+ACKNOWLEDGE_SECONDS = 0.1
+REPEAT_SECONDS = 3.0
+HOUSEKEEPING_SECONDS = 1.0
+LIVE_BYTES_MAX = 1_500
+FETCHED_BYTES_MAX = 4_000
+
+
+class ReceiverInstance:
+    """One receiver in one process."""
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        checker: Checker,
+        name: str,
+        source: SourceName,
+        session_id: int,
+        stores: Sequence[str],
+        stable: bool,
+        mode: AcknowledgeMode,
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.checker = checker
+        self.name = name
+        self.source = source
+        self.session_id = session_id
+        self.is_stable = stable
+        self.mode = mode
+        self.process = Process(world, name)
+        self.fenced = False
+        self.epoch = 1
+        self.answers: dict[str, StoreAnswer] = {}
+        self.record: SourceRecord
+        self.stream: Stream
+        self.plan: FetchPlan
+        self.acknowledgements: Acknowledgements
+        self.registered = False
+        self._directory = Directory()
+        self._known = False
+        self._inbox = Inbox(1 << 30)
+        self._filled = Event(self.process)
+        self._directory_changed = Event(self.process)
+        self._lineage_changed = Event(self.process)
+        self._wakes: dict[str, Event] = {}
+        self._room = Room(LIVE_BYTES_MAX, FETCHED_BYTES_MAX)
+        self._cursor = Cursor(mode)
+        for store in stores:
+            self.process.start(self._watch(store))
+        self.process.start(self._run())
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.network.killed(self.process)
+
+    async def _run(self) -> None:
+        while not self._known:
+            await self._directory_changed.pause()
+        start = await self._register()
+        self.checker.started_at(self.name, start.first)
+        self.world.note(f"{self.name} starts at {start.first} {start.point}")
+        self.stream = Stream(
+            start.lineage,
+            start.first,
+            known_upto=start.point.high,
+            stable_upto=start.stable_upto,
+            hold_back=self.is_stable,
+            room=self._room,
+        )
+        self.stream.heard_of_epoch(self.record.epoch)
+        names = [name for name, _ in self.record.stores]
+        self.plan = FetchPlan(self.stream, names)
+        self.plan.source_live = self.record.live
+        self.acknowledgements = Acknowledgements(start.first)
+        self.registered = True
+        for peer in (SOURCE, *names):
+            self._wakes[peer] = Event(self.process)
+            self.process.start(self._work(peer))
+        for name in names:
+            self.process.start(self._acknowledge(name))
+        self.process.start(self._follow())
+        self.process.start(self._consume())
+        await self._keep_house()
+
+    # The directory.
+
+    async def _watch(self, store: str) -> None:
+        while True:
+            end = self.network.connect(self.process, store, "watch")
+            try:
+                while True:
+                    entry = await end.read()
+                    assert isinstance(entry, Entry)
+                    record = record_from_wire(entry.information, live=entry.live)
+                    if (merged := self._directory.heard(store, record)) is not None:
+                        self._update(merged)
+            except QuorateError:
+                for changed in self._directory.lost(store):
+                    self._update(changed)
+            await self.process.sleep(self.world.chooser.uniform(0.05, 0.5))
+
+    def _update(self, record: SourceRecord) -> None:
+        if not self._known:
+            self._known = True
+            self.record = record
+            self._directory_changed.set()
+            return
+        before = self.record
+        if record.order < before.order:
+            live = record.live and record.epoch == before.epoch
+            record = SourceRecord(
+                before.source,
+                before.address,
+                before.epoch,
+                before.version,
+                before.policy,
+                before.stores,
+                live,
+            )
+        self.record = record
+        changed = (before.epoch, before.address) != (record.epoch, record.address)
+        self._directory_changed.set()
+        if not self.registered:
+            return
+        self.plan.source_live = record.live
+        if changed:
+            self.stream.heard_of_epoch(record.epoch)
+            self.plan.source_changed()
+        self._wake()
+
+    # Registration.
+
+    async def _register(self) -> Start:
+        while True:
+            await self._register_with_all()
+            if self.record.policy.stable(self.answers.keys()):
+                return decide_start(self.record.policy, self.answers, ReceiverOptions())
+            await self._directory_changed.pause(0.5)
+
+    async def _register_with_all(self) -> None:
+        while True:
+            heard = [0]
+            left = [name for name, _ in self.record.stores if name not in self.answers]
+            answered = Event(self.process)
+            waiting = set(left)
+            for name in left:
+                self.process.start(self._ask_one(name, self.epoch, heard, waiting, answered))
+            deadline = self.world.now + REGISTRATION_SECONDS
+            while waiting and not heard[0]:
+                if self.record.policy.stable(self.answers.keys()):
+                    if self.world.now >= deadline:
+                        break
+                    await answered.pause(deadline - self.world.now + 1e-6)
+                else:
+                    await answered.pause()
+            if not heard[0]:
+                return
+            self.epoch, self.answers = heard[0] + 1, {}
+            await self.process.sleep(self.world.chooser.uniform(0, 0.02))
+
+    async def _ask_one(
+        self, name: str, epoch: int, heard: list[int], waiting: set[str], answered: Event
+    ) -> None:
+        result = await self._ask(name, epoch)
+        if epoch == self.epoch:
+            heard[0] = max(heard[0], result)
+            waiting.discard(name)
+            answered.set()
+
+    async def _ask(self, name: str, epoch: int) -> int:
+        asked = AskedReceiver(self.source, self.session_id, epoch)
+        try:
+            answer = await self.network.call(self.process, name, "register_receiver", asked)
+        except Fenced as error:
+            return error.promised
+        except QuorateError:
+            return 0
+        assert isinstance(answer, Registered)
+        if epoch == self.epoch:
+            self.answers[name] = StoreAnswer(
+                answer.reg_id,
+                answer.known,
+                max(answer.acknowledged_upto, NOTHING),
+                answer.high,
+                answer.stable_upto,
+                answer.lineage,
+            )
+        return 0
+
+    async def _keep_house(self) -> None:
+        while True:
+            await self.process.sleep(HOUSEKEEPING_SECONDS)
+            for name, _ in self.record.stores:
+                if name in self.answers:
+                    continue
+                heard = await self._ask(name, self.epoch)
+                if heard == self.epoch:
+                    self.answers[name] = StoreAnswer(0, True, NOTHING, NOTHING, NOTHING, NO_LINEAGE)
+                if (answer := self.answers.get(name)) is not None:
+                    self._withdraw(self.stream.adopt(answer.lineage))
+
+    # The live stream.
+
+    async def _follow(self) -> None:
+        seconds = 0.05
+        while True:
+            record = self.record
+            attached = False
+            end = self.network.connect(self.process, record.address, "attach", self.is_stable)
+            try:
+                attached = await self._live(end, record.address)
+            except QuorateError as error:
+                self.world.note(f"{self.name}: live stream: {error}")
+                attached = self.plan.attached
+            end.close(Closed("The live stream"))
+            self.plan.attached = False
+            self._wake()
+            if attached or self.record != record:
+                seconds = 0.05
+            longest = 1.0 if self.record.live else 10.0
+            if self.record == record:
+                await self._directory_changed.pause(min(seconds, longest))
+            seconds = min(seconds * 2, longest)
+
+    async def _live(self, end: End, address: str) -> bool:
+        stream = self.stream
+        epoch = 0
+        while True:
+            since = self.world.now
+            frame = v1.Frame()
+            while True:
+                try:
+                    frame = v1.Frame.FromString(await end.read(1.0))
+                    break
+                except Unreachable:
+                    if end.error is not None or self.world.now - since > SILENCE_SECONDS:
+                        raise
+                if self.record.address != address:
+                    raise Unreachable(address, "the source moved")
+            match frame.WhichOneof("kind"):
+                case "batch":
+                    batch = frame.batch
+                    header = check_batch(batch)
+                    epoch = max(epoch, header.epoch)
+                    while (verdict := stream.live(header, batch)) is Verdict.NEWER_EPOCH:
+                        await self._learn_lineage(header.epoch)
+                    if verdict is Verdict.NO_ROOM:
+                        self.world.reach("live batch found no room")
+                    if frame.stable_upto > stream.stable_upto:
+                        stream.stable(frame.stable_upto, header.epoch)
+                    self._hand_on()
+                    continue
+                case "attached":
+                    epoch = await self._attached(frame.attached)
+                case "information":
+                    self._hear(frame.information)
+            if frame.stable_upto > stream.stable_upto:
+                stream.stable(frame.stable_upto, epoch)
+                self._hand_on()
+
+    async def _attached(self, attached: v1.Attached) -> int:
+        record = record_from_wire(attached.information, live=self.record.live)
+        if record.epoch < self.stream.lineage.epoch:
+            raise Unreachable(record.address, f"it is in epoch {record.epoch}, which is over")
+        self._hear(attached.information)
+        await self._learn_lineage(record.epoch)
+        self.stream.exists(attached.next_sequence - 1, record.epoch)
+        self.plan.attached = True
+        self._hand_on()
+        return record.epoch
+
+    def _hear(self, information: v1.SourceInformation) -> None:
+        record = record_from_wire(information, live=self.record.live)
+        if record.order > self.record.order:
+            self._update(record)
+
+    async def _learn_lineage(self, epoch: int) -> None:
+        self.stream.heard_of_epoch(epoch)
+        while self.stream.lineage.epoch < epoch:
+            self._lineage_changed.clear()
+            self._wake()
+            await self._lineage_changed.wait()
+
+    def _withdraw(self, withdrawn: Range | None) -> None:
+        self._lineage_changed.set()
+        if withdrawn is None:
+            return
+        self.acknowledgements.withdraw(withdrawn.first)
+        delivered = min(self._inbox.take_back(self.source, withdrawn.first), withdrawn.last)
+        if delivered >= withdrawn.first:
+            self.world.reach("delivered messages withdrawn", f"{self.name} {withdrawn}")
+            self.checker.withdrawn(self.name, withdrawn.first, delivered)
+
+    def _hand_on(self) -> None:
+        for piece in self.stream.take_ready():
+            self._inbox.put(DeliveredBatch(piece, self.acknowledgements.progress))
+            self._filled.set()
+        if self.stream.behind:
+            self._wake()
+
+    def _settle(self) -> None:
+        self._hand_on()
+        while (gap := self.plan.gap()) is not None:
+            self.world.reach("gap", f"{self.name} [{gap.first}, {gap.last}]")
+            self.checker.gap(self.name, gap.first, gap.last, gap.evidence)
+            self.acknowledgements.progress.skip(gap.first, gap.last)
+            self.stream.skip(gap.last)
+            self._hand_on()
+
+    # Fetching.
+
+    def _wake(self) -> None:
+        for woken in self._wakes.values():
+            woken.set()
+
+    async def _work(self, peer: str) -> None:
+        plan, world = self.plan, self.world
+        while True:
+            request = plan.request(peer, world.now)
+            if request is None:
+                wake_at = plan.wake_at(peer, world.now)
+                seconds = None if wake_at is None else max(0.0, wake_at - world.now)
+                await self._wakes[peer].pause(seconds)
+                continue
+            address = self.record.address if peer == SOURCE else peer
+            wire = v1.FetchRequest(first=request.first, last=request.last)
+            wire.source.topic, wire.source.session_id = self.source.topic, self.source.session_id
+            end = self.network.connect(self.process, address, "fetch", wire)
+            try:
+                await self._fetch(end, request)
+            except QuorateError:
+                plan.failed(request, world.now)
+            end.close(Closed("The fetch"))
+            self._settle()
+            self._wake()
+
+    async def _fetch(self, end: End, request: Request) -> None:
+        plan = self.plan
+        while True:
+            while not plan.is_front(request) and self._room.waiting_bytes > FETCHED_BYTES_MAX:
+                if not plan.front_under_way():
+                    plan.given_back(request)
+                    return
+                await self._wakes[request.peer].pause(0.1)
+            response = await end.read(REQUEST_SECONDS)
+            now = self.world.now
+            match response.WhichOneof("kind"):
+                case "fetched":
+                    fetched = response.fetched
+                    header = check_batch(fetched.batch)
+                    verdict = plan.fetched(
+                        request, header, fetched.batch, fetched.first, fetched.last, now
+                    )
+                    if verdict is Verdict.VOID:
+                        self.world.reach("fetched batch of an outdated lineage", self.name)
+                    self._hand_on()
+                case "missing":
+                    missing = response.missing
+                    absent = missing.why == v1.LOOKUP_ABSENT
+                    answer = Answer.ABSENT if absent else Answer.UNKNOWN
+                    plan.missing(request, missing.first, missing.last, answer, "", now)
+                    self.world.reach("store said absent", f"{request.peer} to {self.name}")
+                case "end":
+                    told = response.end
+                    lineage = lineage_from_wire(told.lineage)
+                    withdrawn = plan.ended(request, told.high, told.stable_upto, lineage, now)
+                    self._withdraw(withdrawn)
+                    return
+
+    # The application.
+
+    async def _consume(self) -> None:
+        chooser = self.world.chooser
+        held_back: list[tuple[DeliveredBatch, int]] = []
+        while True:
+            batch = self._inbox.take()
+            if batch is None:
+                # Nothing new is there: what was taken out of order is done with now.
+                self._finish(held_back)
+                self._filled.clear()
+                await self._filled.wait()
+                continue
+            self._cursor.enter(batch)
+            payloads = batch.payloads
+            for sequence, payload in zip(range(batch.first, batch.last + 1), payloads, strict=True):
+                self.checker.delivered(self.name, batch.epoch, sequence, payload)
+            if chooser.random() < 0.2:
+                await self.process.sleep(chooser.uniform(0.0, 0.02))
+            for sequence in range(batch.first, batch.last + 1):
+                self.checker.consumed(self.name, sequence)
+            match self.mode:
+                case AcknowledgeMode.BATCHED:
+                    held_back += [(batch, n) for n in range(batch.first, batch.last + 1)]
+                    chooser.shuffle(held_back)
+                    if len(held_back) > 6:
+                        self._finish(held_back)
+                case AcknowledgeMode.EXPLICIT:
+                    if chooser.random() < 0.5:
+                        self._cursor.acknowledge(batch)
+                case AcknowledgeMode.AUTOMATIC:
+                    pass
+
+    @staticmethod
+    def _finish(held_back: list[tuple[DeliveredBatch, int]]) -> None:
+        for batch, sequence in held_back:
+            batch.progress.consumed(sequence)
+        held_back.clear()
+
+    # Acknowledgements.
+
+    async def _acknowledge(self, store: str) -> None:
+        confirmed, at = -1, 0.0
+        while not self.fenced:
+            await self.process.sleep(ACKNOWLEDGE_SECONDS)
+            position = self.acknowledgements.position(self.stream.stable_upto)
+            if position is None or store not in self.answers:
+                continue
+            if position <= confirmed and self.world.now - at < REPEAT_SECONDS:
+                continue
+            self.checker.acknowledges(self.name, position)
+            asked = AskedAcknowledge(self.source, self.session_id, self.epoch, position)
+            try:
+                await self.network.call(self.process, store, "acknowledge", asked)
+                confirmed, at = position, self.world.now
+            except Fenced:
+                self.fenced = True
+                self.world.reach("receiver fenced", self.name)
+            except UnknownTopic:
+                self.answers.pop(store, None)
+            except QuorateError:
+                pass
+
+
+class ReceiverApplication:
+    """Starts instances of one receiver, one after the other."""
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        checker: Checker,
+        name: str,
+        source: SourceName,
+        session_id: int,
+        stores: Sequence[str],
+        stable: bool,
+        mode: AcknowledgeMode,
+    ) -> None:
+        self.name = name
+        self.world = world
+        self._new = partial(
+            ReceiverInstance,
+            world,
+            network,
+            checker,
+            name,
+            source,
+            session_id,
+            stores,
+            stable,
+            mode,
+        )
+        checker.receiver(name, stable)
+        self.instance = self._new()
+
+    def restart(self) -> None:
+        """The process dies; its supervisor starts it again."""
+        self.instance.kill()
+        self.world.later(self.world.chooser.uniform(0.01, 2.0), self._start)
+
+    def _start(self) -> None:
+        if not self.instance.process.alive:
+            self.instance = self._new()
+
+    def start_if_fenced(self) -> None:
+        """An application that was fenced though it is the only one starts again."""
+        if self.instance.fenced:
+            self.restart()

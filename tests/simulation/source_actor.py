@@ -1,0 +1,546 @@
+"""A source of the simulated world: the production core, a thin shell, and the application.
+
+The shell does what quorate.source's engine, store sessions, packer and live server do, in virtual
+time. The application keeps a publish store that outlives its instances, or one that does not.
+Nothing here decides what is stable.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+
+from tests.simulation.checker import Checker
+from tests.simulation.network import End, Network
+from tests.simulation.store_actor import (
+    AppendRequest,
+    AskedBegin,
+    AskedPromise,
+    Durable,
+    Opened,
+)
+from tests.simulation.world import Event, Pending, Process, World
+
+from quorate.protocol.consensus import Behaviour
+from quorate.protocol.errors import (
+    Closed,
+    ContentConflict,
+    CorruptBatch,
+    Fenced,
+    QuorateError,
+    SourceActive,
+    UnknownTopic,
+    Unreachable,
+)
+from quorate.protocol.framing import check_batch, read_header, read_payloads
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.policy import Policy
+from quorate.protocol.wire import lineage_to_wire
+from quorate.source import events
+from quorate.source.core import SourceCore
+from quorate.source.frames import batch_of, information_frame, keepalive_frame
+from quorate.source.kept_messages import clipped
+from quorate.source.options import SourceOptions
+from quorate.source.registration import AskBegin, AskPromise, Hold, OpenStream, Phase
+from quorate.source.survivors import Kept
+from quorate.v1 import messages_pb2 as v1
+
+SILENCE_SECONDS = 10.0
+KEEPALIVE_SECONDS = 1.0
+TICK_SECONDS = 0.1
+PATIENCE_SECONDS = 0.005
+LIVE_FRAMES_MAX = 8
+RETENTION_BYTES_MAX = 3_000
+
+
+class PublishStore:
+    """What a source keeps of what is not stable yet; it may outlive the process."""
+
+    def __init__(self, outlives: bool) -> None:
+        self.outlives = outlives
+        self.stable_upto = NOTHING
+        self.batches: list[bytes] = []
+
+    def append(self, batch: bytes) -> None:
+        if self.outlives:
+            self.batches.append(batch)
+
+    def settle(self, stable_upto: int) -> None:
+        if self.outlives:
+            self.stable_upto = stable_upto
+            self.batches = [b for b in self.batches if read_header(b).last > stable_upto]
+
+
+class _Attached:
+    """One receiver's live stream: the frames that wait for it."""
+
+    def __init__(self, end: End, wants_stable: bool, process: Process) -> None:
+        self.end = end
+        self.wants_stable = wants_stable
+        self.told_stable_upto = NOTHING
+        self.keepalive_due = False
+        self.frames: deque[bytes] = deque()
+        self.news = Event(process)
+
+
+class SourceInstance:
+    """One source in one process."""
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        checker: Checker,
+        name: SourceName,
+        stores: Sequence[str],
+        number: int,
+        options: SourceOptions,
+        publish_store: PublishStore,
+        take_over: bool,
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.checker = checker
+        self.number = number
+        self.take_over = take_over
+        self.process = Process(world, f"source{number}")
+        self.publish_store = publish_store
+        self.identity = self.process.name.encode()
+        self.core = SourceCore(
+            name,
+            [StoreAddress(store, store) for store in stores],
+            Policy.majority_of(stores),
+            options,
+            self.identity,
+            stable_upto=publish_store.stable_upto,
+            unstable=publish_store.batches,
+        )
+        if publish_store.batches:
+            world.reach("publish store sent again", self.process.name)
+        self.core.address = self.process.name
+        self._stores = tuple(stores)
+        self._news = {store: Event(self.process) for store in stores}
+        self._over: dict[str, Pending[None]] = {}
+        self._failures = dict.fromkeys(stores, 0)
+        self._attached: list[_Attached] = []
+        self._scheduled = False
+        self._late = False
+        self._loading = 0
+        self._epoch = 0
+        self._decided = 0
+        self._version = (0, 0)
+        self._settled_upto = publish_store.stable_upto
+        self._sent = 0
+        self._was_complete = False
+        checker.opened(number)
+        network.serve(self.process, self)
+        world.note(f"{self.process.name} starts, knows stable {publish_store.stable_upto}")
+        self.core.start(world.now)
+        for store in stores:
+            self.process.start(self._run(store))
+        self.process.start(self._tick())
+
+    # The application.
+
+    @property
+    def over(self) -> bool:
+        """It can not go on, or is dead."""
+        return self.core.error is not None or not self.process.alive
+
+    def send(self) -> bool:
+        """Send one message, if one is accepted now."""
+        core, window = self.core, self.core.window
+        if core.refusal() is not None or window.full or window.blocked:
+            return False
+        self._sent += 1
+        payload = f"{self.process.name} says {self._sent}".encode()
+        core.note_exceeded()
+        if not window.payloads:
+            self._soon()
+        self.checker.accepted(self.number, window.next_sequence, payload)
+        window.payloads.append(payload)
+        window.next_sequence += 1
+        window.sent_bytes += len(payload)
+        window.gather()
+        return True
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.network.killed(self.process)
+
+    # What follows from inputs.
+
+    def _after_input(self) -> None:
+        core = self.core
+        if core.registration.phase is not Phase.PROMISING and core.epoch != self._decided:
+            self._decided = core.epoch
+            first = core.registration.lineage.terms[-1].first
+            self.checker.decided(core.epoch, first, self.process.name)
+        if core.stable_upto > self._settled_upto:
+            self._settled_upto = core.stable_upto
+            self.checker.stable(self.number, core.epoch, core.stable_upto)
+            self.publish_store.settle(core.stable_upto)
+            self._stable_advanced()
+        if core.events:
+            told, core.events = core.events, []
+            for event in told:
+                self._note(event)
+            self._wake()
+        if core.version != self._version:
+            self._version = core.version
+            if core.epoch != self._epoch:
+                self._epoch = core.epoch
+                for store, over in self._over.items():
+                    over.fail(Unreachable(store, "a newer epoch begins"))
+            self._wake()
+            self._publish(information_frame(core.information(), core.stable_upto))
+        if core.loading and self._loading != core.epoch:
+            self._loading = core.epoch
+            self.process.start(self._load(core.epoch))
+        self._soon()
+
+    def _note(self, event: events.Event) -> None:
+        self.world.note(f"{self.process.name}: {type(event).__name__} {event}")
+        match event:
+            case events.QuorumLost():
+                self.world.reach("quorum lost", self.process.name)
+            case events.RegistrationComplete():
+                if self._was_complete:
+                    self.world.reach("quorum regained", self.process.name)
+                self._was_complete = True
+            case events.SourceFailed(error):
+                if isinstance(error, ContentConflict):
+                    self.checker.conflict(error)
+                if isinstance(error, Fenced):
+                    self.world.reach("source fenced", self.process.name)
+                if isinstance(error, SourceActive):
+                    self.world.reach("refused as another is active", self.process.name)
+            case events.StoreCaughtUp():
+                self.world.reach("store caught up")
+
+    def _wake(self) -> None:
+        for news in self._news.values():
+            news.set()
+
+    # One task a store.
+
+    async def _run(self, store: str) -> None:
+        core = self.core
+        while core.error is None:
+            step = core.step(store)
+            try:
+                await self._take(store, step)
+            except QuorateError as error:
+                if isinstance(error, Fenced) and core.registration.phase in (
+                    Phase.BEGINNING,
+                    Phase.LOADING,
+                ):
+                    self.world.reach("fenced in mid-recovery", self.process.name)
+                core.failed(store, error, self.world.now)
+            self._after_input()
+            if core.step(store) == step and not isinstance(step, Hold):
+                delay = min(2.0, 0.05 * 2 ** min(self._failures[store], 10))
+                self._failures[store] += 1
+                await self.process.sleep(delay * self.world.chooser.uniform(0.5, 1.0))
+
+    async def _take(self, store: str, step: object) -> None:
+        core, network = self.core, self.network
+        match step:
+            case AskPromise(epoch):
+                asked = AskedPromise(core.name, epoch, self.identity, self.take_over)
+                grant = await network.call(self.process, store, "promise", asked)
+                core.promised(store, epoch, grant, self.world.now)
+            case AskBegin():
+                await network.call(self.process, store, "begin", AskedBegin(core.name, step))
+                core.begun(store, step.epoch, self.world.now)
+            case OpenStream(epoch):
+                await self._stream(store, epoch)
+            case Hold():
+                self._news[store].clear()
+                await self._news[store].wait()
+
+    async def _stream(self, store: str, epoch: int) -> None:
+        over = self._over[store] = Pending()
+        end = self.network.connect(self.process, store, "append", AppendRequest(self.identity))
+        await end.write(self.core.open_frame())
+        opened = await end.read(SILENCE_SECONDS)
+        assert isinstance(opened, Opened)
+        if not self.core.opened(store, epoch, opened.next_sequence, 1, self.world.now):
+            end.close(Closed("The stream"))
+            raise Unreachable(store, "a newer epoch begins")
+        self._after_input()
+        tasks = [
+            self.process.start(self._read(store, end, over)),
+            self.process.start(self._write(store, end)),
+        ]
+        try:
+            await over
+        except QuorateError:
+            for task in tasks:
+                task.cancel()
+            end.close(Closed("The stream"))
+            raise
+
+    async def _read(self, store: str, end: End, over: Pending[None]) -> None:
+        try:
+            while True:
+                durable = await end.read()
+                assert isinstance(durable, Durable)
+                self._failures[store] = 0
+                self.core.acknowledged(store, durable.upto, self.world.now)
+                self._after_input()
+        except QuorateError as error:
+            over.fail(error)
+
+    async def _write(self, store: str, end: End) -> None:
+        news = self._news[store]
+        while True:
+            news.clear()
+            frame = self.core.next_frame(store, self.world.now)
+            if frame is None:
+                self._soon()
+                await news.wait()
+            else:
+                await end.write(frame)
+
+    # What was kept of the last epoch.
+
+    async def _load(self, epoch: int) -> None:
+        core = self.core
+        load = core.load()
+        assert load is not None
+        kept: list[Kept] = []
+        while (first := kept[-1].last + 1 if kept else load.first) <= load.last:
+            start = max(start for start in load.holders if start <= first)
+            before = len(kept)
+            for store in load.holders[start]:
+                await self._fetch_kept(store, first, load.last, kept)
+                if len(kept) > before:
+                    break
+            else:
+                await self.process.sleep(0.2)
+            if core.epoch != epoch:
+                return
+        if core.loading and core.epoch == epoch:
+            if any(item.last > core.stable_upto for item in kept):
+                self.world.reach("kept but unstable sent again", self.process.name)
+            core.loaded(kept, self.world.now)
+            self._after_input()
+            self._wake()
+
+    async def _fetch_kept(self, store: str, first: int, last: int, kept: list[Kept]) -> None:
+        request = v1.FetchRequest(first=first, last=last)
+        name = self.core.name
+        request.source.topic, request.source.session_id = name.topic, name.session_id
+        end = self.network.connect(self.process, store, "fetch", request)
+        try:
+            while True:
+                response = await end.read(SILENCE_SECONDS)
+                if not response.HasField("fetched"):
+                    break
+                item = clipped(name, response.fetched, first, last, store)
+                if item.first != first:
+                    raise CorruptBatch(f"from {store}", f"it begins at {item.first}")
+                kept.append(item)
+                first = item.last + 1
+        except QuorateError as error:
+            self.world.note(f"{self.process.name}: fetching what was kept: {error}")
+        end.close(Closed("The fetch"))
+
+    # Packing.
+
+    def _soon(self) -> None:
+        if not self._scheduled and self.core.window.payloads:
+            self._scheduled = True
+            self.process.later(0.0, self._pump)
+
+    def _pump(self) -> None:
+        self._scheduled = False
+        if not self.core.can_take:
+            return
+        if self.core.window.full or self.core.idle_quorum():
+            self.process.start(self._pack())
+        elif not self._late:
+            self._late = True
+            self.process.later(PATIENCE_SECONDS, self._pack_late)
+
+    def _pack_late(self) -> None:
+        self._late = False
+        if self.core.can_take:
+            self.process.start(self._pack())
+
+    async def _pack(self) -> None:
+        packed = self.core.take(int(self.world.now * 1e9))
+        if self.publish_store.outlives:
+            await self.process.sleep(self.world.chooser.uniform(0.0, 0.002))
+        self.publish_store.append(packed.batch)
+        payloads = read_payloads(packed.batch, check_batch(packed.batch))
+        self.checker.released(
+            self.number, packed.first, payloads, remembered=self.publish_store.outlives
+        )
+        frame = self.core.release(packed, self.world.now)
+        self._wake()
+        self._publish(frame)
+        self._soon()
+
+    async def _tick(self) -> None:
+        keepalive_at = self.world.now
+        while self.core.error is None:
+            await self.process.sleep(TICK_SECONDS)
+            now = self.world.now
+            if now >= keepalive_at:
+                keepalive_at = now + KEEPALIVE_SECONDS
+                self.core.streams.keepalives_due()
+                for attached in self._attached:
+                    attached.keepalive_due = True
+                    attached.news.set()
+                self._wake()
+            for store in self.core.streams.silent(now, SILENCE_SECONDS):
+                self._over[store].fail(Unreachable(store, "it acknowledged nothing"))
+            epoch = self.core.epoch
+            started = self.core.started
+            self.core.tick(now)
+            if started and self.core.epoch != epoch:
+                self.world.reach("promise that went nowhere overtaken", self.process.name)
+            self._after_input()
+
+    # Receivers.
+
+    def _publish(self, frame: bytes) -> None:
+        for attached in self._attached:
+            if len(attached.frames) >= LIVE_FRAMES_MAX:
+                self.world.reach("live stream overrun")
+                attached.frames.clear()
+            attached.frames.append(frame)
+            attached.news.set()
+
+    def _stable_advanced(self) -> None:
+        if not self.core.window.payloads:
+            for attached in self._attached:
+                if attached.wants_stable:
+                    attached.news.set()
+
+    async def attach(self, end: End, wants_stable: bool) -> None:
+        core = self.core
+        if not core.started:
+            raise UnknownTopic(core.name.topic, "it is still registering")
+        attached = _Attached(end, wants_stable, self.process)
+        self._attached = [one for one in self._attached if one.end.error is None]
+        self._attached.append(attached)
+        hello = v1.Attached(information=core.information(), next_sequence=core.packed_upto + 1)
+        attached.told_stable_upto = core.stable_upto
+        await end.write(v1.Frame(attached=hello, stable_upto=core.stable_upto).SerializeToString())
+        while end.error is None:
+            attached.news.clear()
+            stable_upto = core.stable_upto
+            if attached.frames:
+                attached.keepalive_due = False
+                await end.write(attached.frames.popleft())
+            elif attached.keepalive_due or (
+                attached.wants_stable and attached.told_stable_upto < stable_upto
+            ):
+                attached.keepalive_due = False
+                attached.told_stable_upto = stable_upto
+                await end.write(keepalive_frame(stable_upto))
+            else:
+                await attached.news.wait()
+
+    async def fetch(self, end: End, request: v1.FetchRequest) -> None:
+        core = self.core
+        first, last = request.first, min(request.last, core.packed_upto)
+        while first <= last:
+            retention = core.retention
+            if first < retention.first:
+                upto = min(last, retention.first - 1)
+                missing = v1.Missing(first=first, last=upto, why=v1.LOOKUP_ABSENT)
+                await end.write(v1.FetchResponse(missing=missing))
+                first = upto + 1
+                continue
+            item = retention.at(retention.ordinal_of(first))
+            if item is None:
+                break
+            batch = batch_of(item.frame)
+            header = read_header(batch)
+            fetched = v1.Fetched(
+                batch=batch, first=max(first, header.first), last=min(last, header.last)
+            )
+            await end.write(v1.FetchResponse(fetched=fetched))
+            first = item.last + 1
+        answer = v1.FetchEnd(
+            high=core.packed_upto,
+            stable_upto=core.stable_upto,
+            lineage=lineage_to_wire(core.registration.lineage),
+        )
+        await end.write(v1.FetchResponse(end=answer))
+
+
+class SourceApplication:
+    """Starts instances of one source, one after the other; a paused one may come back."""
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        checker: Checker,
+        name: SourceName,
+        stores: Sequence[str],
+        outlives: bool,
+    ) -> None:
+        self.world = world
+        # No setting may lose what is stable, so each world has its own.
+        options = SourceOptions(
+            registration_interval=1.0,
+            retention_bytes_max=RETENTION_BYTES_MAX,
+            flight_messages=40,
+            consensus=world.chooser.choice((Behaviour.HIGHEST, *Behaviour)),
+        )
+        self._new = partial(SourceInstance, world, network, checker, name, stores, options=options)
+        self._publish_store = PublishStore(outlives)
+        self.instances: list[SourceInstance] = []
+        self.sending = True
+        self._starting = False
+        self.pause_between_sends = 0.2
+        self.start(take_over=False)
+        world.later(0.0, self._go_on)
+
+    @property
+    def current(self) -> SourceInstance:
+        return self.instances[-1]
+
+    @property
+    def may_have_zombies(self) -> bool:
+        """A publish store on the disk is locked by the process that has it open."""
+        return not self._publish_store.outlives
+
+    def start(self, take_over: bool) -> None:
+        self._starting = False
+        store = self._publish_store if self._publish_store.outlives else PublishStore(False)
+        number = len(self.instances) + 1
+        self.instances.append(self._new(number=number, publish_store=store, take_over=take_over))
+
+    def restart_after(self, seconds: float) -> None:
+        """The application's supervisor starts it again."""
+        if not self._starting:
+            self._starting = True
+            self.world.later(seconds, lambda: self.start(take_over=False))
+
+    def replace_paused(self, take_over: bool) -> SourceInstance:
+        """The instance hangs and is given up for dead; returns it."""
+        zombie = self.current
+        zombie.process.pause()
+        self.start(take_over)
+        return zombie
+
+    def _go_on(self) -> None:
+        chooser = self.world.chooser
+        for instance in self.instances[-3:]:
+            if self.sending and not instance.over and not instance.process.paused:
+                for _ in range(chooser.randint(1, 5)):
+                    if not instance.send():
+                        break
+        if self.current.over:
+            self.current.kill()
+            self.restart_after(chooser.uniform(0.05, 1.0))
+        self.world.later(chooser.expovariate(1 / self.pause_between_sends), self._go_on)
