@@ -10,8 +10,9 @@ import enum
 import os
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import CancelledError
 
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import InvalidArgument, MessageTooLarge
 from quorate.protocol.limits import MESSAGE_BYTES_MAX
 
 _READ_BYTES = 256 * 1024
@@ -34,7 +35,10 @@ class Splitter:
         self._rest = b""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The messages that this piece completes; raises InvalidArgument for an absurd length."""
+        """The messages that this piece completes.
+
+        Raises InvalidArgument for an absurd length, MessageTooLarge for a line without an end.
+        """
         return list(self._split(piece))
 
     def end(self) -> list[bytes]:
@@ -45,6 +49,8 @@ class Splitter:
         return [rest] if rest else []
 
     def _lines(self, piece: bytes) -> Iterator[bytes]:
+        if len(self._rest) > MESSAGE_BYTES_MAX:
+            raise MessageTooLarge(len(self._rest), MESSAGE_BYTES_MAX)
         *whole, self._rest = (self._rest + piece).split(b"\n")
         return iter(whole)
 
@@ -89,9 +95,11 @@ async def _read(descriptor: int) -> AsyncIterator[bytes]:
                 piece = os.read(descriptor, _READ_BYTES)
             except OSError as error:
                 piece = error
+            put = pieces.put(piece)
             try:
-                asyncio.run_coroutine_threadsafe(pieces.put(piece), loop).result()
-            except (RuntimeError, asyncio.CancelledError):
+                asyncio.run_coroutine_threadsafe(put, loop).result()
+            except (RuntimeError, CancelledError):
+                put.close()
                 return  # the loop has ended: nobody wants the rest
             if not piece or isinstance(piece, OSError):
                 return
