@@ -107,6 +107,28 @@ def test_a_file_that_is_not_there_is_a_usage_error(environment: dict[str, str]) 
     assert sent.stderr.startswith(b"error: --file: nowhere can not be read")
 
 
+def test_a_closed_stdin_is_a_usage_error(environment: dict[str, str]) -> None:
+    # A shell starts it: subprocess can not close descriptor 0.
+    closed = " ".join([*QUORATE, "send", "closed", "<&-"])
+    sent = subprocess.run(closed, shell=True, env=environment, capture_output=True, check=False)
+    assert sent.returncode == 2
+    assert sent.stderr.startswith(b"error: --file: stdin is closed")
+
+
+def test_a_full_disk_is_an_error_in_words(environment: dict[str, str]) -> None:
+    quorate(environment, "send", "full", given=b"one\n")
+    with Path("/dev/full").open("wb") as full:
+        received = subprocess.run(
+            [*QUORATE, "receive", "full", "--count", "1"],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert received.returncode == 1
+    assert received.stderr == b"error: [Errno 28] No space left on device.\n"
+
+
 def test_an_unknown_variable_is_a_configuration_error(environment: dict[str, str]) -> None:
     sent = quorate({**environment, "QUORATE_TIMEOUTS": "3"}, "send", "x")
     assert sent.returncode == 78

@@ -89,6 +89,11 @@ class Commands(typer.core.TyperGroup):
                 label="error",
             )
             raise typer.Exit(FAILED) from error
+        except BrokenPipeError:
+            raise  # nobody reads on: not worth a word
+        except OSError as error:
+            say(f"{error}.", style="bold red", label="error")
+            raise typer.Exit(FAILED) from error
 
 
 app = typer.Typer(

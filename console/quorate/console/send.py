@@ -60,14 +60,20 @@ def send(
         "take_over": take_over,
     }
     with ExitStack() as stack:
-        descriptor = sys.stdin.fileno()
-        if file != "-":
-            try:
-                descriptor = stack.enter_context(Path(file).open("rb")).fileno()
-            except OSError as error:
-                raise InvalidArgument("--file", f"{file} can not be read: {error}") from error
+        descriptor = _open(file, stack)
         sending = _Sending(settings, topic, opening, publish_store, descriptor, form)
         run(sending.run)
+
+
+def _open(file: str, stack: ExitStack) -> int:
+    if file == "-":
+        if sys.stdin is None:
+            raise InvalidArgument("--file", "stdin is closed; name a file, or give it an input")
+        return sys.stdin.fileno()
+    try:
+        return stack.enter_context(Path(file).open("rb")).fileno()
+    except OSError as error:
+        raise InvalidArgument("--file", f"{file} can not be read: {error.strerror}") from error
 
 
 @dataclass(slots=True)
