@@ -129,6 +129,18 @@ def test_a_full_disk_is_an_error_in_words(environment: dict[str, str]) -> None:
     assert received.stderr == b"error: [Errno 28] No space left on device.\n"
 
 
+def test_what_goes_wrong_on_the_way_is_a_warning(environment: dict[str, str]) -> None:
+    stores = environment["QUORATE_STORES"].split(",")[:2]
+    lacking = {**environment, "QUORATE_STORES": ",".join([*stores, "127.0.0.1:1"])}
+    quorate(environment, "send", "lacking", given=b"one\n")
+    for form, begin in (("table", b"warning: "), ("json", b'{"warning": ')):
+        received = quorate(lacking, "receive", "lacking", "--count", "1", "-o", form)
+        assert received.returncode == 0
+        lines = received.stderr.splitlines()
+        assert any(b"127.0.0.1:1 can not be reached" in line for line in lines)
+        assert all(line.startswith(begin) for line in lines)
+
+
 def test_an_unknown_variable_is_a_configuration_error(environment: dict[str, str]) -> None:
     sent = quorate({**environment, "QUORATE_TIMEOUTS": "3"}, "send", "x")
     assert sent.returncode == 78

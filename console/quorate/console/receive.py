@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.console.exits import say
 from quorate.console.options import OutputFormat, SessionId, Stores, Timeout
-from quorate.console.output import Output, event_text
+from quorate.console.output import Output
 from quorate.console.running import run
 from quorate.console.settings import Settings, resolve
+from quorate.console.warnings_shown import show_warnings
 from quorate.protocol.identity import parse_session_id
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def receive(
     With a session ID that was used before it goes on behind what it printed then.
     """
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+    show_warnings(settings.output)
     opening = {
         "topic_pattern" if pattern else "topic": topic,
         "session_id": parse_session_id(session_id) if session_id else None,
@@ -88,14 +89,12 @@ class _Receiving:
             options=ReceiverOptions(wait_for_source=self.wait),
             **self.opening,
         ) as receiver:
-            telling = asyncio.create_task(self._tell_events(receiver))
             writer = Writer(self.settings.output)
             try:
                 # Ctrl-C is how this ends well; what was printed is acknowledged on the way out.
                 with suppress(asyncio.CancelledError):
                     await self._print(receiver, writer)
             finally:
-                telling.cancel()
                 writer.end()
 
     async def _print(self, receiver: Receiver, writer: Writer) -> None:
@@ -111,14 +110,6 @@ class _Receiving:
             writer.write(messages)
             self.printed += len(messages)
             await receiver.acknowledge(messages[-1])
-
-    async def _tell_events(self, receiver: Receiver) -> None:
-        from quorate.receiver import Gap, Stalled, Withdrawn
-
-        async for event in receiver.events():
-            # On stderr, so that nobody mistakes what is printed for the whole.
-            if isinstance(event, Gap | Stalled | Withdrawn):
-                say(event_text(event), style="yellow")
 
 
 class Writer:

@@ -18,6 +18,7 @@ from quorate.console.output import Output, people_watch, print_json, print_jsonl
 from quorate.console.running import run
 from quorate.console.sending import send_all
 from quorate.console.settings import Settings, resolve
+from quorate.console.warnings_shown import show_warnings
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic, parse_session_id
 
@@ -54,6 +55,7 @@ def send(
 ) -> None:
     """Send messages and wait until all are stable."""
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+    show_warnings(settings.output)
     check_topic(topic)
     opening = {
         "session_id": parse_session_id(session_id) if session_id else None,
