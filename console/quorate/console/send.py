@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import ExitStack
@@ -112,7 +113,9 @@ class _Sending:
 
     def _show_progress(self, source: Source) -> None:
         now = time.monotonic()
-        if people_watch() and now - self.shown >= _PROGRESS_SECONDS:
+        # Not into the lines that a person is typing.
+        typed = os.isatty(self.descriptor)
+        if people_watch() and not typed and now - self.shown >= _PROGRESS_SECONDS:
             self.shown = now
             sent = source.next_sequence - self.first
             rate = sent / max(now - self.started, 1e-9)
