@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from quorate.protocol.errors import Unreachable
+from quorate.protocol.errors import QuorateError, Unreachable
 
 STOP_SECONDS_MAX = 15.0
 """A child that was asked to stop and has not after so long is killed."""
@@ -103,12 +103,20 @@ class Child:
 
     def last_words(self) -> str:
         """The last line of its log that is not empty; of an error as JSON, its message."""
-        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        last = lines[-1].strip() if lines else "it logged nothing"
+        error = self.last_error()
+        return str(error) if error else self._last_line()
+
+    def last_error(self) -> QuorateError | None:
+        """The error that it ended with, if its log says so as JSON."""
         try:
-            return str(json.loads(last)["message"])
+            last = json.loads(self._last_line())
+            return QuorateError.from_facts(last["error"], last["fields"])
         except (ValueError, TypeError, KeyError):
-            return last
+            return None
+
+    def _last_line(self) -> str:
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1].strip() if lines else "it logged nothing"
 
 
 class StoreChild(Child):
@@ -137,7 +145,7 @@ class StoreChild(Child):
         )
 
     async def start(self, timeout: float = 30.0) -> None:
-        """Until it answers; raises Unreachable if it does not, with the last line of its log."""
+        """Until it answers; if it does not, raises the error that it ended with, or Unreachable."""
         await self.spawn("--listen", self.address)
         try:
             async with asyncio.timeout(timeout):
@@ -147,4 +155,6 @@ class StoreChild(Child):
             await self.wait()
         except TimeoutError:
             await self.kill()
-        raise Unreachable(self.address, f"{self.name} did not start: {self.last_words()}")
+        raise self.last_error() or Unreachable(
+            self.address, f"{self.name} did not start: {self.last_words()}"
+        )

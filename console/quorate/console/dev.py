@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -78,6 +79,8 @@ async def _notice_end(child: StoreChild) -> None:
 async def _stop(group: list[StoreChild]) -> None:
     async def stop(child: StoreChild) -> None:
         code = await child.stop()
-        say(f"{child.name} stopped" + (f" with exit code {code}" if code else ""))
+        # One that is only starting does not handle the signal yet: it ends by it.
+        good = code in (0, -signal.SIGTERM)
+        say(f"{child.name} stopped" + ("" if good else f" with exit code {code}"))
 
     await asyncio.gather(*(stop(child) for child in group if child.running))
