@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.console.demo.flights import flights, messages
+from quorate.console.demo.flights import check, flights, messages
 from quorate.protocol.errors import InvalidArgument
 
 NAMES = ["year", "dep_time", "carrier", "tailnum", "origin", "hour", "minute", "time_hour"]
@@ -63,4 +63,10 @@ def test_a_file_of_lines_is_one_topic(tmp_path: Path) -> None:
 
 def test_an_input_that_can_not_be_read_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="can not be read"):
-        list(messages(tmp_path / "nowhere"))
+        check(tmp_path / "nowhere")
+
+
+def test_an_input_without_a_line_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with pytest.raises(InvalidArgument, match="is empty"):
+        check(tmp_path / "empty")

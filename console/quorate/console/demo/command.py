@@ -55,8 +55,10 @@ def _verify_again(directory: Path) -> Verdict:
 
 def _run(input_path: Path | None, keep: Path | None, rate: float | None) -> Verdict:
     from quorate.console.demo.faults import Plan
+    from quorate.console.demo.flights import check
     from quorate.console.demo.run import Demo
 
+    check(input_path)
     if keep and keep.exists() and any(keep.iterdir()):
         raise InvalidArgument("--keep", f"{keep} is not empty")
     directory = keep or Path(tempfile.mkdtemp(prefix="quorate-demo-"))

@@ -35,14 +35,24 @@ def messages(path: Path | None) -> Iterator[tuple[str, bytes]]:
     return _lines(path) if path else flights(_archive())
 
 
+def check(path: Path | None) -> None:
+    """Raises InvalidArgument if the input can not be had; does not read the flights for that."""
+    if path:
+        _lines(path)
+    else:
+        _archive()
+
+
 def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
     topic = re.sub(r"[^\w.-]", "-", path.stem)[:TOPIC_BYTES_MAX] or "input"
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InvalidArgument("--input", f"{path} can not be read: {error}") from error
-    lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    longest = max(map(len, lines), default=0)
+        raise InvalidArgument("--input", f"{path} can not be read: {error.strerror}") from error
+    if not content:
+        raise InvalidArgument("--input", f"{path} is empty; name a file of lines")
+    lines = content.removesuffix(b"\n").split(b"\n")
+    longest = max(map(len, lines))
     if longest > MESSAGE_BYTES_MAX:
         raise InvalidArgument(
             "--input", f"{path} has a line of {longest:,} bytes; {MESSAGE_BYTES_MAX:,} is the limit"
