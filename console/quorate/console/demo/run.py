@@ -267,16 +267,19 @@ class Demo:
 
     async def _watch_stores(self) -> None:
         while True:
-            for name, answer in (await self._ask()).items():
-                state = self.board.stores[name]
-                state.messages = answer.messages
-                state.holes = sum(len(source.holes) for source in answer.sources)
-                held = {name_of(source).topic: held_upto(source) for source in answer.sources}
-                state.lag = sum(
-                    max(0, stable - 1 - held.get(topic, -1))
-                    for topic, stable in self.board.stable.items()
-                )
+            self._show_stores(await self._ask())
             await asyncio.sleep(_POLL_SECONDS)
+
+    def _show_stores(self, answers: Mapping[str, StatusResponse]) -> None:
+        for name, answer in answers.items():
+            state = self.board.stores[name]
+            state.messages = answer.messages
+            state.holes = sum(len(source.holes) for source in answer.sources)
+            held = {name_of(source).topic: held_upto(source) for source in answer.sources}
+            state.lag = sum(
+                max(0, stable - 1 - held.get(topic, -1))
+                for topic, stable in self.board.stable.items()
+            )
 
     # The end
 
@@ -317,6 +320,7 @@ class Demo:
     async def _check_acknowledged(self) -> None:
         """What the receivers acknowledged must be the last message of each topic, on a quorum."""
         answers = await self._ask()
+        self._show_stores(answers)
         for child in self._processes.receivers.values():
             for topic, total in self.board.totals.items():
                 stores = sum(
