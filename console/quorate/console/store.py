@@ -17,7 +17,10 @@ from quorate.console.exits import OUTPUT_KEY, say
 from quorate.console.output import Output, print_json
 
 store = typer.Typer(
-    help="Run a store, or check its configuration.", no_args_is_help=True, rich_markup_mode=None
+    help="Run a store, or check its configuration.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 OutputFormat = Annotated[
@@ -49,7 +52,7 @@ def _configuration(path: Path | None, **overrides: Any) -> Any:
     return load(path, given)
 
 
-@store.command()
+@store.command(short_help="Run a store in the foreground.")
 def run(
     context: typer.Context,
     config: ConfigFile = None,
@@ -99,7 +102,7 @@ def _stop_when_stdin_ends() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-@store.command()
+@store.command(short_help="Check a configuration; exit 78 if it is not valid.")
 def validate(
     context: typer.Context,
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="What to check.")],
