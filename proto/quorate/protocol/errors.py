@@ -127,8 +127,8 @@ class SourceActive(QuorateError):
     def describe(self) -> str:
         return (
             f"Store {self.store} has a living source {self.source}: another process uses this "
-            "topic and session ID. Stop it, choose another session ID, or open with "
-            "take_over=True to fence it."
+            "topic and session ID. Stop it, choose another session ID, or fence it: open with "
+            "take_over=True, or `quorate send --take-over`."
         )
 
 
@@ -229,9 +229,9 @@ class StorageFailed(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"Writing to {self.path} failed ({self.detail}). The store stops: after a failed write "
-            "or sync nothing that follows could be trusted. Make room or replace the disk, then "
-            "start it again; what it acknowledged is on the disk."
+            f"Writing to {self.path} failed ({self.detail}). After a failed write or sync nothing "
+            "that follows could be trusted, so it stops here. Check the path, make room or replace "
+            "the disk, then start again; what was acknowledged before is on the disk."
         )
 
 
