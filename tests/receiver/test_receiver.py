@@ -277,6 +277,25 @@ async def test_while_one_may_have_it_there_is_no_gap(
         assert numbers(await take(receiver, 20)) == list(range(10, 30))
 
 
+@pytest.mark.timeout(20)
+async def test_without_room_the_store_that_has_what_is_missing_is_waited_for(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that lack it can give only what there is no room for."""
+    monkeypatch.setattr("quorate.receiver.session.FRAME_BYTES_MAX", 1 << 40)
+    await group.announce()
+    group.store(99)
+    a, *others = group.served()
+    for served in (*others, group.source.served):
+        served.held.remove(0, 9)
+    a.refuses = StoreStopping("a")
+    async with await opened(group) as receiver:
+        await nothing_above(receiver, -1)
+        a.refuses = None
+        assert numbers(await take(receiver, 100)) == list(range(100))
+    assert max(len(served.fetches) for served in others) < 50
+
+
 # Sources that end, move, and begin new epochs.
 
 

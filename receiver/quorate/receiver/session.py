@@ -236,6 +236,8 @@ class Session:
             ):
                 return True
             if not self.plan.front_under_way():
+                # Not at once: of a peer that lacks the front the same would be asked again.
+                await asyncio.sleep(RECHECK_SECONDS)
                 return False
             await pause(self._wakes[request.peer], RECHECK_SECONDS)
 
