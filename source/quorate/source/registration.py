@@ -297,6 +297,10 @@ class Registration:
         self.phase = Phase.STREAMING
         self._was_open = True
 
+    def _reason(self, store: str) -> str:
+        reason = str(self._failures.get(store, "no answer yet"))
+        return reason if reason.startswith(store) else f"{store}: {reason}"
+
     def unfinished(self) -> QuorateError:
         """Why the registration is not complete, for a caller who will wait no longer."""
         if self.error is not None:
@@ -305,7 +309,7 @@ class Registration:
             return self._lost
         answered = [store for store in self._stores if store in self._grants]
         silent = [store for store in self._stores if store not in self._grants]
-        reasons = [f"{store}: {self._failures.get(store, 'no answer yet')}" for store in silent]
+        reasons = [self._reason(store) for store in silent]
         limbo = [store for store, grant in self._grants.items() if grant.promise.limbo]
         reasons += [f"{store}: in limbo" for store in limbo]
         return NoQuorum(
