@@ -61,6 +61,7 @@ class Bench:
         self._children: list[Child] = [self._source, *self._receivers, *self._stores]
         self._usage = Usage({child.name: child for child in self._children})
         self._faults: set[asyncio.Task[None]] = set()
+        self._receiving: list[asyncio.Task[dict[str, Any]]] = []
 
     def _part(self, name: str, module: str) -> Child:
         log = self._directory / f"{name}.log"
@@ -77,17 +78,17 @@ class Bench:
             except TimeoutError:
                 raise Failed(f"no result after {self._settings.seconds_max:,.0f} s") from None
         finally:
-            watching.cancel()
+            for task in (watching, *self._receiving):
+                task.cancel()
             await asyncio.gather(*(child.kill() for child in self._children if child.running))
 
     async def _measure(self) -> Outcome:
-        receiving: list[asyncio.Task[dict[str, Any]]] = []
         source: dict[str, Any] = {}
         await self._spawn(self._source)
         async for said in self._source.said():
             match said["kind"]:
                 case "open":
-                    receiving = [
+                    self._receiving = [
                         asyncio.create_task(self._receive(each)) for each in self._receivers
                     ]
                 case "started":
@@ -101,7 +102,7 @@ class Bench:
         else:
             raise Failed(f"the source ended: {self._source.last_words()}")
         async with asyncio.timeout(_RECEIVERS_LATER_SECONDS):
-            received = await asyncio.gather(*receiving)
+            received = await asyncio.gather(*self._receiving)
         await asyncio.gather(*self._faults)
         self._usage.look()
         return self._outcome(source, received)
