@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +71,18 @@ async def test_a_table_for_people_and_usage_errors() -> None:
     assert "--size" in err
 
 
-async def test_ctrl_c_leaves_nothing_behind_and_nothing_said(tmp_path: Path) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "quorate.console.main", "bench", "--rate", "100"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+def test_ctrl_c_leaves_nothing_behind_and_nothing_said(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "quorate.console.main", "bench", "--rate", "100"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     stores_source_and_receiver = 5
     while len(children := psutil.Process(process.pid).children()) < stores_source_and_receiver:
-        await asyncio.sleep(0.05)
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = await process.communicate()
+    out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert psutil.wait_procs(children, timeout=20)[1] == []
     assert list(tmp_path.iterdir()) == []
