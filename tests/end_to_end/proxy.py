@@ -1,0 +1,72 @@
+"""A TCP proxy that holds traffic up in one direction, or cuts it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+
+class Proxy:
+    """Between one port and another, both on this host."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._open = {"there": asyncio.Event(), "back": asyncio.Event()}
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.port = 0
+        self.heal()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Proxy]:
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+            self.heal()
+            self.cut()
+
+    def stall(self, way: str) -> None:
+        """Nothing passes this way, and nobody is told."""
+        self._open[way].clear()
+
+    def heal(self) -> None:
+        for way in self._open.values():
+            way.set()
+
+    def cut(self) -> None:
+        """Break every connection."""
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        ends = {writer, far_writer}
+        self._writers |= ends
+        ways = {
+            asyncio.create_task(self._pass_on("there", reader, far_writer)),
+            asyncio.create_task(self._pass_on("back", far_reader, writer)),
+        }
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in ways:
+                task.cancel()
+            for end in ends:
+                end.transport.abort()
+            self._writers -= ends
+
+    async def _pass_on(
+        self, way: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                await self._open[way].wait()
+                writer.write(data)
+                await writer.drain()
