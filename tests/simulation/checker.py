@@ -19,7 +19,7 @@ from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import Range
 from quorate.store.core import StoreCore
 from quorate.store.reading import read
-from quorate.store.records import reg_id_key, unpack_held
+from quorate.store.records import reg_id_key, unpack_held, unpack_registration
 from quorate.store.storage import MemoryStorage, Table, Write
 
 
@@ -52,9 +52,7 @@ class _Receiver:
     handed: dict[int, set[bytes]] = field(default_factory=dict)
     """What any instance of it was handed."""
     consumed: dict[int, set[bytes]] = field(default_factory=dict)
-    acknowledged: set[tuple[int, bytes]] = field(default_factory=set)
-    """What was acknowledged or left behind by a restart: it must prove to be in the stream."""
-    gaps: set[int] = field(default_factory=set)
+    """What any instance of it was done with."""
 
 
 class Checker:
@@ -227,10 +225,12 @@ class Checker:
 
         A store that was away may; then it is of an epoch that the next begin will void there.
         """
-        newest = max((first for first in self._decisions), default=0)
+        newest = max(self._decisions, default=0)
         for store in self._stores.values():
             state = store.core.sources.get(self._source)
-            if state is None or state.registration.begun_epoch < newest:
+            rows = store.disk.synced
+            row = rows.get(Table.REGISTRATIONS, [reg_id_key(state.reg_id)])[0] if state else None
+            if row is None or unpack_registration(row).begun_epoch < newest:
                 continue
             for sequence, payload in self.on_disk(
                 store, store.disk.synced, 0, len(self.stable_contents) - 1
@@ -289,10 +289,15 @@ class Checker:
             receiver.consumed.setdefault(sequence, set()).add(receiver.running[sequence])
 
     def acknowledges(self, name: str, upto: int) -> None:
-        receiver = self._receivers[name]
+        """Stores are told a position: everything before it was consumed, and is what is stable."""
+        consumed = self._receivers[name].consumed
         for sequence in range(max(0, upto - 20), upto + 1):
+            stable = self.stable_contents.get(sequence)
             self.require(
-                sequence in receiver.consumed, "I4", f"{name} acknowledges unread {sequence}"
+                stable is not None and stable in consumed.get(sequence, ()),
+                "I4",
+                f"{name} acknowledges {upto}, but of {sequence} it consumed "
+                f"{consumed.get(sequence)}, and {stable!r} is stable",
             )
 
     def withdrawn(self, name: str, first: int, last: int) -> None:
@@ -324,6 +329,9 @@ class Checker:
         for name, receiver in self._receivers.items():
             if receiver.next <= upto:
                 return f"{name} was handed everything before {receiver.next} of {upto}"
+            for sequence, payload in receiver.running.items():
+                if self.stable_contents.get(sequence) != payload:
+                    return f"{name} keeps {payload!r} as {sequence}, which is another"
         for sequence, payload in (accepted or {}).items():
             if self.stable_contents.get(sequence) != payload:
                 return f"{payload!r} is not stable under {sequence}"
@@ -339,13 +347,6 @@ class Checker:
                 f"{payload!r} was in the publish store as {sequence} and is not stable so",
             )
         for name, receiver in self._receivers.items():
-            for sequence, payload in receiver.running.items():
-                self.require(
-                    self.stable_contents.get(sequence) == payload,
-                    "I3",
-                    f"{name} keeps {payload!r} as {sequence}, which is "
-                    f"{self.stable_contents.get(sequence)!r}",
-                )
             for sequence, payload in self.stable_contents.items():
                 self.require(
                     payload in receiver.handed.get(sequence, ()),

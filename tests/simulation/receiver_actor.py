@@ -14,6 +14,7 @@ from tests.simulation.network import End, Network
 from tests.simulation.store_actor import AskedAcknowledge, AskedReceiver, Entry
 from tests.simulation.world import Event, Process, World
 
+from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import Closed, Fenced, QuorateError, UnknownTopic, Unreachable
 from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
@@ -57,6 +58,7 @@ class ReceiverInstance:
         stores: Sequence[str],
         stable: bool,
         mode: AcknowledgeMode,
+        consensus: Behaviour,
     ) -> None:
         self.world = world
         self.network = network
@@ -66,6 +68,7 @@ class ReceiverInstance:
         self.session_id = session_id
         self.is_stable = stable
         self.mode = mode
+        self._options = ReceiverOptions(consensus=consensus)
         self.process = Process(world, name)
         self.fenced = False
         self.epoch = 1
@@ -173,7 +176,7 @@ class ReceiverInstance:
         while True:
             await self._register_with_all()
             if self.record.policy.stable(self.answers.keys()):
-                return decide_start(self.record.policy, self.answers, ReceiverOptions())
+                return decide_start(self.record.policy, self.answers, self._options)
             await self._directory_changed.pause(0.5)
 
     async def _register_with_all(self) -> None:
@@ -484,6 +487,7 @@ class ReceiverApplication:
         stores: Sequence[str],
         stable: bool,
         mode: AcknowledgeMode,
+        consensus: Behaviour,
     ) -> None:
         self.name = name
         self.world = world
@@ -498,6 +502,7 @@ class ReceiverApplication:
             stores,
             stable,
             mode,
+            consensus,
         )
         checker.receiver(name, stable)
         self.instance = self._new()

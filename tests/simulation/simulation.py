@@ -16,6 +16,7 @@ from tests.simulation.source_actor import SourceApplication, SourceInstance
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.world import World
 
+from quorate.protocol.consensus import Behaviour
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Policy
 from quorate.receiver.options import AcknowledgeMode
@@ -90,6 +91,7 @@ class Simulation:
                 names,
                 number % 2 == 0,
                 chooser.choice(list(AcknowledgeMode)),
+                chooser.choice(list(Behaviour)),
             )
             for number in range(1, chooser.choice((2, 2, 3)) + 1)
         ]
@@ -109,6 +111,8 @@ class Simulation:
             self._reset_connections,
             self._crash_source,
             self._pause_source,
+            self._strand_source,
+            self._strand_source,
             self._pause_store,
             self._crash_receiver,
             self._pause_receiver,
@@ -255,6 +259,29 @@ class Simulation:
         if source.process.alive:
             self.world.fault("source crash", source.process.name)
             source.kill()
+
+    def _strand_source(self) -> None:
+        """The source reaches one store at most, but its receivers, and dies with that store."""
+        chooser, world, source = self.world.chooser, self.world, self.source.current
+        if source.over or source.process.paused:
+            return
+        last = chooser.choice((None, *self.stores))
+        world.fault("source stranded", f"{source.process.name} with {last.name if last else 0}")
+        for store in self.stores:
+            if store is not last:
+                self.network.block(source.process.name, store.name)
+                self.network.block(store.name, source.process.name)
+
+        def die() -> None:
+            if not self._faulty:
+                return
+            source.kill()
+            if last is not None and last.alive:
+                last.crash()
+                self._restart_store(last)
+            self.network.heal()
+
+        world.later(chooser.choice((0.1, 0.4, 1.0)), die)
 
     def _pause_source(self) -> None:
         chooser, source = self.world.chooser, self.source.current
