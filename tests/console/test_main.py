@@ -55,6 +55,14 @@ def test_a_command_shows_its_own_help_without_grpc(name: str) -> None:
     assert "Usage:" in result.stdout
 
 
+def test_every_command_refuses_a_variable_that_none_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUORATE_STORE", "127.0.0.1:7301")
+    for arguments in (["store", "schema"], ["bench", "--messages", "1"], ["status"]):
+        result = CliRunner().invoke(main.app, arguments)
+        assert result.exit_code == 78
+        assert "QUORATE_STORE: unknown; did you mean QUORATE_STORES?" in result.output
+
+
 def test_a_misspelt_command_is_a_usage_error_with_a_suggestion() -> None:
     result = CliRunner().invoke(main.app, ["statsu"])
     assert result.exit_code == 2

@@ -90,3 +90,12 @@ def test_the_schema_names_every_key() -> None:
     described = schema()
     assert {"name", "listen", "topic", "disk_free_min_bytes"} <= set(described["properties"])
     assert described["additionalProperties"] is False
+    assert "port 0 takes a free one" in described["properties"]["listen"]["description"]
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:7301", "[::]:7301"])
+def test_every_interface_needs_an_address_for_others(tmp_path: Path, listen: str) -> None:
+    given = {"name": "a", "data_directory": str(tmp_path), "listen": listen}
+    with pytest.raises(ConfigurationInvalid, match="advertise must be given when listen is"):
+        load(None, given)
+    assert load(None, {**given, "advertise": "a.example:7301"}).listen == listen

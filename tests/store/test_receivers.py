@@ -49,6 +49,11 @@ def test_an_unknown_source_is_named_with_those_there_are(world: World) -> None:
         world.receivers.acknowledge(TRADES, SESSION, 1, 0)
 
 
+def test_a_source_that_never_began_makes_no_topic_known(world: World) -> None:
+    world.core.promise(TRADES, 1, b"a", 0, False)
+    assert world.receivers.topics() == ["orders"]
+
+
 def test_a_higher_epoch_fences_the_lower(world: World) -> None:
     register(world, 3)
     assert acknowledge(world, 3, 4) == 4

@@ -7,6 +7,7 @@ so that `quorate --help` and shell completion are instant.
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ import typer.core
 import typer.main
 
 from quorate.console.exits import FAILED, report, say
+from quorate.console.settings import check_variables
 from quorate.protocol.errors import QuorateError
 
 
@@ -75,6 +77,7 @@ class Commands(typer.core.TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            check_variables(os.environ)
             return super().invoke(ctx)
         except QuorateError as error:
             raise typer.Exit(report(error, ctx.meta)) from error

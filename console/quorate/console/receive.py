@@ -6,6 +6,7 @@ import asyncio
 import base64
 import enum
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,6 +25,8 @@ from quorate.protocol.identity import parse_session_id
 
 if TYPE_CHECKING:
     from quorate.receiver import Message, Receiver
+
+_log = logging.getLogger("quorate.console")
 
 
 class Delivery(enum.StrEnum):
@@ -90,6 +93,12 @@ class _Receiving:
             **self.opening,
         ) as receiver:
             writer = Writer(self.settings.output)
+            if not receiver.sources:
+                _log.warning(
+                    "no store has a source of %s yet; waiting for one. Known topics: %s.",
+                    self.opening.get("topic") or self.opening["topic_pattern"],
+                    ", ".join(receiver.known_topics) or "none",
+                )
             try:
                 # Ctrl-C is how this ends well; what was printed is acknowledged on the way out.
                 with suppress(asyncio.CancelledError):

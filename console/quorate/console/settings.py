@@ -96,6 +96,18 @@ def resolve(
     return Settings(chosen["stores"], meta[OUTPUT_KEY], chosen.get("timeout", TIMEOUT_SECONDS))
 
 
+def check_variables(environment: Mapping[str, str]) -> None:
+    """Raises ConfigurationInvalid for a QUORATE_* variable that no command knows."""
+    known = (CONFIG_VARIABLE, *(PREFIX + key.upper() for key in _READERS))
+    problems = [
+        f"  {name}: unknown{_did_you_mean(name, known)}"
+        for name in environment
+        if name.startswith(PREFIX) and name not in known
+    ]
+    if problems:
+        raise ConfigurationInvalid("of the environment", "\n".join(problems))
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     given = {
         name: value

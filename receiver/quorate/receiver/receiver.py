@@ -216,6 +216,11 @@ class Receiver:
         """The sources known so far."""
         return tuple(self._sessions)
 
+    @property
+    def known_topics(self) -> tuple[str, ...]:
+        """The topics that the stores had when they were first asked; at most 100 of each."""
+        return tuple(sorted({topic for watcher in self._watchers for topic in watcher.topics}))
+
     # Closing.
 
     async def close(self) -> None:
@@ -300,8 +305,7 @@ class Receiver:
                 await self._registered.wait()
         self.check_open()
         if not self._registered.is_set():
-            known = sorted({topic for watcher in heard for topic in watcher.topics})
-            raise UnknownTopic(self._what, ", ".join(known))
+            raise UnknownTopic(self._what, ", ".join(self.known_topics))
 
     async def _find_stores(self) -> None:
         """Until each store was heard or has failed, or the interval is over with one heard."""

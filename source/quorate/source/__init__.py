@@ -7,6 +7,8 @@
 `quorate.source.blocking.Source` is the same for code without asyncio.
 """
 
+from quorate.protocol.consensus import Behaviour
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.source.events import (
     Event,
     EventsLost,
@@ -30,6 +32,7 @@ from quorate.source.receipts import Durability, Receipt
 from quorate.source.source import Source
 
 __all__ = [
+    "Behaviour",
     "Durability",
     "Event",
     "EventsLost",
@@ -37,8 +40,12 @@ __all__ = [
     "FlightBehaviour",
     "FlightExceeded",
     "FlightRelieved",
+    "Group",
+    "IntergroupRule",
+    "IntragroupRule",
     "MemoryPublishStore",
     "NotStable",
+    "Policy",
     "PublishStore",
     "QuorumLost",
     "Receipt",

@@ -6,14 +6,23 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.limits import FRAME_BYTES_MAX
 
 _MIB = 1024 * 1024
+_MODEL = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+_EVERY_INTERFACE = ("0.0.0.0", "[::]", "::")
 
 
 def _regular_expression(pattern: str) -> str:
@@ -39,7 +48,7 @@ Durability = Literal["fsync", "os"]
 class TopicConfiguration(BaseModel):
     """What differs for the topics that a pattern matches; the first match counts."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = _MODEL
 
     pattern: Pattern
     """A regular expression that must match all of the topic."""
@@ -49,7 +58,7 @@ class TopicConfiguration(BaseModel):
 class StoreConfiguration(BaseModel):
     """Everything that can be set for a store."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = _MODEL
 
     name: Annotated[str, Field(pattern=r"^[\w.:-]+$", max_length=255)]
     """What policies call this store."""
@@ -71,6 +80,15 @@ class StoreConfiguration(BaseModel):
     pending_bytes_max: Annotated[int, Field(ge=FRAME_BYTES_MAX)] = 64 * _MIB
     """How much may wait to be written, in bytes; sources are held up beyond it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> Self:
+        if self.advertise is None and self.listen.rpartition(":")[0] in _EVERY_INTERFACE:
+            raise ValueError(
+                f"advertise must be given when listen is {self.listen}: nobody can connect to an "
+                "address that stands for all of them"
+            )
+        return self
 
     def durability_of(self, topic: str) -> Durability:
         """How durable this topic is kept."""
@@ -117,5 +135,7 @@ def _text(problem: Any) -> str:
             return "there is no such key; see `quorate store schema` for those there are"
         case "missing":
             return "must be given"
+        case "value_error" if not problem["loc"]:
+            return str(problem["ctx"]["error"])
         case _:
             return f"{problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"

@@ -50,7 +50,8 @@ class Receivers:
 
     def topics(self) -> list[str]:
         """Topics that the store has, for people; at most TOPICS_MAX."""
-        return sorted({source.topic for source in self._sources})[:TOPICS_MAX]
+        began = {n.topic for n, state in self._sources.items() if state.registration.begun_epoch}
+        return sorted(began)[:TOPICS_MAX]
 
     def source(self, source: SourceName) -> SourceState:
         """The state of a source; raises UnknownTopic."""

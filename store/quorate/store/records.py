@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.v1.messages_pb2 import Membership, SourceInformation
@@ -49,11 +49,6 @@ def index_key(reg_id: int, first: int) -> bytes:
 def index_first(key: bytes) -> int:
     """The first sequence number that an index key names."""
     return int(_PAIR.unpack(key)[1])
-
-
-def index_end(reg_id: int) -> bytes:
-    """The greatest index key that a source can have."""
-    return _PAIR.pack(reg_id, SEQUENCE_MAX)
 
 
 def receiver_key(source_reg_id: int, session_id: int) -> bytes:
