@@ -13,6 +13,7 @@ import json
 import os
 import random
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,10 @@ def name_of(payload: bytes) -> str:
 
 
 async def send(settings: dict[str, Any], history: History) -> None:
-    """Send in every way until the file `until` is there; then one message more, and close."""
+    """Send in every way until the file `until` is there; then one message more.
+
+    Close when the file is gone: a store that missed the last epoch needs the source to catch up.
+    """
     tag, until = settings["tag"], Path(settings["until"])
     choice = random.Random(tag)
     source = await opened_source(settings)
@@ -55,6 +59,10 @@ async def send(settings: dict[str, Any], history: History) -> None:
 
     def is_over() -> bool:
         return until.exists()
+
+    def wait_gone() -> None:
+        while until.exists():
+            time.sleep(0.05)
 
     def made() -> bytes:
         nonlocal sent
@@ -100,6 +108,7 @@ async def send(settings: dict[str, Any], history: History) -> None:
             break
         except NotRegistered:
             await asyncio.sleep(0.05)
+    await asyncio.to_thread(wait_gone)
     await source.close()
 
 

@@ -220,34 +220,41 @@ class World:
             await asyncio.sleep(self.choice.uniform(0.1, 1.0))
 
     async def settled(self) -> int:
-        """Once the source has closed and every receiver has all of it; the last number."""
-        (self.directory / "until").touch()
+        """Once everyone has everything and all but the receivers have stopped; the last number."""
+        over = self.directory / "until"
+        over.touch()
+        last = await asyncio.to_thread(self._wait_everywhere)
+        over.unlink()
         assert await self.source.ended() == 0
-        (last,) = (facts[0] for kind, *facts in self.histories("source")[-1] if kind == "end")
-        assert isinstance(last, int)
-        await asyncio.to_thread(self._wait_received, last)
-        await asyncio.to_thread(self._wait_held, last)
         for store in self.stores:
             store.signal(signal.SIGTERM)
         for store in self.stores:
             assert await store.ended() == 0
         return last
 
-    def _wait_received(self, last: int) -> None:
+    def _wait_everywhere(self) -> int:
         until = time.monotonic() + SETTLE_SECONDS
-        while any(_reached(self.histories(name)[-1]) < last for name in self.receivers):
+        while (last := self._last()) is None or not (
+            all(_reached(self.histories(name)[-1]) == last for name in self.receivers)
+            and all(_held(port) > last for port in self._store_ports)
+        ):
             assert time.monotonic() < until
             time.sleep(0.1)
+        return last
 
-    def _wait_held(self, last: int) -> None:
-        """One that lagged is brought up by the source, or repaired by the others."""
-        until = time.monotonic() + SETTLE_SECONDS
-        for port in self._store_ports:
-            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-                stub = StoreStub(channel)
-                while stub.Status(_STATUS, timeout=5).messages <= last:
-                    assert time.monotonic() < until
-                    time.sleep(0.1)
+    def _last(self) -> int | None:
+        for kind, *facts in self.histories("source")[-1]:
+            if kind == "end":
+                assert isinstance(facts[0], int)
+                return facts[0]
+        return None
+
+
+def _held(port: int) -> int:
+    """How many messages a store holds."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        messages: int = StoreStub(channel).Status(_STATUS, timeout=5).messages
+        return messages
 
 
 def _reached(run: list[list[object]]) -> int:
