@@ -23,7 +23,7 @@ from quorate.protocol.recovery import Promise
 from quorate.source import events
 from quorate.source.core import SourceCore
 from quorate.source.options import FlightBehaviour, SourceOptions
-from quorate.source.registration import AskPromise, Grant, OpenStream
+from quorate.source.registration import AskPromise, Grant, Hold, OpenStream
 from quorate.source.survivors import Kept
 from quorate.v1.messages_pb2 import Frame
 
@@ -197,6 +197,45 @@ def test_what_a_store_sets_aside_does_not_count_for_what_gets_its_number() -> No
     assert core.stable_upto == 5
     core.acknowledged("c", 6, 5.0)
     assert core.stable_upto == 6
+
+
+def test_a_registration_that_gets_stuck_is_begun_anew_and_forgets_nothing() -> None:
+    core = new(stable_upto=3, unstable=[batch(4, b"4", b"5")])
+    core.failed("a", Fenced("orders", 1, 1), 0.0)
+    promise(core, dict.fromkeys("ab", earlier(3, 3)))
+    core.tick(5.0)
+    stuck = core.epoch
+    core.begun("b", stuck, 5.0)
+    core.failed("a", DOWN, 5.0)
+    core.tick(29.0)
+    assert core.epoch == stuck
+    core.tick(31.0)
+    assert core.epoch == stuck + 1
+    assert [core.step(store) for store in "abc"] == [AskPromise(stuck + 1)] * 3
+    promise(core, dict.fromkeys("bc", earlier(3, 3)))
+    core.tick(35.0)
+    begin(core, "bc", 35.0)
+    for store in "bc":
+        core.opened(store, core.epoch, 4, FSYNC, 35.0)
+    assert payloads(frames(core, "b")) == [b"4", b"5"]
+
+
+def test_a_stream_that_somebody_else_went_on_with_is_not_taken_back() -> None:
+    core = registered()
+    send(core, b"0", b"1")
+    core.failed("c", Fenced("orders", 1, 4), 0.0)
+    core.tick(9.0)
+    assert core.epoch == 5
+    theirs = Promise(
+        4,
+        Lineage((Term(1, 0), Term(4, 1))),
+        Membership((POLICY,), (POLICY,)),
+        (HeldRange(0, 0, 1), HeldRange(1, 7, 4)),
+    )
+    promise(core, {"a": earlier(1), "c": theirs})
+    core.tick(20.0)
+    assert isinstance(core.error, Fenced)
+    assert [core.step(store) for store in "abc"] == [Hold()] * 3
 
 
 def test_the_publish_store_goes_on_behind_what_was_kept() -> None:

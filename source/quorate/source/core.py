@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quorate.protocol.errors import Closed, NotRegistered, QuorateError
+from quorate.protocol.errors import Closed, Fenced, NotRegistered, QuorateError
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
@@ -101,6 +101,7 @@ class SourceCore:
         self._unstable = list(unstable)
         self._overdue_upto = NOTHING
         self._streaming_since = 0.0
+        self._streamed_epoch = 0
         self._taken = False
 
     # -- what others read -------------------------------------------------------------------
@@ -224,6 +225,12 @@ class SourceCore:
         return OwnKnowledge(self.stable_upto, first_of(self._unstable))
 
     def _begin(self, decision: Decision) -> None:
+        if self.started and decision.kept_upto > self.packed_upto:
+            # Somebody else went on with the stream: their numbers must not pass for ours.
+            self.registration.error = Fenced(
+                str(self.name), self._streamed_epoch, decision.lineage.epoch
+            )
+            return
         self._decision = decision
         stable_upto = max(decision.stable_upto, self.stable_upto)
         self.tracker = StabilityTracker(self.registration.membership.to_policies, stable_upto)
@@ -262,6 +269,7 @@ class SourceCore:
         self.registration.streaming()
         self.started = True
         self._streaming_since = now
+        self._streamed_epoch = self.epoch
         self._settle()
 
     def _retain(self, first: int, last: int, batch: bytes, now: float) -> None:
@@ -305,7 +313,8 @@ class SourceCore:
 
     def _register_anew(self, epoch: int, now: float) -> None:
         """Register with a higher epoch; what is unstable goes along like a publish store's."""
-        self._unstable = [batch_of(item.frame) for item in self.retention.unsettled()]
+        if self.registration.phase is Phase.STREAMING:
+            self._unstable = [batch_of(item.frame) for item in self.retention.unsettled()]
         if self.complete:
             self._set_complete(False)
             self.events.append(events.QuorumLost(()))
@@ -434,12 +443,7 @@ class SourceCore:
         self._progress(now)
         epoch = self.registration.overtake_epoch(now)
         # Not between take and release: that batch belongs to this epoch.
-        if (
-            epoch is not None
-            and self.registration.phase is Phase.STREAMING
-            and not self._taken
-            and not self.closing
-        ):
+        if epoch is not None and not self._taken and not self.closing:
             self._register_anew(epoch, now)
         self._note_overdue(now)
 

@@ -192,6 +192,8 @@ class Engine:
     def _registration_changed(self) -> None:
         if self.core.epoch != self._epoch:
             self._epoch = self.core.epoch
+            if self._loader is not None:
+                self._loader.cancel()
             for session in self._sessions.values():
                 session.end_stream(Unreachable(session.store.address, "a newer epoch begins"))
         self._wake_sessions()

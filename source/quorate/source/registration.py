@@ -29,6 +29,9 @@ from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide
 
+_STUCK_INTERVALS = 10
+"""After so many registration intervals between decision and stream the source decides anew."""
+
 
 class Phase(enum.Enum):
     PROMISING = enum.auto()
@@ -200,12 +203,19 @@ class Registration:
         return self.membership.policies
 
     def overtake_epoch(self, now: float) -> int | None:
-        """An epoch to register with anew, because a promise that went nowhere keeps a store away.
+        """An epoch to register with anew, because this registration leads nowhere.
 
-        Who made that promise had the registration interval to win over a blocking set.
+        A promise to another instance that went nowhere keeps a store away; who made it had the
+        registration interval to win over a blocking set. Or a store that was needed to begin, or
+        for the messages that were kept, has gone meanwhile: others may do.
         """
-        if self.error is None and self._fenced and now >= self._fenced_at + self._interval:
+        if self.error is not None:
+            return None
+        if self._fenced and now >= self._fenced_at + self._interval:
             return max(*self._fenced.values(), self.epoch) + 1
+        stuck_at = self._started_at + _STUCK_INTERVALS * self._interval
+        if self.phase in (Phase.BEGINNING, Phase.LOADING) and now >= stuck_at:
+            return self.epoch + 1
         return None
 
     def decide(self, now: float, own: OwnKnowledge) -> Decision | None:
