@@ -627,6 +627,15 @@ async def test_a_publish_store_that_fails_ends_the_source_before_the_wire(
     assert all(not store.messages for store in stores)
 
 
+async def test_close_reports_what_no_publish_store_has(stores: Stores, tmp_path: Path) -> None:
+    source = await open_source(stores, publish_store=FilePublishStore(tmp_path))
+    await source.send(b"gathered")
+    # It registers anew before the batch is packed.
+    source._core.registration.start(asyncio.get_running_loop().time(), 2)
+    with pytest.raises(NotYetStable):
+        await source.close(timeout=0.05)
+
+
 async def test_a_flush_that_is_overtaken_by_close_does_not_hang(stores: Stores) -> None:
     for store in stores:
         store.acknowledging.clear()

@@ -210,7 +210,8 @@ class Source:
             self._packer.progressed()
             await engine.wait_stable(last, timeout)
         except QuorateError as error:
-            if core.error is not None or not self._durable:
+            # What was not packed yet is in no publish store either.
+            if core.error is not None or not self._durable or self._window.payloads:
                 problem = error
         finally:
             await engine.stop()
