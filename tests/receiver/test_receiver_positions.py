@@ -1,0 +1,367 @@
+"""The receiver against a scripted group: where it starts, what it acknowledges, whom it finds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+from tests.receiver.fakes import NAME, Group
+from tests.receiver.support import QUICK, numbers, opened, position_is, take, told
+
+from quorate.protocol.errors import (
+    Fenced,
+    InvalidArgument,
+    NoQuorum,
+    NotAStore,
+    RegIdInUse,
+    UnknownTopic,
+    VersionMismatch,
+)
+from quorate.protocol.identity import SourceName
+from quorate.receiver import (
+    Behaviour,
+    Event,
+    Receiver,
+    ReceiverOptions,
+    RegistrationComplete,
+    SourceAttached,
+    StartingPoint,
+    StoreUnresponsive,
+)
+
+# Where to start.
+
+
+async def acknowledged(group: Group, positions: tuple[int, int, int]) -> None:
+    await group.announce()
+    group.store(6)
+    for store, position in zip(group.stores, positions, strict=True):
+        store.receivers[NAME, 0x20] = [3, position]
+
+
+@pytest.mark.parametrize(
+    ("consensus", "first"),
+    [(Behaviour.LOWEST, 1), (Behaviour.MAJORITY, 3), (Behaviour.HIGHEST, 5)],
+)
+async def test_consensus(group: Group, consensus: Behaviour, first: int) -> None:
+    await acknowledged(group, (0, 2, 4))
+    async with await opened(group, options={"consensus": consensus}) as receiver:
+        complete = await told(receiver, RegistrationComplete)
+        assert (complete.first_sequence, complete.low, complete.high) == (first, first, 6)
+        assert complete.missing == ()
+        assert numbers(await take(receiver, 7 - first)) == list(range(first, 7))
+    assert all(store.receivers[NAME, 0x20][0] == 4 for store in group.stores)
+
+
+@pytest.mark.parametrize(("answer", "first"), [(1, 4), (4, 4), (0, 0), (7, 7), (99, 7), (-5, 0)])
+async def test_choosing_the_start(group: Group, answer: int, first: int) -> None:
+    """Seven messages, the first acknowledged, at most two wanted: the documented example."""
+    await acknowledged(group, (0, 0, 0))
+    shown: list[StartingPoint] = []
+
+    def choose(point: StartingPoint) -> int:
+        shown.append(point)
+        return answer
+
+    options = {"request_maximum": 2, "choose_start": choose}
+    async with await opened(group, options=options) as receiver:
+        assert shown == [StartingPoint(low=1, low_by_request_maximum=4, high=6)]
+        complete = await told(receiver, RegistrationComplete)
+        assert complete.first_sequence == first
+        await told(receiver, SourceAttached)
+        group.send(8)
+        assert numbers(await take(receiver, 9 - first)) == list(range(first, 9))
+
+
+@pytest.mark.expects_log(r"receiver of \S+ ends")
+async def test_a_failing_choice_is_an_error(group: Group) -> None:
+    await acknowledged(group, (0, 0, 0))
+
+    def choose(point: StartingPoint) -> int:
+        raise ZeroDivisionError(point)
+
+    with pytest.raises(ZeroDivisionError):
+        await opened(group, options={"choose_start": choose})
+
+
+# Acknowledging.
+
+
+async def test_taking_the_next_acknowledges_the_one_before(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    async with await opened(group) as receiver:
+        await take(receiver, 15)
+        await position_is(group, 13)
+        await take(receiver, 1)
+        await position_is(group, 14)
+    await position_is(group, 15)
+
+
+async def test_an_exception_leaves_the_last_one_unacknowledged(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    with contextlib.suppress(ZeroDivisionError):
+        async with await opened(group) as receiver:
+            await take(receiver, 5)
+            raise ZeroDivisionError
+    await position_is(group, 3)
+    async with await opened(group) as receiver:
+        assert numbers(await take(receiver, 1)) == [4]
+
+
+async def test_restart_goes_on_after_what_was_acknowledged(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    for first in (0, 10, 20):
+        async with await opened(group) as receiver:
+            count = min(10, 25 - first)
+            assert numbers(await take(receiver, count)) == list(range(first, first + count))
+
+
+async def test_batched_acknowledges_only_the_contiguous_part(group: Group) -> None:
+    await group.announce()
+    group.store(6)
+    async with await opened(group, acknowledge="batched") as receiver:
+        messages = await take(receiver, 7)
+        for number in (0, 1, 5, 2, 4):
+            messages[number].consumed()
+        await position_is(group, 2)
+    await position_is(group, 2)
+    async with await opened(group, acknowledge="batched") as receiver:
+        assert numbers(await take(receiver, 4)) == [3, 4, 5, 6]
+
+
+async def test_explicit_acknowledges_everything_before(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    async with await opened(group, acknowledge="explicit") as receiver:
+        messages = await take(receiver, 20)
+        await receiver.acknowledge(messages[4])
+        await position_is(group, 4)
+        handle = messages[9].acknowledgement()
+        del messages
+        await receiver.acknowledge(handle)
+        await position_is(group, 9)
+    await position_is(group, 9)
+    async with await opened(group) as receiver:
+        with pytest.raises(InvalidArgument, match="explicit"):
+            await receiver.acknowledge(handle)
+
+
+async def test_only_what_is_stable_is_acknowledged(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(4)
+        group.send(9, stable=False)
+        await take(receiver, 10)
+        await position_is(group, 4)
+        group.stable(9)
+        await receiver.flush()
+        await position_is(group, 8)
+    await position_is(group, 9)
+
+
+async def test_positions_never_move_back(group: Group) -> None:
+    await group.announce()
+    group.store(24)
+    options = {"choose_start": lambda _: 0}
+    async with await opened(group) as receiver:
+        await take(receiver, 25)
+    async with await opened(group, options=options) as receiver:
+        assert numbers(await take(receiver, 5)) == list(range(5))
+    await position_is(group, 24)
+
+
+@pytest.mark.expects_log("refused an acknowledgement")
+async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorate.receiver.session.HOUSEKEEPING_SECONDS", 0.02)
+    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.05)
+    await group.announce()
+    group.store(24)
+    async with await opened(group) as receiver:
+        await take(receiver, 10)
+        await position_is(group, 8)
+        group.stores[1].receivers.clear()
+        await group.stores[1].until(lambda: (NAME, 0x20) in group.stores[1].receivers)
+        await position_is(group, 8)
+
+
+# Identity.
+
+
+@pytest.mark.expects_log(r"receiver of \S+ ends")
+async def test_of_two_with_one_identity_the_older_is_fenced(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.05)
+    await group.announce()
+    group.store(24)
+    older = await opened(group)
+    await take(older, 5)
+    async with await opened(group) as newer:
+        with pytest.raises(Fenced):
+            await take(older, 25)
+        with pytest.raises(Fenced):
+            await older.acknowledge((await take(newer, 1))[0])
+        await older.close()
+        assert numbers(await take(newer, 5))[-1] >= 5
+
+
+@pytest.mark.expects_log(r"receiver of \S+ ends")
+async def test_a_reg_id_that_is_taken(group: Group) -> None:
+    await group.announce()
+    for store in group.stores:
+        store.registrations_fail = RegIdInUse(5, store.name, "source trades/0x1")
+    with pytest.raises(RegIdInUse):
+        await opened(group, reg_id=5)
+
+
+@pytest.mark.expects_log("does not register the receiver")
+async def test_a_silent_store_holds_up_registration_no_longer_than_the_interval(
+    group: Group,
+) -> None:
+    await group.announce()
+    group.store(9)
+    group.stores[2].registrations_hang = True
+    async with await opened(group) as receiver:
+        complete = await told(receiver, RegistrationComplete)
+        assert complete.missing == ("c",)
+        assert (await told(receiver, StoreUnresponsive)).store == "c"
+        assert numbers(await take(receiver, 10)) == list(range(10))
+
+
+# Finding sources and stores.
+
+
+async def test_an_unknown_topic(group: Group) -> None:
+    await group.announce()
+    with pytest.raises(UnknownTopic, match="orders"):
+        await opened(group, topic="ordesr", options={"wait_for_source": 0.05})
+
+
+async def test_a_source_that_comes_later(group: Group) -> None:
+    async with await opened(group) as receiver:
+        assert receiver.sources == ()
+        await group.announce()
+        group.store(9)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+
+
+async def test_waiting_for_a_source(group: Group) -> None:
+    opening = asyncio.create_task(opened(group, options={"wait_for_source": 5.0}))
+    await asyncio.sleep(0.05)
+    await group.announce()
+    async with await opening as receiver:
+        assert receiver.sources == (NAME,)
+
+
+async def test_a_pattern_takes_sources_as_they_appear(group: Group) -> None:
+    others = [Group(SourceName(topic, 9)) for topic in ("orders.eu", "orders.us", "trades")]
+    await group.announce()
+    group.store(9)
+    async with await opened(group, topic=None, topic_pattern="orders.*") as receiver:
+        got = await take(receiver, 10)
+        for other in others:
+            other.stores = group.stores
+            await other.source.start()
+            await other.announce()
+            other.store(4)
+        got += await take(receiver, 10)
+        group.send(11)
+        got += await take(receiver, 2)
+    by_source: dict[SourceName, list[int]] = {}
+    for message in got:
+        by_source.setdefault(message.source, []).append(message.sequence)
+    assert by_source == {
+        NAME: list(range(12)),
+        SourceName("orders.eu", 9): list(range(5)),
+        SourceName("orders.us", 9): list(range(5)),
+    }
+    for other in others:
+        await other.source.stop()
+
+
+@pytest.mark.expects_log("directory of|does not register the receiver")
+async def test_nobody_there() -> None:
+    with pytest.raises(NoQuorum, match="can not be reached"):
+        await Receiver.open("orders", stores="127.0.0.1:1", timeout=0.3)
+
+
+@pytest.mark.expects_log("directory of|does not register the receiver")
+async def test_too_few_stores(group: Group) -> None:
+    await group.announce()
+    for store in group.stores[1:]:
+        await store.stop()
+    options = ReceiverOptions(**QUICK)  # type: ignore[arg-type]
+    with pytest.raises(NoQuorum):
+        await Receiver.open("orders", stores=group.addresses, options=options, timeout=1)
+
+
+@pytest.mark.expects_log("directory of|does not register the receiver")
+async def test_not_a_store() -> None:
+    async def web(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(web, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        with pytest.raises(NotAStore):
+            await Receiver.open("orders", stores=f"127.0.0.1:{port}", timeout=5)
+
+
+@pytest.mark.expects_log("directory of|does not register the receiver")
+async def test_another_version(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.receiver.directory.PROTOCOL_VERSION", 99)
+    with pytest.raises(VersionMismatch):
+        await opened(group)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"topic": None},
+        {"topic_pattern": "x"},
+        {"topic": None, "topic_pattern": "("},
+        {"delivery": "soon"},
+        {"acknowledge": "never"},
+        {"session_id": -1},
+        {"options": {"buffer_bytes": 1}},
+        {"options": {"request_maximum": -1}},
+        {"options": {"request_timeout": 0}},
+        {"options": {"wait_for_source": -1.0}},
+    ],
+)
+async def test_impossible_arguments(group: Group, arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        await opened(group, **arguments)
+
+
+# Closing.
+
+
+async def test_closing_ends_iteration_and_events(group: Group) -> None:
+    await group.announce()
+    group.store(9)
+    receiver = await opened(group)
+
+    async def everything() -> int:
+        return len([message async for message in receiver])
+
+    taking = asyncio.create_task(everything())
+    events = asyncio.create_task(_all_events(receiver))
+    await position_is(group, 9)
+    await receiver.close()
+    await receiver.close()
+    assert await taking == 10
+    assert any(isinstance(event, RegistrationComplete) for event in await events)
+
+
+async def _all_events(receiver: Receiver) -> list[Event]:
+    return [event async for event in receiver.events()]
