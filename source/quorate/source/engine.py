@@ -214,8 +214,10 @@ class Engine:
             self.packer.soon()
 
     def _released(self, frame: bytes) -> None:
-        self._wake_sessions()
+        # Receivers first: a frame is on its way to them while the stores' frames are written, and
+        # a store's answer takes a sync anyway.
         self.live.publish(frame)
+        self._wake_sessions()
 
     def fail(self, error: QuorateError) -> None:
         """The source can not go on."""
