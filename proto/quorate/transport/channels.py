@@ -10,9 +10,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-import tenacity
 
-from quorate.protocol.errors import QuorateError
 from quorate.protocol.limits import FRAME_BYTES_MAX
 
 KEEPALIVE_SECONDS = 1.0
@@ -80,20 +78,3 @@ def frame_stream_handler(
     return grpc.unary_stream_rpc_method_handler(
         behaviour, request_deserializer=parse_request, response_serializer=_as_it_is
     )
-
-
-def reconnecting() -> tenacity.AsyncRetrying:
-    """Attempts at one connection, for as long as the failure is one that may pass.
-
-    `async for attempt in reconnecting(): with attempt: …` connects; what then runs over the
-    connection belongs outside, so that a long life resets the back-off.
-    """
-    return tenacity.AsyncRetrying(
-        wait=tenacity.wait_exponential(multiplier=0.05, max=2.0) + tenacity.wait_random(max=0.1),
-        retry=tenacity.retry_if_exception(_may_pass),
-        reraise=True,
-    )
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, QuorateError) and error.retryable
