@@ -7,8 +7,9 @@ from itertools import groupby, pairwise, product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.held import merge_held
 
-from quorate.protocol.ranges import HeldRange, Range, RangeSet, merge_held
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 TOP = 5
 

@@ -12,11 +12,12 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
+from tests.held import merge_held
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
-from quorate.protocol.ranges import HeldRange, merge_held
+from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Decision, Promise, decide
 
 Content = tuple[int, int]

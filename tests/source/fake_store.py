@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc.aio
+from tests.held import merge_held
 
 from quorate.protocol.errors import (
     ContentConflict,
@@ -21,7 +22,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.framing import check_batch, read_payloads
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
-from quorate.protocol.ranges import HeldRange, merge_held
+from quorate.protocol.ranges import HeldRange
 from quorate.protocol.wire import held_to_wire, lineage_from_wire, lineage_to_wire
 from quorate.transport.channels import new_server
 from quorate.transport.failures import abort
