@@ -77,14 +77,16 @@ class HeldRange(_message.Message):
     def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Group(_message.Message):
-    __slots__ = ("name", "stores", "rule")
+    __slots__ = ("name", "stores", "rule", "backups")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STORES_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
+    BACKUPS_FIELD_NUMBER: _ClassVar[int]
     name: str
     stores: _containers.RepeatedScalarFieldContainer[str]
     rule: IntragroupRule
-    def __init__(self, name: _Optional[str] = ..., stores: _Optional[_Iterable[str]] = ..., rule: _Optional[_Union[IntragroupRule, str]] = ...) -> None: ...
+    backups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., stores: _Optional[_Iterable[str]] = ..., rule: _Optional[_Union[IntragroupRule, str]] = ..., backups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Policy(_message.Message):
     __slots__ = ("groups", "rule")
@@ -155,16 +157,26 @@ class Frame(_message.Message):
     def __init__(self, batch: _Optional[bytes] = ..., open: _Optional[_Union[AppendOpen, _Mapping]] = ..., skip: _Optional[_Union[Skip, _Mapping]] = ..., keepalive: _Optional[_Union[Keepalive, _Mapping]] = ..., information: _Optional[_Union[SourceInformation, _Mapping]] = ..., attached: _Optional[_Union[Attached, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., stable_upto: _Optional[int] = ...) -> None: ...
 
 class AppendOpen(_message.Message):
-    __slots__ = ("information", "instance", "retained_from", "protocol_version")
+    __slots__ = ("information", "instance", "retained_from", "protocol_version", "lifetimes")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    LIFETIMES_FIELD_NUMBER: _ClassVar[int]
     information: SourceInformation
     instance: bytes
     retained_from: int
     protocol_version: int
-    def __init__(self, information: _Optional[_Union[SourceInformation, _Mapping]] = ..., instance: _Optional[bytes] = ..., retained_from: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+    lifetimes: Lifetimes
+    def __init__(self, information: _Optional[_Union[SourceInformation, _Mapping]] = ..., instance: _Optional[bytes] = ..., retained_from: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[Lifetimes, _Mapping]] = ...) -> None: ...
+
+class Lifetimes(_message.Message):
+    __slots__ = ("activity_timeout_seconds", "state_lifetime_seconds")
+    ACTIVITY_TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STATE_LIFETIME_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    activity_timeout_seconds: float
+    state_lifetime_seconds: float
+    def __init__(self, activity_timeout_seconds: _Optional[float] = ..., state_lifetime_seconds: _Optional[float] = ...) -> None: ...
 
 class Skip(_message.Message):
     __slots__ = ("first", "last")

@@ -23,7 +23,7 @@ class PromiseRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class PromiseResponse(_message.Message):
-    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name")
+    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,9 @@ class PromiseResponse(_message.Message):
     HELD_FIELD_NUMBER: _ClassVar[int]
     STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_REASON_FIELD_NUMBER: _ClassVar[int]
+    INFORMATION_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     incarnation: bytes
     limbo: bool
@@ -42,21 +45,26 @@ class PromiseResponse(_message.Message):
     held: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     stable_upto: int
     store_name: str
-    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ...) -> None: ...
+    limbo_reason: str
+    information: _messages_pb2.SourceInformation
+    accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ...) -> None: ...
 
 class BeginRequest(_message.Message):
-    __slots__ = ("source", "epoch", "lineage", "membership", "protocol_version")
+    __slots__ = ("source", "epoch", "lineage", "membership", "protocol_version", "instance")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     epoch: int
     lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
     membership: _messages_pb2.Membership
     protocol_version: int
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+    instance: bytes
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., protocol_version: _Optional[int] = ..., instance: _Optional[bytes] = ...) -> None: ...
 
 class BeginResponse(_message.Message):
     __slots__ = ("set_aside",)
@@ -65,14 +73,24 @@ class BeginResponse(_message.Message):
     def __init__(self, set_aside: _Optional[int] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
-    __slots__ = ("opened", "durable", "failed")
+    __slots__ = ("opened", "durable", "failed", "replaced")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
     opened: AppendOpened
     durable: Durable
     failed: _messages_pb2.Failure
-    def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ...) -> None: ...
+    replaced: StoreReplaced
+    def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ..., replaced: _Optional[_Union[StoreReplaced, _Mapping]] = ...) -> None: ...
+
+class StoreReplaced(_message.Message):
+    __slots__ = ("store_name", "incarnation")
+    STORE_NAME_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    store_name: str
+    incarnation: bytes
+    def __init__(self, store_name: _Optional[str] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
 
 class AppendOpened(_message.Message):
     __slots__ = ("next_sequence", "durability")
@@ -89,18 +107,20 @@ class Durable(_message.Message):
     def __init__(self, upto: _Optional[int] = ...) -> None: ...
 
 class RegisterReceiverRequest(_message.Message):
-    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version")
+    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    LIFETIMES_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     session_id: int
     reg_id: int
     epoch: int
     protocol_version: int
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+    lifetimes: _messages_pb2.Lifetimes
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ...) -> None: ...
 
 class RegisterReceiverResponse(_message.Message):
     __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage")
@@ -177,12 +197,14 @@ class WatchResponse(_message.Message):
     def __init__(self, entry: _Optional[_Union[DirectoryEntry, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
 
 class DirectoryEntry(_message.Message):
-    __slots__ = ("information", "live")
+    __slots__ = ("information", "live", "proxy")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
+    PROXY_FIELD_NUMBER: _ClassVar[int]
     information: _messages_pb2.SourceInformation
     live: bool
-    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., live: bool = ...) -> None: ...
+    proxy: str
+    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., live: bool = ..., proxy: _Optional[str] = ...) -> None: ...
 
 class SnapshotEnd(_message.Message):
     __slots__ = ("topics",)
@@ -197,7 +219,7 @@ class StatusRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources")
+    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -215,6 +237,10 @@ class StatusResponse(_message.Message):
     SYNC_SECONDS_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_REASON_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    REPAIR_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     version: str
@@ -232,10 +258,48 @@ class StatusResponse(_message.Message):
     sync_seconds: float
     rejected: int
     sources: _containers.RepeatedCompositeFieldContainer[SourceStatus]
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ...) -> None: ...
+    limbo_reason: str
+    starts: int
+    peers: _containers.RepeatedCompositeFieldContainer[PeerStatus]
+    repair: RepairStatus
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ...) -> None: ...
+
+class PeerStatus(_message.Message):
+    __slots__ = ("address", "store_name", "incarnation", "reachable", "limbo", "heard_seconds_ago")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STORE_NAME_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    REACHABLE_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_FIELD_NUMBER: _ClassVar[int]
+    HEARD_SECONDS_AGO_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    store_name: str
+    incarnation: bytes
+    reachable: bool
+    limbo: bool
+    heard_seconds_ago: float
+    def __init__(self, address: _Optional[str] = ..., store_name: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., reachable: bool = ..., limbo: bool = ..., heard_seconds_ago: _Optional[float] = ...) -> None: ...
+
+class RepairStatus(_message.Message):
+    __slots__ = ("messages", "bytes", "bytes_per_second", "lacking", "compared", "divergent", "now")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    LACKING_FIELD_NUMBER: _ClassVar[int]
+    COMPARED_FIELD_NUMBER: _ClassVar[int]
+    DIVERGENT_FIELD_NUMBER: _ClassVar[int]
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    bytes: int
+    bytes_per_second: float
+    lacking: int
+    compared: int
+    divergent: int
+    now: str
+    def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., bytes_per_second: _Optional[float] = ..., lacking: _Optional[int] = ..., compared: _Optional[int] = ..., divergent: _Optional[int] = ..., now: _Optional[str] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage")
+    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +311,14 @@ class SourceStatus(_message.Message):
     SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
     RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_REASON_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    PROXY_FIELD_NUMBER: _ClassVar[int]
+    CLEAN_FIELD_NUMBER: _ClassVar[int]
+    INACTIVE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     information: _messages_pb2.SourceInformation
     reg_id: int
     promised_epoch: int
@@ -258,7 +330,15 @@ class SourceStatus(_message.Message):
     set_aside: int
     receivers: _containers.RepeatedCompositeFieldContainer[ReceiverStatus]
     lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
-    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ...) -> None: ...
+    limbo: bool
+    limbo_reason: str
+    membership: _messages_pb2.Membership
+    unreadable: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    proxy: str
+    clean: bool
+    inactive_seconds: float
+    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ...) -> None: ...
 
 class ReceiverStatus(_message.Message):
     __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto")
@@ -271,3 +351,183 @@ class ReceiverStatus(_message.Message):
     epoch: int
     acknowledged_upto: int
     def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ...) -> None: ...
+
+class DeregisterRequest(_message.Message):
+    __slots__ = ("source", "receiver_session_id", "epoch", "protocol_version")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    RECEIVER_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    receiver_session_id: int
+    epoch: int
+    protocol_version: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., receiver_session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class DeregisterResponse(_message.Message):
+    __slots__ = ("reg_id", "last_sequence")
+    REG_ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    reg_id: int
+    last_sequence: int
+    def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ...) -> None: ...
+
+class Greeting(_message.Message):
+    __slots__ = ("store_name", "address", "incarnation", "starts")
+    STORE_NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    store_name: str
+    address: str
+    incarnation: bytes
+    starts: int
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ...) -> None: ...
+
+class InventoryRequest(_message.Message):
+    __slots__ = ("greeting", "source", "protocol_version")
+    GREETING_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    greeting: Greeting
+    source: _messages_pb2.SourceName
+    protocol_version: int
+    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class InventoryResponse(_message.Message):
+    __slots__ = ("store", "source")
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    store: StoreInventory
+    source: SourceInventory
+    def __init__(self, store: _Optional[_Union[StoreInventory, _Mapping]] = ..., source: _Optional[_Union[SourceInventory, _Mapping]] = ...) -> None: ...
+
+class StoreInventory(_message.Message):
+    __slots__ = ("store", "limbo", "blank", "founders", "remembered")
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_FIELD_NUMBER: _ClassVar[int]
+    BLANK_FIELD_NUMBER: _ClassVar[int]
+    FOUNDERS_FIELD_NUMBER: _ClassVar[int]
+    REMEMBERED_FIELD_NUMBER: _ClassVar[int]
+    store: Greeting
+    limbo: bool
+    blank: bool
+    founders: _containers.RepeatedCompositeFieldContainer[Greeting]
+    remembered: Greeting
+    def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ...) -> None: ...
+
+class SourceInventory(_message.Message):
+    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_TO_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    CLEAN_FIELD_NUMBER: _ClassVar[int]
+    INFORMATION_FIELD_NUMBER: _ClassVar[int]
+    RECEIVERS_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    REG_ID_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    promised_epoch: int
+    promised_to: bytes
+    begun_epoch: int
+    lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
+    membership: _messages_pb2.Membership
+    held: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    stable_upto: int
+    limbo: bool
+    live: bool
+    clean: bool
+    information: _messages_pb2.SourceInformation
+    receivers: _containers.RepeatedCompositeFieldContainer[ReceiverStatus]
+    accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    reg_id: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ...) -> None: ...
+
+class DigestRequest(_message.Message):
+    __slots__ = ("source", "first", "last", "block", "protocol_version")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    first: int
+    last: int
+    block: int
+    protocol_version: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., block: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class DigestResponse(_message.Message):
+    __slots__ = ("lineage", "blocks")
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
+    blocks: _containers.RepeatedCompositeFieldContainer[BlockDigest]
+    def __init__(self, lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDigest, _Mapping]]] = ...) -> None: ...
+
+class BlockDigest(_message.Message):
+    __slots__ = ("first", "last", "held", "digest")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    last: int
+    held: int
+    digest: int
+    def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., held: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
+
+class RepairRequest(_message.Message):
+    __slots__ = ("source", "thorough", "protocol_version")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    THOROUGH_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    thorough: bool
+    protocol_version: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., thorough: bool = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class RepairProgress(_message.Message):
+    __slots__ = ("source", "filled_messages", "filled_bytes", "lacking", "divergent", "verdict", "complete")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FILLED_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    FILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LACKING_FIELD_NUMBER: _ClassVar[int]
+    DIVERGENT_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    filled_messages: int
+    filled_bytes: int
+    lacking: int
+    divergent: int
+    verdict: str
+    complete: bool
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., filled_messages: _Optional[int] = ..., filled_bytes: _Optional[int] = ..., lacking: _Optional[int] = ..., divergent: _Optional[int] = ..., verdict: _Optional[str] = ..., complete: bool = ...) -> None: ...
+
+class AcceptLossRequest(_message.Message):
+    __slots__ = ("source", "first", "last", "reason", "protocol_version")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    first: int
+    last: int
+    reason: str
+    protocol_version: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., reason: _Optional[str] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class AcceptLossResponse(_message.Message):
+    __slots__ = ("records",)
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, records: _Optional[_Iterable[str]] = ...) -> None: ...

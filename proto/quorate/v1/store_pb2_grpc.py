@@ -76,6 +76,31 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.StatusRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.StatusResponse.FromString,
                 _registered_method=True)
+        self.Deregister = channel.unary_unary(
+                '/quorate.v1.Store/Deregister',
+                request_serializer=quorate_dot_v1_dot_store__pb2.DeregisterRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.DeregisterResponse.FromString,
+                _registered_method=True)
+        self.Inventory = channel.unary_stream(
+                '/quorate.v1.Store/Inventory',
+                request_serializer=quorate_dot_v1_dot_store__pb2.InventoryRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.InventoryResponse.FromString,
+                _registered_method=True)
+        self.Digest = channel.unary_unary(
+                '/quorate.v1.Store/Digest',
+                request_serializer=quorate_dot_v1_dot_store__pb2.DigestRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.DigestResponse.FromString,
+                _registered_method=True)
+        self.Repair = channel.unary_stream(
+                '/quorate.v1.Store/Repair',
+                request_serializer=quorate_dot_v1_dot_store__pb2.RepairRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.RepairProgress.FromString,
+                _registered_method=True)
+        self.AcceptLoss = channel.unary_unary(
+                '/quorate.v1.Store/AcceptLoss',
+                request_serializer=quorate_dot_v1_dot_store__pb2.AcceptLossRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.AcceptLossResponse.FromString,
+                _registered_method=True)
 
 
 class StoreServicer(object):
@@ -134,6 +159,41 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Deregister(self, request, context):
+        """Ends the registration of a source or of a receiver for good.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Inventory(self, request, context):
+        """Between stores: who this one is and what it knows, for repair, for leaving limbo, for founding.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Digest(self, request, context):
+        """What is held of a stream, block by block, in a form that is quick to compare.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Repair(self, request, context):
+        """For operators: repair now, and tell how it goes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AcceptLoss(self, request, context):
+        """For operators: go on without what can be found nowhere. It is recorded, for ever.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_StoreServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -176,6 +236,31 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Status,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.StatusRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.StatusResponse.SerializeToString,
+            ),
+            'Deregister': grpc.unary_unary_rpc_method_handler(
+                    servicer.Deregister,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.DeregisterRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.DeregisterResponse.SerializeToString,
+            ),
+            'Inventory': grpc.unary_stream_rpc_method_handler(
+                    servicer.Inventory,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.InventoryRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.InventoryResponse.SerializeToString,
+            ),
+            'Digest': grpc.unary_unary_rpc_method_handler(
+                    servicer.Digest,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.DigestRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.DigestResponse.SerializeToString,
+            ),
+            'Repair': grpc.unary_stream_rpc_method_handler(
+                    servicer.Repair,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.RepairRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.RepairProgress.SerializeToString,
+            ),
+            'AcceptLoss': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptLoss,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.AcceptLossRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.AcceptLossResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -395,6 +480,141 @@ class Store(object):
             '/quorate.v1.Store/Status',
             quorate_dot_v1_dot_store__pb2.StatusRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.StatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Deregister(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.Store/Deregister',
+            quorate_dot_v1_dot_store__pb2.DeregisterRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.DeregisterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Inventory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/quorate.v1.Store/Inventory',
+            quorate_dot_v1_dot_store__pb2.InventoryRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.InventoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Digest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.Store/Digest',
+            quorate_dot_v1_dot_store__pb2.DigestRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.DigestResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Repair(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/quorate.v1.Store/Repair',
+            quorate_dot_v1_dot_store__pb2.RepairRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.RepairProgress.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcceptLoss(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.Store/AcceptLoss',
+            quorate_dot_v1_dot_store__pb2.AcceptLossRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.AcceptLossResponse.FromString,
             options,
             channel_credentials,
             insecure,
