@@ -33,6 +33,8 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.NoQuorum: UNREACHABLE,
     errors.NotAStore: UNREACHABLE,
     errors.SourceActive: FAILED,
+    errors.ReceiverActive: FAILED,
+    errors.Deregistered: FAILED,
     errors.RegIdInUse: FAILED,
     errors.TopicRefused: DENIED,
     errors.Fenced: OUTCOME_UNKNOWN,

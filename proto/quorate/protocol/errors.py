@@ -1,8 +1,10 @@
 """Every error that Quorate raises on purpose, in one tree.
 
     QuorateError
-    ├── Unreachable, StoreStopping, NotRegistered, NoQuorum, SourceActive    try again
-    ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable   the protocol says no
+    ├── Unreachable, StoreStopping, NotRegistered, NoQuorum, SourceActive,
+    │   ReceiverActive                                                       try again
+    ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
+    │   Deregistered                                                         the protocol says no
     ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
@@ -127,8 +129,23 @@ class SourceActive(QuorateError):
     def describe(self) -> str:
         return (
             f"Store {self.store} has a living source {self.source}: another process uses this "
-            "topic and session ID. Stop it, choose another session ID, or fence it: open with "
-            "take_over=True, or `quorate send --take-over`."
+            "topic and session ID, or did less than its activity timeout ago. Stop it, choose "
+            "another session ID, or fence it: open with take_over=True, or "
+            "`quorate send --take-over`."
+        )
+
+
+@dataclass(eq=False)
+class ReceiverActive(QuorateError):
+    receiver: str
+    store: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} has a living {self.receiver}: another process uses this session "
+            "ID, or did less than its activity timeout ago. Stop it, choose another session ID, "
+            "or fence it: open with take_over=True."
         )
 
 
@@ -144,6 +161,17 @@ class Fenced(QuorateError):
             f"{self.who} of epoch {self.epoch} is fenced: another instance registered the same "
             f"identity with epoch {self.promised}. What was not yet stable may or may not survive; "
             "only the newer instance can go on. Close this one."
+        )
+
+
+@dataclass(eq=False)
+class Deregistered(QuorateError):
+    who: str
+
+    def describe(self) -> str:
+        return (
+            f"{self.who} is deregistered: the stores were told to forget it. It can not be used "
+            "again; open a new one, which starts from the beginning."
         )
 
 
