@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.protocol import framing
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import (
     HEADER_BYTES,
-    _seal,
     check_batch,
     encode_batch,
     read_header,
@@ -36,6 +38,7 @@ def batch(first: int, payloads: list[bytes], epoch: int = 1) -> bytes:
     first=st.integers(0, 2**63 - 100),
     payloads=st.lists(st.binary(max_size=300), min_size=1, max_size=20),
     timestamp_ns=st.integers(-(2**63), 2**63 - 1),
+    marker=st.binary(max_size=40),
 )
 def test_round_trip(
     topic: str,
@@ -44,13 +47,15 @@ def test_round_trip(
     first: int,
     payloads: list[bytes],
     timestamp_ns: int,
+    marker: bytes,
 ) -> None:
     source = SourceName(topic, session_id)
-    frame = encode_batch(source, epoch, first, payloads, timestamp_ns)
+    frame = encode_batch(source, epoch, first, payloads, timestamp_ns, marker)
     header = check_batch(frame)
     assert header == read_header(frame)
     assert (header.source, header.epoch, header.timestamp_ns) == (source, epoch, timestamp_ns)
     assert (header.first, header.last) == (first, first + len(payloads) - 1)
+    assert header.marker == marker
     assert read_payloads(frame, header) == payloads
 
 
@@ -104,13 +109,14 @@ def test_what_never_was_a_batch_is_never_taken_for_one(noise: bytes) -> None:
 
 def test_a_batch_without_messages_is_none() -> None:
     with pytest.raises(CorruptBatch, match="no messages"):
-        check_batch(_seal(SOURCE, 1, 0, 0, 0, b""))
+        check_batch(encode_batch(SOURCE, 1, 0, [], 0))
 
 
 @pytest.mark.parametrize("body", [b"\x0a\x05ab", b"\xff\xff", b"\x0a\x01a", b"\x12\x01a\x12\x01a"])
 def test_a_sealed_body_that_is_no_list_of_messages(body: bytes) -> None:
     """The checksum is right: what wrote it was wrong."""
-    frame = _seal(SOURCE, 1, 0, 2, 0, body)
+    with patch.object(framing, "_PAYLOAD_TAG", b""), patch.object(framing, "_SHORT", [b""] * 99):
+        frame = encode_batch(SOURCE, 1, 0, [body, b""], 0)
     with pytest.raises(CorruptBatch):
         read_payloads(frame, check_batch(frame))
 
@@ -134,17 +140,19 @@ def test_same_content_compares_the_overlap_alone(first: int, count: int) -> None
 
 
 def test_the_size_of_a_header_is_part_of_the_format() -> None:
-    assert HEADER_BYTES == 50
-    assert batch(0, [b"a"]).hex() == (
+    assert HEADER_BYTES == 52
+    assert encode_batch(SOURCE, 1, 0, [b"a"], 7, b"mark").hex() == (
         "51524231"  # magic
-        "3f2e5a69"  # crc32c
+        "b6c27573"  # crc32c
         "1000000000000000"  # session ID
         "0100000000000000"  # epoch
         "0000000000000000"  # first sequence number
         "01000000"  # messages
         "0700000000000000"  # time
         "0600"  # bytes of the topic
+        "0400"  # bytes of the marker
         "03000000"  # bytes of the body
         "6f7264657273"  # topic
+        "6d61726b"  # marker
         "0a0161"  # body
     )

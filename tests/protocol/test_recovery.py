@@ -18,7 +18,7 @@ from quorate.protocol.consensus import Behaviour, consensus
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange
-from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide
+from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide
 
 VOUCHES, LIMBO, SILENT = "vouches", "limbo", "silent"
 LINEAGE = Lineage((Term(1, 0),))
@@ -262,3 +262,39 @@ def test_what_may_be_stable_and_is_nowhere_names_who_might_have_it() -> None:
     assert isinstance(lost, Lost)
     assert (lost.lost.first, lost.lost.last) == (3, 5)
     assert lost.might_have == ("c",)
+
+
+def test_the_newest_marker_of_what_is_kept_is_told() -> None:
+    """Not one above it, nor one whose message belongs to another epoch than the lineage names."""
+    policy = Policy.majority_of("abc")
+    lineage = Lineage((Term(1, 0), Term(3, 4)))
+    member = Membership((policy,), (policy,))
+    mine = Promise(
+        3,
+        lineage,
+        member,
+        (HeldRange(0, 3, 1), HeldRange(4, 5, 3)),
+        3,
+        markers=(Marker(3, 1, b"three"), Marker(5, 3, b"five")),
+    )
+    # This store missed the newest epoch; what it has from 4 on is void.
+    theirs = Promise(
+        2,
+        Lineage((Term(1, 0), Term(2, 4))),
+        member,
+        (HeldRange(0, 3, 1), HeldRange(4, 6, 2)),
+        3,
+        markers=(Marker(3, 1, b"three"), Marker(6, 2, b"void")),
+    )
+    decision = decide(policy, {"a": mine, "b": theirs})
+    assert isinstance(decision, Decision)
+    assert (decision.kept_upto, decision.marker) == (5, Marker(5, 3, b"five"))
+    decision = decide(policy, {"a": mine, "b": theirs, "c": theirs}, Behaviour.LOWEST)
+    assert isinstance(decision, Decision)
+    assert (decision.kept_upto, decision.marker) == (3, Marker(3, 1, b"three"))
+
+
+def test_there_is_no_marker_if_none_was_committed() -> None:
+    decision = decide(Policy.majority_of("abc"), {"a": Promise(), "b": Promise()})
+    assert isinstance(decision, Decision)
+    assert decision.marker is None

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from tests.source.support import QUICK, event_of
 
-from quorate.protocol.errors import ContentConflict, Fenced, RegIdInUse, SourceActive, TopicRefused
+from quorate.protocol.errors import (
+    ContentConflict,
+    Fenced,
+    InvalidArgument,
+    RegIdInUse,
+    SourceActive,
+    TopicRefused,
+)
 from quorate.protocol.framing import check_batch, encode_batch, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.source import (
@@ -209,3 +216,62 @@ async def test_what_a_real_store_refuses(group: Group) -> None:
     async with await group.open(reg_id=77):
         with pytest.raises(RegIdInUse):
             await group.open(session_id=0x11, reg_id=77)
+
+
+@pytest.mark.expects_log("does not take")
+async def test_a_commit_is_found_again_whole_with_its_marker(group: Group, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    async with await group.open() as source:
+        assert source.marker == b""
+        await source.send(b"0")
+        assert await source.commit([b"1", b"2"], b"first") == range(1, 3)
+        await source.send(b"3")
+        assert source.marker == b"first"
+    async with await group.open() as source:
+        assert (source.marker, source.next_sequence) == (b"first", 4)
+        await source.commit([b"4"], b"second")
+        await source.flush()
+    source = await group.open(publish_store=FilePublishStore(kept))
+    assert source.marker == b"second"
+    await group.nodes[1].stop()
+    await source.commit([b"5", b"6"], b"third")
+    # Whatever came of it: the publish store has it, and nothing says that it was not done.
+    await source.close(timeout=0.0)
+    await group.restart(1)
+    async with await group.open(publish_store=FilePublishStore(kept)) as source:
+        assert (source.marker, source.next_sequence) == (b"third", 7)
+        await source.flush()
+        assert await group.held(2, 6) == numbered(0, 6)
+
+
+async def test_a_commit_that_is_no_batch_is_refused_whole(group: Group) -> None:
+    async with await group.open() as source:
+        for payloads, marker in (
+            ([], b"m"),
+            ([b""] * 4097, b"m"),
+            ([b"x" * 200_000] * 2, b"m"),
+            ([b"x"], b""),
+            ([b"x"], b"m" * 1025),
+        ):
+            with pytest.raises(InvalidArgument):
+                await source.commit(payloads, marker)
+        assert (source.next_sequence, source.marker) == (0, b"")
+
+
+async def test_commits_and_sends_of_many_tasks_keep_every_commit_together(group: Group) -> None:
+    async with await group.open() as source:
+
+        async def commit(name: int) -> range:
+            return await source.commit([b"%d" % name] * 50, b"%d" % name)
+
+        async def send() -> None:
+            for _ in range(300):
+                await source.send(b"alone")
+
+        *ranges, _ = await asyncio.gather(*(commit(name) for name in range(20)), send())
+        await source.flush()
+        held = await group.held(0, source.next_sequence - 1)
+        for name, numbers in enumerate(ranges):
+            assert numbers is not None
+            assert {held[number] for number in numbers} == {b"%d" % name}
+        assert list(held.values()).count(b"alone") == 300

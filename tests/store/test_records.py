@@ -8,6 +8,7 @@ from tests.store.support import information
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.recovery import Marker
 from quorate.store.records import (
     Held,
     Malformed,
@@ -15,13 +16,16 @@ from quorate.store.records import (
     Registration,
     index_first,
     index_key,
+    marker_key,
     pack_held,
     pack_index,
+    pack_marker,
     pack_receiver,
     pack_registration,
     unpack_commit,
     unpack_held,
     unpack_index,
+    unpack_marker,
     unpack_receiver,
     unpack_registration,
 )
@@ -139,3 +143,14 @@ def test_a_registration_of_another_version_is_malformed() -> None:
     packed = pack_registration(Registration(SourceName("orders", 1), 1, b"a"))
     with pytest.raises(Malformed, match="version 9"):
         unpack_registration(b"\x09" + packed[1:])
+
+
+@given(reg_id=u64, number=sequence, epoch=u64, value=st.binary(max_size=1024))
+def test_markers_come_back(reg_id: int, number: int, epoch: int, value: bytes) -> None:
+    marker = Marker(number, epoch, value)
+    assert unpack_marker(marker_key(reg_id, number), pack_marker(marker)) == (reg_id, marker)
+
+
+def test_a_marker_that_is_cut_is_malformed() -> None:
+    with pytest.raises(Malformed, match="marker"):
+        unpack_marker(marker_key(1, 2), b"short")

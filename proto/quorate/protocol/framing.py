@@ -1,4 +1,4 @@
-"""Batches on the wire and on the disk: a header with a checksum, the topic, the messages.
+"""Batches on the wire and on the disk: a header with a checksum, topic, marker, the messages.
 
 Made once by the source; stores and live streams pass the bytes on as they are; only a receiver
 takes the messages out. The body is the protobuf message quorate.v1.Messages. It is written here by
@@ -20,8 +20,8 @@ from quorate.protocol.identity import SourceName
 from quorate.v1.messages_pb2 import Messages
 
 # magic, crc32c of everything after it, session ID, epoch, first sequence number, number of
-# messages, time in ns since 1970, length of the topic, length of the body
-_HEADER = struct.Struct("<4sIQQQIqHI")
+# messages, time in ns since 1970, length of the topic, of the marker, of the body
+_HEADER = struct.Struct("<4sIQQQIqHHI")
 _CHECKED_FROM = 8
 _MAGIC = b"QRB1"
 HEADER_BYTES = _HEADER.size
@@ -60,48 +60,73 @@ class BatchHeader:
     checksum: int
     body_at: int
     """Where the body begins in the frame."""
+    marker: bytes = b""
+    """What the application committed together with the last message (DESIGN 4.5)."""
 
 
 def encode_batch(
-    source: SourceName, epoch: int, first: int, payloads: Sequence[bytes], timestamp_ns: int
+    source: SourceName,
+    epoch: int,
+    first: int,
+    payloads: Sequence[bytes],
+    timestamp_ns: int,
+    marker: bytes = b"",
 ) -> bytes:
-    """Frame consecutive messages of a source in one epoch; there must be at least one."""
+    """Frame consecutive messages of a source in one epoch; there must be at least one.
+
+    marker: goes with the last of them; empty: none.
+    """
     parts: list[bytes] = [b""] * (2 * len(payloads))
     try:
         parts[0::2] = map(_SHORT.__getitem__, map(len, payloads))
     except IndexError:
         parts[0::2] = map(_prefix, map(len, payloads))
     parts[1::2] = payloads
-    return _seal(source, epoch, first, len(payloads), timestamp_ns, b"".join(parts))
-
-
-def _seal(
-    source: SourceName, epoch: int, first: int, count: int, timestamp_ns: int, body: bytes
-) -> bytes:
+    body = b"".join(parts)
     topic = source.topic.encode()
     head = _HEADER.pack(
-        _MAGIC, 0, source.session_id, epoch, first, count, timestamp_ns, len(topic), len(body)
+        _MAGIC,
+        0,
+        source.session_id,
+        epoch,
+        first,
+        len(payloads),
+        timestamp_ns,
+        len(topic),
+        len(marker),
+        len(body),
     )
-    checksum = google_crc32c.extend(google_crc32c.value(head[_CHECKED_FROM:] + topic), body)
-    return b"".join((_MAGIC, checksum.to_bytes(4, "little"), head[_CHECKED_FROM:], topic, body))
+    head = head[_CHECKED_FROM:] + topic + marker
+    checksum = google_crc32c.extend(google_crc32c.value(head), body)
+    return b"".join((_MAGIC, checksum.to_bytes(4, "little"), head, body))
 
 
 def read_header(frame: bytes, where: str = "on the wire") -> BatchHeader:
     """The header of a framed batch; raises CorruptBatch if it can not be one. Checks no content."""
     if len(frame) < HEADER_BYTES:
         raise CorruptBatch(where, f"{len(frame)} bytes are too few for a header")
-    magic, checksum, session_id, epoch, first, count, timestamp_ns, topic_bytes, body_bytes = (
-        _HEADER.unpack_from(frame)
-    )
+    (
+        magic,
+        checksum,
+        session_id,
+        epoch,
+        first,
+        count,
+        timestamp_ns,
+        topic_bytes,
+        marker_bytes,
+        body_bytes,
+    ) = _HEADER.unpack_from(frame)
     if magic != _MAGIC:
         raise CorruptBatch(where, "it does not begin like a batch")
-    body_at = HEADER_BYTES + topic_bytes
+    topic_ends = HEADER_BYTES + topic_bytes
+    body_at = topic_ends + marker_bytes
     if len(frame) != body_at + body_bytes:
         raise CorruptBatch(where, f"{len(frame)} bytes instead of {body_at + body_bytes}")
     if count == 0:
         raise CorruptBatch(where, "it has no messages")
     try:
-        topic = frame[HEADER_BYTES:body_at].decode()
+        topic = frame[HEADER_BYTES:topic_ends].decode()
     except UnicodeDecodeError:
         raise CorruptBatch(where, "its topic is not text") from None
     return BatchHeader(
@@ -112,6 +137,7 @@ def read_header(frame: bytes, where: str = "on the wire") -> BatchHeader:
         timestamp_ns,
         checksum,
         body_at,
+        frame[topic_ends:body_at],
     )
 
 

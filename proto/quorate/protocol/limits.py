@@ -20,6 +20,9 @@ FRAME_BYTES_MAX = 4 * 1024 * 1024
 """Largest frame on the wire: what gRPC is told to accept."""
 
 TOPIC_BYTES_MAX = 255
+MARKER_BYTES_MAX = 1024
+"""Largest application marker: it names what was done, it does not hold it."""
+
 SESSION_ID_MAX = 2**64 - 2
 """All ones is no session, as zero is."""
 

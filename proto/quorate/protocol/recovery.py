@@ -17,6 +17,15 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 
 @dataclass(frozen=True, slots=True)
+class Marker:
+    """What an application committed together with the message of this number (DESIGN 4.5)."""
+
+    sequence: int
+    epoch: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Promise:
     """A store's answer to a promise: all that it knows of the source."""
 
@@ -26,6 +35,8 @@ class Promise:
     held: tuple[HeldRange, ...] = ()
     stable_upto: int = NOTHING
     limbo: bool = False
+    markers: tuple[Marker, ...] = ()
+    """The newest of what is stable, and all above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,8 @@ class Decision:
     """Those that the newest begun record names; empty if nothing was ever begun."""
     holders: Mapping[str, RangeSet]
     """What each answering store holds of what is kept; the rest it sets aside with begin."""
+    marker: Marker | None = None
+    """The newest that was committed with what is kept."""
 
 
 def decide(
@@ -92,7 +105,18 @@ def decide(
         survives_upto = min(max(floor, consensus(behaviour, policy, ends)), survives_upto)
     for held in holders.values():
         held.remove(survives_upto + 1, SEQUENCE_MAX)
-    return Decision(survives_upto, floor, stable_upto, newest.lineage, policies, holders)
+    marker = _newest_marker(newest.lineage, promises.values(), survives_upto)
+    return Decision(survives_upto, floor, stable_upto, newest.lineage, policies, holders, marker)
+
+
+def _newest_marker(lineage: Lineage, promises: Iterable[Promise], kept_upto: int) -> Marker | None:
+    kept = (
+        marker
+        for promise in promises
+        for marker in promise.markers
+        if marker.sequence <= kept_upto and lineage.epoch_at(marker.sequence) == marker.epoch
+    )
+    return max(kept, key=lambda marker: marker.sequence, default=None)
 
 
 def _held(lineage: Lineage, promise: Promise) -> RangeSet:

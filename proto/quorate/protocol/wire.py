@@ -12,7 +12,9 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange
+from quorate.protocol.recovery import Marker
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 
 _INTRAGROUP = {
     IntragroupRule.QUORUM: v1.INTRAGROUP_RULE_QUORUM,
@@ -62,6 +64,17 @@ def held_from_wire(wire: Iterable[v1.HeldRange]) -> tuple[HeldRange, ...]:
         if not 0 <= item.first <= item.last:
             raise InvalidArgument("held range", f"[{item.first}, {item.last}] is none")
     return held
+
+
+def markers_to_wire(markers: Iterable[Marker]) -> list[store_v1.Marker]:
+    return [
+        store_v1.Marker(sequence=marker.sequence, epoch=marker.epoch, value=marker.value)
+        for marker in markers
+    ]
+
+
+def markers_from_wire(wire: Iterable[store_v1.Marker]) -> tuple[Marker, ...]:
+    return tuple(Marker(marker.sequence, marker.epoch, marker.value) for marker in wire)
 
 
 def policy_to_wire(policy: Policy) -> v1.Policy:

@@ -33,7 +33,7 @@ class PromiseRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class PromiseResponse(_message.Message):
-    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses")
+    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +46,7 @@ class PromiseResponse(_message.Message):
     LIMBO_REASON_FIELD_NUMBER: _ClassVar[int]
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     incarnation: bytes
     limbo: bool
@@ -58,7 +59,18 @@ class PromiseResponse(_message.Message):
     limbo_reason: str
     information: _messages_pb2.SourceInformation
     accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
-    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ...) -> None: ...
+    markers: _containers.RepeatedCompositeFieldContainer[Marker]
+    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ...) -> None: ...
+
+class Marker(_message.Message):
+    __slots__ = ("sequence", "epoch", "value")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    epoch: int
+    value: bytes
+    def __init__(self, sequence: _Optional[int] = ..., epoch: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class BeginRequest(_message.Message):
     __slots__ = ("source", "epoch", "lineage", "membership", "protocol_version", "instance")

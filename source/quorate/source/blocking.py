@@ -142,6 +142,22 @@ class Source:
                     self._start_draining()
         return range(first, first + len(checked))
 
+    def commit(self, payloads: Iterable[bytes], marker: bytes) -> range:
+        """Accept messages together with a marker, as one batch; returns their sequence numbers.
+
+        Waits until what was sent before is on its way. Raises as quorate.source.Source.commit.
+        """
+        ready = asynchronous.checked(payloads, self._limit)
+        asynchronous.check_commit(ready, marker)
+        with self._lock:
+            while self._draining and self._error is None:
+                self._space.wait(_LOOK_AGAIN_SECONDS)
+            if self._error is not None:
+                raise self._error
+            numbers = run_blocking(self._source.commit(ready, marker))
+            self._next = numbers.stop
+        return numbers
+
     def publish(self, payload: bytes) -> Receipt:
         """Send a message and wait until it is stable; returns the proof.
 
@@ -253,6 +269,11 @@ class Source:
     @property
     def epoch(self) -> int:
         return self._source.epoch
+
+    @property
+    def marker(self) -> bytes:
+        """As quorate.source.Source.marker."""
+        return self._source.marker
 
     @property
     def registered(self) -> bool:

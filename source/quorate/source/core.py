@@ -38,7 +38,15 @@ from quorate.source.registration import (
 )
 from quorate.source.retention import Retention
 from quorate.source.streams import Streams
-from quorate.source.survivors import Kept, Load, conflict, first_of, plan_load, sent_again
+from quorate.source.survivors import (
+    Kept,
+    Load,
+    conflict,
+    first_of,
+    newest_marker,
+    plan_load,
+    sent_again,
+)
 from quorate.source.window import Window
 from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
 
@@ -80,6 +88,8 @@ class SourceCore:
         self.accepting = True
         self.closing = False
         """Everything that is to be sent was sent: streams may say goodbye."""
+        self.marker = b""
+        """The application marker that was committed last; empty: none."""
         self.started = False
         """It is known which messages the stream has: receivers may attach."""
         self.window = Window(options)
@@ -261,6 +271,7 @@ class SourceCore:
             self._retain(item.first, item.last, item.batch, now)
         for again in sent_again(self.name, self.epoch, kept_upto, self._unstable):
             self._retain(*again, now)
+        self.marker = newest_marker(self._decision, self._unstable)
         self._unstable = []
         self._version = 1
         for cursor in self.streams.cursors.values():
@@ -421,11 +432,17 @@ class SourceCore:
             and self.registration.phase is Phase.STREAMING
         )
 
-    def take(self, timestamp_ns: int) -> Packed:
+    @property
+    def can_commit(self) -> bool:
+        """A batch of its own may be taken now: nothing has gathered, nothing is on its way."""
+        return not self.window.payloads and not self._taken
+
+    def take(self, timestamp_ns: int, marker: bytes = b"") -> Packed:
         """Pack what has gathered; only if can_take."""
         self._taken = True
         first, payloads = self.window.take()
-        batch = encode_batch(self.name, self.epoch, first, payloads, timestamp_ns)
+        batch = encode_batch(self.name, self.epoch, first, payloads, timestamp_ns, marker)
+        self.marker = marker or self.marker
         return Packed(first, first + len(payloads) - 1, batch)
 
     def release(self, packed: Packed, now: float) -> bytes:

@@ -87,5 +87,6 @@ def clipped(source: SourceName, fetched: Fetched, first: int, last: int, store: 
     if begin > end:
         raise CorruptBatch(f"from {store}", "nothing of it was asked for")
     payloads = read_payloads(fetched.batch, header)[begin - header.first : end - header.first + 1]
-    batch = encode_batch(source, header.epoch, begin, payloads, header.timestamp_ns)
+    marker = header.marker if end == header.last else b""
+    batch = encode_batch(source, header.epoch, begin, payloads, header.timestamp_ns, marker)
     return Kept(begin, end, batch, store)

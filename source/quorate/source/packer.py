@@ -67,11 +67,11 @@ class Packer:
         if self._core.can_take:
             self._pack()
 
-    def _pack(self) -> None:
+    def _pack(self, marker: bytes = b"") -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None
-        packed = self._core.take(time.time_ns())
+        packed = self._core.take(time.time_ns(), marker)
         if self._publish_store.slow:
             self._writing = self._loop.create_task(self._write(packed))
             return
@@ -142,6 +142,34 @@ class Packer:
                 while at < len(payloads):
                     await self._room(patient)
                     at = self._fill(payloads, at)
+            finally:
+                window.reserved = False
+                window.refresh()
+        return first
+
+    async def commit(self, payloads: list[bytes], marker: bytes) -> int:
+        """Add messages as a batch of their own, with the marker; returns the number of the first.
+
+        In the stream there are all of them, and the marker, or none.
+        """
+        window = self._window
+        async with self._turn:
+            window.reserved = True
+            window.refresh()
+            try:
+                await self._room(patient=False)
+                while not self._core.can_commit:
+                    if self._core.can_take:
+                        self._pack()
+                    else:
+                        window.pause_at = 0
+                        await self._progress.wait()
+                    await self._room(patient=False)
+                first = window.next_sequence
+                window.payloads += payloads
+                window.next_sequence += len(payloads)
+                window.sent_bytes += sum(map(len, payloads))
+                self._pack(marker)
             finally:
                 window.reserved = False
                 window.refresh()

@@ -19,7 +19,13 @@ from quorate.protocol.identity import (
     check_topic,
     parse_stores,
 )
-from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX
+from quorate.protocol.limits import (
+    BATCH_BYTES_TARGET,
+    BATCH_MESSAGES_MAX,
+    MARKER_BYTES_MAX,
+    REG_ID_MAX,
+    SESSION_ID_MAX,
+)
 from quorate.protocol.policy import Policy
 from quorate.source.engine import Engine
 from quorate.source.events import Event, SourceClosed
@@ -160,6 +166,20 @@ class Source:
         first = await self._packer.add_all(ready)
         return range(first, first + len(ready))
 
+    async def commit(self, payloads: Iterable[bytes], marker: bytes) -> range:
+        """Accept messages together with a marker, as one batch; returns their sequence numbers.
+
+        After a crash the stream has all of them and the marker, or none; `marker` of the next
+        source with this identity tells which. At most BATCH_MESSAGES_MAX messages of together
+        BATCH_BYTES_TARGET bytes, and at least one.
+
+        Raises like send, and InvalidArgument if it is too much for one batch.
+        """
+        ready = checked(payloads, self._window.message_bytes_max)
+        check_commit(ready, marker)
+        first = await self._packer.commit(ready, marker)
+        return range(first, first + len(ready))
+
     async def add_accepted(self, payloads: list[bytes]) -> None:
         """For the blocking source: send what was checked and accepted already, come what may."""
         await self._packer.add_all(payloads, patient=True)
@@ -242,6 +262,14 @@ class Source:
         return self._core.epoch
 
     @property
+    def marker(self) -> bytes:
+        """What was committed last, by this source or by those with its identity before it.
+
+        Empty: nothing.
+        """
+        return self._core.marker
+
+    @property
     def registered(self) -> bool:
         """Enough stores take the stream: a send would not raise NotRegistered."""
         return self._core.complete
@@ -296,6 +324,23 @@ def checked(payloads: Iterable[bytes], limit: int) -> list[bytes]:
     if size > limit:
         raise MessageTooLarge(size, limit)
     return ready
+
+
+def check_commit(payloads: list[bytes], marker: bytes) -> None:
+    """Raise InvalidArgument if this is not one batch with a marker."""
+    size = sum(map(len, payloads))
+    if not 0 < len(payloads) <= BATCH_MESSAGES_MAX:
+        raise InvalidArgument(
+            "commit", f"{len(payloads)} messages are not between 1 and {BATCH_MESSAGES_MAX}"
+        )
+    if len(payloads) > 1 and size > BATCH_BYTES_TARGET:
+        raise InvalidArgument(
+            "commit", f"{size:,} bytes are more than a batch has: {BATCH_BYTES_TARGET:,}"
+        )
+    if not 0 < len(marker) <= MARKER_BYTES_MAX:
+        raise InvalidArgument(
+            "marker", f"has {len(marker)} bytes, not between 1 and {MARKER_BYTES_MAX}"
+        )
 
 
 def as_bytes(payload: object) -> bytes:

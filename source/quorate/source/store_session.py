@@ -21,6 +21,7 @@ from quorate.protocol.wire import (
     held_from_wire,
     lineage_from_wire,
     lineage_to_wire,
+    markers_from_wire,
     membership_from_wire,
     membership_to_wire,
     source_to_wire,
@@ -158,6 +159,7 @@ class StoreSession:
             held_from_wire(response.held),
             response.stable_upto,
             response.limbo,
+            markers_from_wire(response.markers),
         )
         return Grant(response.reg_id, response.incarnation, promise)
 

@@ -62,6 +62,14 @@ def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -
     return Load(first, last, holders)
 
 
+def newest_marker(decision: Decision, unstable: Iterable[bytes]) -> bytes:
+    """What the application committed last, of what was kept and what is sent again."""
+    own = [header.marker for header in map(read_header, unstable) if header.marker]
+    if own:
+        return own[-1]
+    return decision.marker.value if decision.marker else b""
+
+
 def conflict(
     source: SourceName, kept: Iterable[Kept], unstable: Sequence[bytes]
 ) -> ContentConflict | None:
@@ -83,5 +91,5 @@ def sent_again(
         if header.last > kept_upto:
             first = max(header.first, kept_upto + 1)
             payloads = read_payloads(own, header)[first - header.first :]
-            batch = encode_batch(source, epoch, first, payloads, header.timestamp_ns)
+            batch = encode_batch(source, epoch, first, payloads, header.timestamp_ns, header.marker)
             yield first, header.last, batch

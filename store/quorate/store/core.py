@@ -26,6 +26,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.recovery import Marker
 from quorate.store import batches
 from quorate.store.records import (
     Held,
@@ -47,6 +48,7 @@ class Promised:
     registration: Registration
     held: tuple[HeldRange, ...]
     stable_upto: int
+    markers: tuple[Marker, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ class StoreCore:
         held.next_sequence = min(held.next_sequence, first)
         held.ranges.remove(first, SEQUENCE_MAX)
         held.set_aside += count
-        return count, moves
+        return count, [*moves, *state.drop_markers(first)]
 
     def _new_source(
         self, source: SourceName, epoch: int, instance: bytes, reg_id: int
@@ -192,7 +194,13 @@ class StoreCore:
 
     @staticmethod
     def _promised(state: SourceState) -> Promised:
-        return Promised(state, state.registration, state.held_by_epoch(), state.held.stable_upto)
+        return Promised(
+            state,
+            state.registration,
+            state.held_by_epoch(),
+            state.held.stable_upto,
+            state.markers,
+        )
 
     @staticmethod
     def _end_stream(state: SourceState, error: Fenced | Closed) -> tuple[Ending, ...]:
@@ -396,7 +404,12 @@ class StoreCore:
             return ()
         rows = batches.serve(self._reads, state.reg_id, needed, self.position, header)
         self._hold(state, header.first, last)
-        return (self._journal_write(state, frame), *rows, state.held_row())
+        return (
+            self._journal_write(state, frame),
+            *rows,
+            *_marker_writes(state, header, last),
+            state.held_row(),
+        )
 
     @staticmethod
     def _hold(state: SourceState, first: int, last: int) -> None:
@@ -411,6 +424,7 @@ class StoreCore:
         return (
             self._journal_write(state, frame),
             Write(Table.INDEX, index_key(state.reg_id, header.first), row),
+            *_marker_writes(state, header, last),
             state.held_row(),
         )
 
@@ -419,6 +433,13 @@ class StoreCore:
         self.position = position + 1
         state.held.bytes += len(frame)
         return Write(Table.JOURNAL, position_key(position), frame)
+
+
+def _marker_writes(state: SourceState, header: BatchHeader, last: int) -> tuple[Write, ...]:
+    """A marker goes with the last message of its batch: whoever has that has it."""
+    if not header.marker or last != header.last:
+        return ()
+    return state.add_marker(Marker(last, header.epoch, header.marker))
 
 
 def _check_belongs(state: SourceState, header: BatchHeader) -> None:

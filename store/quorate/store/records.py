@@ -15,6 +15,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.recovery import Marker
 from quorate.v1.messages_pb2 import Membership, SourceInformation
 
 _U64 = struct.Struct(">Q")
@@ -59,6 +60,10 @@ def receiver_of(key: bytes) -> tuple[int, int]:
     """RegID of the source and session ID of the receiver."""
     source_reg_id, session_id = _PAIR.unpack(key)
     return source_reg_id, session_id
+
+
+def marker_key(reg_id: int, sequence: int) -> bytes:
+    return _PAIR.pack(reg_id, sequence)
 
 
 def set_aside_key(reg_id: int, epoch: int, first: int) -> bytes:
@@ -200,6 +205,23 @@ def unpack_held(value: bytes) -> Held:
     except (struct.error, AssertionError) as error:
         raise Malformed(f"a row of what is held can not be read: {error}") from None
     return Held(ranges, next_sequence, stable_upto, held_bytes, set_aside)
+
+
+_EPOCH = struct.Struct(">Q")
+
+
+def pack_marker(marker: Marker) -> bytes:
+    return _EPOCH.pack(marker.epoch) + marker.value
+
+
+def unpack_marker(key: bytes, value: bytes) -> tuple[int, Marker]:
+    """RegID of the source and the marker."""
+    try:
+        reg_id, sequence = _PAIR.unpack(key)
+        epoch = int(_EPOCH.unpack_from(value)[0])
+        return reg_id, Marker(sequence, epoch, value[_EPOCH.size :])
+    except struct.error as error:
+        raise Malformed(f"a marker can not be read: {error}") from None
 
 
 @dataclass(slots=True)

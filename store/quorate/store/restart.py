@@ -18,6 +18,7 @@ from quorate.store.records import (
     receiver_of,
     unpack_commit,
     unpack_held,
+    unpack_marker,
     unpack_receiver,
     unpack_registration,
 )
@@ -44,6 +45,9 @@ def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
         by_reg_id[reg_id] = SourceState(reg_id, registration, Held(RangeSet()))
     for key, value in _all_rows(reads, Table.HELD):
         by_reg_id[_known(by_reg_id, position_of(key))].held = unpack_held(value)
+    for key, value in _all_rows(reads, Table.MARKERS):
+        reg_id, marker = unpack_marker(key, value)
+        by_reg_id[_known(by_reg_id, reg_id)].markers += (marker,)
     for key, value in _all_rows(reads, Table.RECEIVERS):
         source_reg_id, session_id = receiver_of(key)
         state = by_reg_id[_known(by_reg_id, source_reg_id)]

@@ -23,6 +23,7 @@ from quorate.protocol.wire import (
     held_to_wire,
     lineage_from_wire,
     lineage_to_wire,
+    markers_to_wire,
     membership_from_wire,
     source_from_wire,
 )
@@ -120,6 +121,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             held=held_to_wire(promised.held),
             stable_upto=promised.stable_upto,
             store_name=self._engine.core.store,
+            markers=markers_to_wire(promised.markers),
         )
 
     @_answering

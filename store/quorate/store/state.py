@@ -6,6 +6,7 @@ it waits for that (see quorate.store.core). Nothing here decides anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
@@ -13,11 +14,14 @@ from quorate.protocol.errors import QuorateError, RegIdInUse
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.recovery import Marker
 from quorate.store.records import (
     Held,
     ReceiverRecord,
     Registration,
+    marker_key,
     pack_held,
+    pack_marker,
     pack_registration,
     reg_id_key,
 )
@@ -49,6 +53,8 @@ class SourceState:
     stream: AppendStream | None = None
     receivers: dict[int, ReceiverRecord] = field(default_factory=dict)
     """By session ID."""
+    markers: tuple[Marker, ...] = ()
+    """Ascending: the newest of what is stable, and all above."""
 
     @property
     def name(self) -> SourceName:
@@ -96,6 +102,30 @@ class SourceState:
         if held_upto >= first:
             return Range(first, min(held_upto, last)), True
         return self.held.ranges.holes(first, last)[0], False
+
+    def add_marker(self, marker: Marker) -> tuple[Write, ...]:
+        """Keep it, and drop those that nobody can ask for any more."""
+        known = [known for known in self.markers if known.sequence != marker.sequence]
+        ascending = sorted([*known, marker], key=lambda each: each.sequence)
+        stable = sum(each.sequence <= self.held.stable_upto for each in ascending)
+        self.markers = tuple(ascending[max(0, stable - 1) :])
+        key = marker_key(self.reg_id, marker.sequence)
+        return (
+            *self._markers_gone(ascending[: max(0, stable - 1)]),
+            *([Write(Table.MARKERS, key, pack_marker(marker))] if marker in self.markers else ()),
+        )
+
+    def drop_markers(self, first: int) -> tuple[Write, ...]:
+        """Those from this number on do not belong to the stream any more."""
+        gone = [marker for marker in self.markers if marker.sequence >= first]
+        self.markers = tuple(marker for marker in self.markers if marker.sequence < first)
+        return self._markers_gone(gone)
+
+    def _markers_gone(self, markers: Iterable[Marker]) -> tuple[Write, ...]:
+        return tuple(
+            Write(Table.MARKERS, marker_key(self.reg_id, marker.sequence), None)
+            for marker in markers
+        )
 
     def held_row(self) -> Write:
         return Write(Table.HELD, reg_id_key(self.reg_id), pack_held(self.held))

@@ -25,6 +25,8 @@ class Table(enum.Enum):
     """RegID -> a source's registration"""
     HELD = "held"
     """RegID -> what is held of the source's stream"""
+    MARKERS = "markers"
+    """(RegID, sequence number) -> what the application committed with that message"""
     RECEIVERS = "receivers"
     """(RegID of the source, session ID) -> a receiver's registration and position"""
     META = "meta"
