@@ -33,6 +33,7 @@ class Lookup(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOOKUP_UNSPECIFIED: _ClassVar[Lookup]
     LOOKUP_ABSENT: _ClassVar[Lookup]
     LOOKUP_UNKNOWN: _ClassVar[Lookup]
+    LOOKUP_LOST: _ClassVar[Lookup]
 INTRAGROUP_RULE_UNSPECIFIED: IntragroupRule
 INTRAGROUP_RULE_QUORUM: IntragroupRule
 INTRAGROUP_RULE_ALL_ACTIVE: IntragroupRule
@@ -49,6 +50,7 @@ DURABILITY_MEMORY: Durability
 LOOKUP_UNSPECIFIED: Lookup
 LOOKUP_ABSENT: Lookup
 LOOKUP_UNKNOWN: Lookup
+LOOKUP_LOST: Lookup
 
 class SourceName(_message.Message):
     __slots__ = ("topic", "session_id")

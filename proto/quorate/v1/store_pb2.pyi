@@ -73,20 +73,22 @@ class Marker(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., epoch: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class BeginRequest(_message.Message):
-    __slots__ = ("source", "epoch", "lineage", "membership", "protocol_version", "instance")
+    __slots__ = ("source", "epoch", "lineage", "membership", "protocol_version", "instance", "accepted_losses")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     epoch: int
     lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
     membership: _messages_pb2.Membership
     protocol_version: int
     instance: bytes
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., protocol_version: _Optional[int] = ..., instance: _Optional[bytes] = ...) -> None: ...
+    accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., protocol_version: _Optional[int] = ..., instance: _Optional[bytes] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ...) -> None: ...
 
 class BeginResponse(_message.Message):
     __slots__ = ("set_aside",)
@@ -245,7 +247,7 @@ class StatusRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair")
+    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair", "accepted_losses")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -267,6 +269,7 @@ class StatusResponse(_message.Message):
     STARTS_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
     REPAIR_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     version: str
@@ -288,7 +291,24 @@ class StatusResponse(_message.Message):
     starts: int
     peers: _containers.RepeatedCompositeFieldContainer[PeerStatus]
     repair: RepairStatus
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ...) -> None: ...
+    accepted_losses: _containers.RepeatedCompositeFieldContainer[LossRecord]
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ...) -> None: ...
+
+class LossRecord(_message.Message):
+    __slots__ = ("source", "first", "last", "reason", "time_ns", "lineage")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    first: int
+    last: int
+    reason: str
+    time_ns: int
+    lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., reason: _Optional[str] = ..., time_ns: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ...) -> None: ...
 
 class PeerStatus(_message.Message):
     __slots__ = ("address", "store_name", "incarnation", "reachable", "limbo", "heard_seconds_ago")
@@ -307,7 +327,7 @@ class PeerStatus(_message.Message):
     def __init__(self, address: _Optional[str] = ..., store_name: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., reachable: bool = ..., limbo: bool = ..., heard_seconds_ago: _Optional[float] = ...) -> None: ...
 
 class RepairStatus(_message.Message):
-    __slots__ = ("messages", "bytes", "bytes_per_second", "lacking", "compared", "divergent", "now")
+    __slots__ = ("messages", "bytes", "bytes_per_second", "lacking", "compared", "divergent", "now", "scrub")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
@@ -315,6 +335,7 @@ class RepairStatus(_message.Message):
     COMPARED_FIELD_NUMBER: _ClassVar[int]
     DIVERGENT_FIELD_NUMBER: _ClassVar[int]
     NOW_FIELD_NUMBER: _ClassVar[int]
+    SCRUB_FIELD_NUMBER: _ClassVar[int]
     messages: int
     bytes: int
     bytes_per_second: float
@@ -322,7 +343,22 @@ class RepairStatus(_message.Message):
     compared: int
     divergent: int
     now: str
-    def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., bytes_per_second: _Optional[float] = ..., lacking: _Optional[int] = ..., compared: _Optional[int] = ..., divergent: _Optional[int] = ..., now: _Optional[str] = ...) -> None: ...
+    scrub: ScrubStatus
+    def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., bytes_per_second: _Optional[float] = ..., lacking: _Optional[int] = ..., compared: _Optional[int] = ..., divergent: _Optional[int] = ..., now: _Optional[str] = ..., scrub: _Optional[_Union[ScrubStatus, _Mapping]] = ...) -> None: ...
+
+class ScrubStatus(_message.Message):
+    __slots__ = ("messages", "bytes", "part", "passes", "unreadable")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    PASSES_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    bytes: int
+    part: float
+    passes: int
+    unreadable: int
+    def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., part: _Optional[float] = ..., passes: _Optional[int] = ..., unreadable: _Optional[int] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
     __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds")
@@ -527,7 +563,7 @@ class RepairRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., thorough: bool = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class RepairProgress(_message.Message):
-    __slots__ = ("source", "filled_messages", "filled_bytes", "lacking", "divergent", "verdict", "complete")
+    __slots__ = ("source", "filled_messages", "filled_bytes", "lacking", "divergent", "verdict", "complete", "checked_messages")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     FILLED_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     FILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -535,6 +571,7 @@ class RepairProgress(_message.Message):
     DIVERGENT_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    CHECKED_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     filled_messages: int
     filled_bytes: int
@@ -542,7 +579,8 @@ class RepairProgress(_message.Message):
     divergent: int
     verdict: str
     complete: bool
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., filled_messages: _Optional[int] = ..., filled_bytes: _Optional[int] = ..., lacking: _Optional[int] = ..., divergent: _Optional[int] = ..., verdict: _Optional[str] = ..., complete: bool = ...) -> None: ...
+    checked_messages: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., filled_messages: _Optional[int] = ..., filled_bytes: _Optional[int] = ..., lacking: _Optional[int] = ..., divergent: _Optional[int] = ..., verdict: _Optional[str] = ..., complete: bool = ..., checked_messages: _Optional[int] = ...) -> None: ...
 
 class AcceptLossRequest(_message.Message):
     __slots__ = ("source", "first", "last", "reason", "protocol_version")
