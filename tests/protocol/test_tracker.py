@@ -159,3 +159,19 @@ def test_a_store_that_comes_back_with_less_no_longer_counts_for_more() -> None:
     assert tracker.holders(4) == ("b",)
     tracker.acknowledge("a", 9)
     assert tracker.stable_upto == 9
+
+
+def test_what_a_store_acknowledged_and_lost_counts_no_more() -> None:
+    tracker = StabilityTracker([THREE], NOTHING)
+    for store in "abc":
+        tracker.join(store)
+    tracker.acknowledge("a", 4)
+    tracker.acknowledge("b", 2)
+    assert not tracker.void("a")
+    assert tracker.stable_upto == 2
+    assert tracker.acknowledged_upto("a") is None
+    tracker.acknowledge("b", 4)
+    assert tracker.stable_upto == 2
+    tracker.rejoin("a", NOTHING)
+    assert tracker.acknowledge("c", 4)
+    assert tracker.stable_upto == 4

@@ -15,6 +15,7 @@ from tests.held import merge_held
 from quorate.protocol.errors import (
     ContentConflict,
     Fenced,
+    InLimbo,
     NotRegistered,
     OutOfOrder,
     QuorateError,
@@ -52,6 +53,12 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         """Cleared: promises are not answered."""
         self.answering.set()
         self.limbo = False
+        self.name = ""
+        """What it calls itself; else its address."""
+        self.incarnation = b"fake"
+        self.replaced: list[tuple[str, bytes]] = []
+        """Other stores that it has to say came back without their data."""
+        self.begins: list[v1.BeginRequest] = []
         self.skips: list[tuple[int, int]] = []
         self.frames: list[m.Frame] = []
         """Everything that came over streams."""
@@ -126,20 +133,24 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.instance = request.instance
         return v1.PromiseResponse(
             reg_id=request.reg_id or 7,
-            incarnation=b"fake",
+            incarnation=self.incarnation,
             limbo=self.limbo,
+            limbo_reason="as it was told to" if self.limbo else "",
             begun_epoch=self.begun,
             lineage=lineage_to_wire(self.lineage),
             membership=self.membership if self.begun else None,
             held=held_to_wire(self.held()),
             stable_upto=self.stable_upto,
-            store_name=self.address,
+            store_name=self.name or self.address,
         )
 
     def held(self) -> tuple[HeldRange, ...]:
         return merge_held(HeldRange(first, last, epoch) for first, last, epoch, _ in self.batches)
 
     async def Begin(self, request: v1.BeginRequest, context: Context) -> v1.BeginResponse:
+        self.begins.append(request)
+        if self.limbo:
+            await abort(context, InLimbo(request.source.topic, self.address, "as it was told to"))
         if self.refusal is not None:
             await abort(context, self.refusal)
         if request.epoch < self.promised:
@@ -183,6 +194,10 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 ending = self._taken_ending()
                 if ending is not None:
                     await abort(context, ending)
+                while self.replaced:
+                    name, incarnation = self.replaced.pop(0)
+                    said = v1.StoreReplaced(store_name=name, incarnation=incarnation)
+                    yield v1.AppendResponse(replaced=said)
                 upto = acknowledged
                 while upto + 1 in self.messages:
                     upto += 1
@@ -205,6 +220,11 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             reader.cancel()
             if self.stream is mine:
                 self.stream = None
+
+    def say_replaced(self, store_name: str, incarnation: bytes) -> None:
+        """Tell the source that another store came back without its data."""
+        self.replaced.append((store_name, incarnation))
+        self._poke()
 
     def acknowledge_again(self) -> None:
         self.acknowledging.set()

@@ -11,6 +11,7 @@ from quorate.protocol.errors import (
     Closed,
     ContentConflict,
     Fenced,
+    InLimbo,
     NotRegistered,
     Unreachable,
 )
@@ -550,3 +551,95 @@ def test_nothing_is_packed_between_epochs_or_while_a_batch_is_being_written() ->
     core.tick(5.0)
     assert core.epoch == 8
     assert not may_take(core)
+
+
+# -- stores that come back without their data ------------------------------------------------
+
+
+def named(core: SourceCore, store: str, incarnation: bytes = b"disk", **known: Any) -> None:
+    grant = Grant(7, incarnation, Promise(**known), f"store {store}")
+    core.promised(store, core.epoch, grant, 1.0)
+
+
+def with_named_stores() -> SourceCore:
+    core = new()
+    for store in "abc":
+        named(core, store)
+    begin(core, "abc")
+    for store in "abc":
+        core.opened(store, core.epoch, 0, FSYNC, 0.0)
+    send(core, b"0", b"1")
+    return core
+
+
+def test_what_a_former_incarnation_acknowledged_makes_nothing_stable() -> None:
+    core = with_named_stores()
+    core.acknowledged("a", 1, 1.0)
+    assert core.replaced("store a", b"new disk", 1.0) == "a"
+    core.acknowledged("a", 1, 1.0)
+    core.acknowledged("b", 1, 1.0)
+    assert core.stable_upto == -1
+    assert the(core, events.StoreReplaced) == [events.StoreReplaced("a", b"new disk")]
+    named(core, "a", b"new disk")
+    begin(core, "a")
+    core.opened("a", core.epoch, 0, FSYNC, 1.0)
+    assert core.stable_upto == -1
+    core.acknowledged("a", 1, 1.0)
+    assert core.stable_upto == 1
+
+
+def test_what_is_stable_stays_stable_when_a_store_comes_back_without_it() -> None:
+    core = with_named_stores()
+    core.acknowledged("a", 1, 1.0)
+    core.acknowledged("b", 0, 1.0)
+    core.replaced("store a", b"new disk", 1.0)
+    assert core.stable_upto == 0
+    core.acknowledged("b", 1, 1.0)
+    assert core.stable_upto == 0
+    core.acknowledged("c", 1, 1.0)
+    assert core.stable_upto == 1
+
+
+def test_a_store_that_left_and_answers_as_another_does_not_count_for_what_it_had() -> None:
+    core = with_named_stores()
+    core.acknowledged("a", 1, 1.0)
+    core.failed("a", NotRegistered("orders", "blank"), 1.0)
+    named(core, "a", b"new disk", limbo=True)
+    core.acknowledged("b", 1, 1.0)
+    assert core.stable_upto == -1
+
+
+def test_what_a_replaced_store_promised_does_not_count_in_its_begin() -> None:
+    core = new()
+    core.failed("a", Fenced("orders", 1, 1), 0.0)
+    for store in "abc":
+        held = earlier(5)
+        core.promised(store, core.epoch, Grant(7, b"disk", held, f"store {store}"), 0.0)
+    core.replaced("store a", b"new disk", 1.0)
+    core.promised("a", core.epoch, Grant(7, b"new disk", Promise(), "store a"), 1.0)
+    begin(core, "ab")
+    assert core.stable_upto == -1
+
+
+def test_a_store_in_limbo_is_told_of_once_and_again_when_it_comes_back_to_it() -> None:
+    core = with_named_stores()
+    core.failed("c", InLimbo("orders", "c", "wiped"), 1.0)
+    for _ in range(2):
+        core.promised("c", 1, Grant(7, b"d", Promise(limbo=True), "store c", "wiped"), 1.0)
+    assert the(core, events.StoreInLimbo) == [events.StoreInLimbo("c", "wiped")]
+    core.promised("c", 1, Grant(7, b"d", Promise(), "store c"), 2.0)
+    begin(core, "c")
+    core.failed("c", InLimbo("orders", "c", "wiped"), 3.0)
+    assert len(the(core, events.StoreInLimbo)) == 2
+
+
+def test_a_late_answer_with_a_newer_begun_epoch_makes_it_register_anew() -> None:
+    core = new()
+    core.failed("a", Fenced("orders", 1, 6), 0.0)
+    promise(core, dict.fromkeys("ab", earlier(5, epoch=2)))
+    core.tick(5.0)
+    begin(core, "ab", 5.0)
+    assert core.epoch == 7
+    promise(core, {"c": earlier(8, epoch=4)}, 5.0)
+    assert core.epoch == 8
+    assert not core.complete

@@ -5,9 +5,11 @@ import pytest
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     Fenced,
+    InLimbo,
     MissingMessages,
     NoQuorum,
     NotAStore,
+    NotRegistered,
     QuorateError,
     RegIdInUse,
     SourceActive,
@@ -42,8 +44,8 @@ def registration(stores: str = "abc", policy: Policy | None = None) -> Registrat
     return made
 
 
-def grant(promise: Promise | None = None) -> Grant:
-    return Grant(7, b"disk", promise or Promise())
+def grant(promise: Promise | None = None, name: str = "", incarnation: bytes = b"disk") -> Grant:
+    return Grant(7, incarnation, promise or Promise(), name)
 
 
 def held(upto: int, epoch: int = 1) -> Promise:
@@ -283,3 +285,77 @@ def test_phases() -> None:
     assert made.step("a") == Hold()
     made.streaming()
     assert [*phases, made.phase] == list(Phase)
+
+
+def test_a_late_answer_that_shows_a_newer_begun_epoch_means_a_new_registration() -> None:
+    made = registration()
+    made.failed("a", Fenced("x", 1, 4), 0.0)
+    promise_all(made, "ab", held(9, epoch=2))
+    decided(made, 3.0)
+    made.promised("c", 5, grant(held(3, epoch=2)))
+    assert made.overtake_epoch(3.0) is None
+    made.promised("c", 5, grant(held(3, epoch=3)))
+    assert made.overtake_epoch(3.0) == 6
+    made.start(3.0, 6)
+    assert made.overtake_epoch(3.0) is None
+
+
+def test_its_own_begun_epoch_in_a_late_answer_is_no_news() -> None:
+    made = streaming()
+    made.failed("c", NotRegistered("x", "forgotten"), 1.0)
+    made.promised("c", 1, grant(held(3, epoch=1)))
+    assert made.overtake_epoch(1.0) is None
+
+
+def test_a_store_that_enters_limbo_is_asked_again() -> None:
+    made = streaming()
+    made.failed("c", InLimbo("x", "c", "wiped"), 1.0)
+    assert made.step("c") == AskPromise(1)
+    made.promised("c", 1, grant(Promise(limbo=True)))
+    assert made.step("c") == AskPromise(1)
+    made.promised("c", 1, grant())
+    assert isinstance(made.step("c"), AskBegin)
+
+
+def named(made: Registration) -> None:
+    """Each store answered under a name of its own."""
+    for store in "abc":
+        made.promised(store, made.epoch, grant(name=f"store {store}"))
+
+
+def test_a_store_that_was_replaced_is_asked_anew_and_answers_of_the_former_do_not_count() -> None:
+    made = registration()
+    named(made)
+    assert made.replaced("store b", b"disk") is None
+    assert made.replaced("store b", b"new disk") == "b"
+    assert made.step("b") == AskPromise(1)
+    assert made.replaced("store b", b"new disk") is None
+    # What the former said before it died arrives late.
+    made.promised("b", 1, grant(name="store b"))
+    assert made.step("b") == AskPromise(1)
+    made.promised("b", 1, grant(name="store b", incarnation=b"new disk"))
+    assert made.step("b") == AskPromise(1)
+    made.promised("b", 1, grant(name="store b", incarnation=b"new disk"))
+    assert made.step("b") == Hold()
+
+
+def test_a_begin_of_a_former_incarnation_counts_no_more() -> None:
+    made = registration()
+    named(made)
+    decided(made)
+    made.begun("a", 1)
+    made.begun("b", 1)
+    assert made.begun_enough()
+    made.replaced("store b", b"new disk")
+    assert not made.begun_enough()
+    assert not made.begun("b", 1)
+    assert made.promised("b", 1, grant(name="store b", incarnation=b"new disk")) is False
+    assert made.begun("b", 1)
+    assert made.begun_enough()
+
+
+def test_a_promise_of_another_incarnation_says_that_the_former_is_gone() -> None:
+    made = streaming()
+    made.failed("c", NotRegistered("x", "blank"), 1.0)
+    assert made.promised("c", 1, grant(incarnation=b"new disk"))
+    assert isinstance(made.step("c"), AskBegin)

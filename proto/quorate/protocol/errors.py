@@ -2,7 +2,7 @@
 
     QuorateError
     ├── Unreachable, StoreStopping, NotRegistered, NoQuorum, SourceActive,
-    │   ReceiverActive                                                       try again
+    │   ReceiverActive, InLimbo                                              try again
     ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
     │   Deregistered                                                         the protocol says no
     ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
@@ -146,6 +146,21 @@ class ReceiverActive(QuorateError):
             f"Store {self.store} has a living {self.receiver}: another process uses this session "
             "ID, or did less than its activity timeout ago. Stop it, choose another session ID, "
             "or fence it: open with take_over=True."
+        )
+
+
+@dataclass(eq=False)
+class InLimbo(QuorateError):
+    source: str
+    store: str
+    reason: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} can not vouch for what it lacks of {self.source} ({self.reason}), "
+            "so it takes nothing yet. It will by itself, once enough of its peers have answered: "
+            "see `quorate status`."
         )
 
 

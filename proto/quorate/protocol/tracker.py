@@ -45,6 +45,15 @@ class StabilityTracker:
         self._active.discard(store)
         return self._advance()
 
+    def void(self, store: str) -> bool:
+        """What the store acknowledged counts no more: it came back without its data.
+
+        What was stable stays stable. Returns whether stable_upto moved.
+        """
+        self._active.discard(store)
+        self._upto.pop(store, None)
+        return self._advance()
+
     def acknowledge(self, store: str, upto: int) -> bool:
         """The store holds everything up to here. Returns whether stable_upto moved."""
         before = self._upto[store]

@@ -24,6 +24,8 @@ from quorate.source.events import (
     SourceClosed,
     SourceFailed,
     StoreCaughtUp,
+    StoreInLimbo,
+    StoreReplaced,
     StoreUnresponsive,
 )
 from quorate.source.options import FlightBehaviour, SourceOptions
@@ -59,5 +61,7 @@ __all__ = [
     "SourceFailed",
     "SourceOptions",
     "StoreCaughtUp",
+    "StoreInLimbo",
+    "StoreReplaced",
     "StoreUnresponsive",
 ]

@@ -9,9 +9,9 @@ the publish store, and only then released to the wire.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from quorate.protocol.errors import Closed, Fenced, NotRegistered, QuorateError
+from quorate.protocol.errors import Closed, Fenced, InLimbo, NotRegistered, QuorateError
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
@@ -180,10 +180,41 @@ class SourceCore:
 
     def promised(self, store: str, epoch: int, grant: Grant, now: float) -> None:
         """The store has promised the epoch."""
-        self.registration.promised(store, epoch, grant)
+        if self.registration.promised(store, epoch, grant):
+            self._void(store)
+        if grant.promise.limbo:
+            self._note_limbo(store, grant.limbo_reason)
         if self.registration.phase is Phase.STREAMING:
             self._version += 1
         self._progress(now)
+        self._overtake(now)
+
+    def replaced(self, store_name: str, incarnation: bytes, now: float) -> str | None:
+        """A store says that another has come back without its data.
+
+        Returns that other, by the name that the policy uses, if its stream must end now.
+        """
+        store = self.registration.replaced(store_name, incarnation)
+        if store is not None:
+            self._void(store)
+            self.events.append(events.StoreReplaced(store, incarnation))
+            self._progress(now)
+        return store
+
+    def _void(self, store: str) -> None:
+        """What the store's former incarnation acknowledged counts no more."""
+        self.streams.cursors[store].close()
+        self.tracker.void(store)
+        if self._decision is not None:
+            holders = {name: held for name, held in self._decision.holders.items() if name != store}
+            self._decision = replace(self._decision, holders=holders)
+        self._settle()
+
+    def _note_limbo(self, store: str, reason: str) -> None:
+        cursor = self.streams.cursors[store]
+        if cursor.limbo != reason:
+            cursor.limbo = reason
+            self.events.append(events.StoreInLimbo(store, reason))
 
     def begun(self, store: str, epoch: int, now: float) -> None:
         """The store has begun the epoch: what it holds of the stream counts from now on."""
@@ -191,6 +222,7 @@ class SourceCore:
             return
         grant = self.registration.grant(store)
         assert grant is not None
+        self.streams.cursors[store].limbo = None
         self.events.append(
             events.RegistrationSucceeded(store, grant.reg_id, grant.promise.begun_epoch > 0)
         )
@@ -209,6 +241,8 @@ class SourceCore:
         self.tracker.leave(store)
         self.registration.failed(store, error, now)
         self._progress(now)
+        if isinstance(error, InLimbo):
+            self._note_limbo(store, error.reason)
         kind = type(error).__name__
         lost = was_complete and not self.complete
         # Failures while the first registration goes on are reported by open() if it fails.
@@ -292,7 +326,7 @@ class SourceCore:
         policies = self.registration.membership.to_policies
         able = self.error is None and all(policy.stable(taking, taking) for policy in policies)
         if able and not self.registration.final:
-            if self.stable_upto >= self.packed_upto:
+            if self.stable_upto >= self.packed_upto and not self._taken:
                 self._register_anew(self.epoch + 1, now)
         elif able and not self.complete and not self._others_open_soon(now):
             self._set_complete(True)
@@ -458,11 +492,14 @@ class SourceCore:
     def tick(self, now: float) -> None:
         """Time has passed: to be called about once a second, and when a registration waits."""
         self._progress(now)
+        self._overtake(now)
+        self._note_overdue(now)
+
+    def _overtake(self, now: float) -> None:
         epoch = self.registration.overtake_epoch(now)
         # Not between take and release: that batch belongs to this epoch.
         if epoch is not None and not self._taken and not self.closing:
             self._register_anew(epoch, now)
-        self._note_overdue(now)
 
     def _note_overdue(self, now: float) -> None:
         oldest = self.retention.oldest_unsettled()

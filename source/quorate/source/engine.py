@@ -208,6 +208,14 @@ class Engine:
         for session in self._sessions.values():
             session.wake()
 
+    def store_replaced(self, store_name: str, incarnation: bytes) -> None:
+        """A store came back without its data, another says: its own stream begins anew."""
+        store = self.core.replaced(store_name, incarnation, self._loop.time())
+        if store is not None:
+            session = self._sessions[store]
+            session.end_stream(Unreachable(session.store.address, "it came back without its data"))
+            self.after_input()
+
     def store_idle(self) -> None:
         """A stream has nothing left to do, perhaps: what has gathered may be packed."""
         if self.core.window.payloads:
@@ -275,6 +283,10 @@ def _log_event(name: SourceName, event: events.Event) -> None:
             )
         case events.StoreUnresponsive(store, reason, _):
             _log.warning("store %s does not take %s: %s", store, name, reason)
+        case events.StoreInLimbo(store, why):
+            _log.warning("store %s is in limbo for %s: %s", store, name, why)
+        case events.StoreReplaced(store, _):
+            _log.warning("store %s came back without what it had of %s", store, name)
         case events.StoreCaughtUp(store, upto):
             _log.info("store %s has caught up with %s to %d", store, name, upto)
         case events.QuorumLost(active):

@@ -47,6 +47,26 @@ class StoreUnresponsive:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreInLimbo:
+    """A store can not vouch for what it lacks; it is asked again until it can."""
+
+    store: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReplaced:
+    """A store came back without its data: what it had acknowledged counts no more.
+
+    What was stable is stable still; the store is registered with anew, by itself.
+    """
+
+    store: str
+    incarnation: bytes
+    """Of the data directory that it has now."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreCaughtUp:
     """A store that lacked messages has been sent all of them."""
 
@@ -128,6 +148,8 @@ Event = (
     RegistrationSucceeded
     | RegistrationComplete
     | StoreUnresponsive
+    | StoreInLimbo
+    | StoreReplaced
     | StoreCaughtUp
     | QuorumLost
     | FlightExceeded

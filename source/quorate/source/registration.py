@@ -15,6 +15,7 @@ from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     ContentConflict,
     Fenced,
+    InLimbo,
     InvalidArgument,
     MissingMessages,
     NoQuorum,
@@ -75,6 +76,10 @@ class Grant:
     reg_id: int
     incarnation: bytes
     promise: Promise
+    store_name: str = ""
+    """What the store calls itself; policies may call it otherwise."""
+    limbo_reason: str = ""
+    """Why it can not vouch for what it lacks; for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,10 @@ class Registration:
         self._fenced: dict[str, int] = {}
         self._fenced_at = 0.0
         self._lost: MissingMessages | None = None
+        self._begun_known = 0
+        self._superseded = False
+        self._incarnations: dict[str, tuple[str, bytes]] = {}
+        self._replaced: dict[str, bytes] = {}
         self.phase = Phase.PROMISING
         self.epoch = 1
         self.lineage = NO_LINEAGE
@@ -130,6 +139,7 @@ class Registration:
         self._begun.clear()
         self._fenced.clear()
         self._lost = None
+        self._superseded = False
 
     def step(self, store: str) -> Step:
         """What to ask of this store now."""
@@ -144,11 +154,46 @@ class Registration:
             return AskBegin(self.epoch, self.lineage, self.membership)
         return OpenStream(self.epoch) if self.phase is Phase.STREAMING else Hold()
 
-    def promised(self, store: str, epoch: int, grant: Grant) -> None:
-        """The store answered; answers for an older epoch are void."""
-        if epoch == self.epoch:
-            self._grants[store] = grant
-            self._failures.pop(store, None)
+    def promised(self, store: str, epoch: int, grant: Grant) -> bool:
+        """The store answered; answers for an older epoch are void.
+
+        Returns whether the store came back with another incarnation than it had: then whatever the
+        one before acknowledged is void.
+        """
+        if epoch != self.epoch:
+            return False
+        replaced = self._replaced.get(grant.store_name)
+        if replaced not in (None, grant.incarnation):
+            # The answer of the former incarnation may still have been on its way. A dead one does
+            # not answer twice.
+            self._replaced[grant.store_name] = grant.incarnation
+            return False
+        former = self._incarnations.get(store)
+        another = former is not None and former[1] != grant.incarnation
+        if another:
+            self._begun.discard(store)
+        self._incarnations[store] = (grant.store_name, grant.incarnation)
+        self._grants[store] = grant
+        self._failures.pop(store, None)
+        late = self.phase is not Phase.PROMISING
+        if late and self._begun_known < grant.promise.begun_epoch < self.epoch:
+            self._superseded = True
+        return another
+
+    def replaced(self, store_name: str, incarnation: bytes) -> str | None:
+        """Another store says that this one has come back, without what it had.
+
+        Returns the store, by the name that policies use, if it was dealt with in its former
+        incarnation: its promise, its begin and its acknowledgements are void.
+        """
+        self._replaced[store_name] = incarnation
+        for store, former in self._incarnations.items():
+            if former[0] == store_name and former[1] != incarnation:
+                self._incarnations[store] = (store_name, incarnation)
+                self._grants.pop(store, None)
+                self._begun.discard(store)
+                return store
+        return None
 
     def begun(self, store: str, epoch: int) -> bool:
         """The store has begun. Returns whether that was for the epoch in force."""
@@ -183,7 +228,7 @@ class Registration:
                 del self._failures[store]
             case Fenced():
                 self._note_fence(store, error, now)
-            case NotRegistered():
+            case NotRegistered() | InLimbo():
                 self._grants.pop(store, None)
                 self._begun.discard(store)
             case ContentConflict():
@@ -205,12 +250,16 @@ class Registration:
     def overtake_epoch(self, now: float) -> int | None:
         """An epoch to register with anew, because this registration leads nowhere.
 
-        A promise to another instance that went nowhere keeps a store away; who made it had the
+        A store that answered after the decision had begun an epoch that the decision did not know
+        of: a promise that it rested on may have been forgotten by a store that was wiped. Or a
+        promise to another instance that went nowhere keeps a store away; who made it had the
         registration interval to win over a blocking set. Or a store that was needed to begin, or
         for the messages that were kept, has gone meanwhile: others may do.
         """
         if self.error is not None:
             return None
+        if self._superseded:
+            return self.epoch + 1
         if self._fenced and now >= self._fenced_at + self._interval:
             return max(*self._fenced.values(), self.epoch) + 1
         stuck_at = self._started_at + _STUCK_INTERVALS * self._interval
@@ -270,6 +319,7 @@ class Registration:
             self.error = self._lost
 
     def _adopt(self, decision: Decision) -> None:
+        self._begun_known = max(grant.promise.begun_epoch for grant in self._grants.values())
         self.lineage = decision.lineage.extended(decision.kept_upto, self.epoch)
         in_force = decision.policies or (self._policy,)
         old = self.membership

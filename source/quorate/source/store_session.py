@@ -50,6 +50,9 @@ class SessionOwner(Protocol):
     def after_input(self) -> None:
         """The core was told something: act on what follows from it."""
 
+    def store_replaced(self, store_name: str, incarnation: bytes) -> None:
+        """The store says that another came back without its data."""
+
     def store_idle(self) -> None:
         """A stream has written, or a store acknowledged, all there was."""
 
@@ -91,6 +94,7 @@ class StoreSession:
         try:
             while not self._core.closing:
                 step = self._core.step(self.store.name)
+                failed_before, failed = self._failures > 0, True
                 try:
                     await self._take(step)
                 except QuorateError as error:
@@ -99,9 +103,13 @@ class StoreSession:
                     _log.exception("the session with store %s broke", self.store.name)
                     self._failed(Unreachable(self.store.address, repr(error)))
                 else:
+                    failed = False
                     self._owner.after_input()
-                if self._core.step(self.store.name) == step and not isinstance(step, Hold):
+                same = self._core.step(self.store.name) == step and not isinstance(step, Hold)
+                if same or (failed and failed_before):
                     await self._pause()
+                elif failed:
+                    self._failures += 1
         finally:
             await self.channel.close()
 
@@ -161,7 +169,13 @@ class StoreSession:
             response.limbo,
             markers_from_wire(response.markers),
         )
-        return Grant(response.reg_id, response.incarnation, promise)
+        return Grant(
+            response.reg_id,
+            response.incarnation,
+            promise,
+            response.store_name,
+            response.limbo_reason,
+        )
 
     async def _begin(self, step: AskBegin) -> None:
         await self._call(
@@ -171,6 +185,7 @@ class StoreSession:
                 epoch=step.epoch,
                 lineage=lineage_to_wire(step.lineage),
                 membership=membership_to_wire(step.membership),
+                instance=self._instance,
                 protocol_version=PROTOCOL_VERSION,
             ),
         )
@@ -228,8 +243,9 @@ class StoreSession:
     async def _read(self, call: AppendCall) -> None:
         try:
             while isinstance(response := await call.read(), v1.AppendResponse):
-                if response.HasField("failed"):
-                    raise failure_from_wire(response.failed, self.store.address)
+                if not response.HasField("durable"):
+                    self._other(response)
+                    continue
                 self._failures = 0
                 self._core.acknowledged(self.store.name, response.durable.upto, self._now())
                 self._owner.after_input()
@@ -238,6 +254,14 @@ class StoreSession:
             raise error_from_call(self.store.address, error) from error
         if not self._core.closing:
             raise Unreachable(self.store.address, "the store ended the stream")
+
+    def _other(self, response: v1.AppendResponse) -> None:
+        """What is not an acknowledgement; raises why the store ends the stream, if it does."""
+        if response.HasField("failed"):
+            raise failure_from_wire(response.failed, self.store.address)
+        if response.HasField("replaced"):
+            replaced = response.replaced
+            self._owner.store_replaced(replaced.store_name, replaced.incarnation)
 
     async def _write(self, call: AppendCall) -> None:
         try:
