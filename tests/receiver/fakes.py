@@ -109,6 +109,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.sources: dict[SourceName, Served] = {}
         self.receivers: dict[tuple[SourceName, int], list[int]] = {}
         """Epoch and position of each receiver."""
+        self.instances: dict[tuple[SourceName, int], tuple[int, bytes]] = {}
+        self.limbo = False
         self.registrations_fail: QuorateError | None = None
         self.registrations_hang = False
         self.acknowledgements: list[int] = []
@@ -142,11 +144,14 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         if served is None:
             await abort(context, UnknownTopic(source.topic, ""))
         receiver = self.receivers.get((source, request.session_id))
-        if receiver is not None and request.epoch <= receiver[0]:
+        who = (source, request.session_id)
+        again = self.instances.get(who) == (request.epoch, request.instance)
+        if receiver is not None and request.epoch <= receiver[0] - again:
             await abort(context, Fenced("receiver", request.epoch, receiver[0]))
         known = receiver is not None
         position = receiver[1] if receiver else NOTHING
-        self.receivers[source, request.session_id] = [request.epoch, position]
+        self.receivers[who] = [request.epoch, position]
+        self.instances[who] = (request.epoch, request.instance)
         await self.tell()
         return store_v1.RegisterReceiverResponse(
             reg_id=request.reg_id or 100,
@@ -156,6 +161,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             high=served.high,
             stable_upto=served.stable_upto,
             known=known,
+            limbo=self.limbo,
             lineage=lineage_to_wire(served.lineage),
         )
 

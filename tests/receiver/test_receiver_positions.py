@@ -12,6 +12,7 @@ from tests.receiver.support import QUICK, numbers, opened, position_is, take, to
 
 from quorate.protocol.errors import (
     Fenced,
+    InLimbo,
     InvalidArgument,
     NoQuorum,
     NotAStore,
@@ -26,8 +27,10 @@ from quorate.receiver import (
     Receiver,
     ReceiverOptions,
     RegistrationComplete,
+    RegistrationWaiting,
     SourceAttached,
     StartingPoint,
+    StoreRefused,
     StoreUnresponsive,
 )
 
@@ -84,6 +87,48 @@ async def test_a_failing_choice_is_an_error(group: Group) -> None:
 
     with pytest.raises(ZeroDivisionError):
         await opened(group, options={"choose_start": choose})
+
+
+async def test_a_store_in_limbo_throws_nobody_back(group: Group) -> None:
+    """One was wiped; another missed the last acknowledgements."""
+    await acknowledged(group, (4, 1, 0))
+    del group.stores[2].receivers[NAME, 0x20]
+    group.stores[2].limbo = True
+    async with await opened(group) as receiver:
+        complete = await told(receiver, RegistrationComplete)
+        assert (complete.first_sequence, complete.limbo) == (5, ("c",))
+        assert (complete.missing, complete.by_quorum) == ((), False)
+
+
+@pytest.mark.expects_log("waits for more stores")
+async def test_with_too_few_outside_limbo_it_waits_and_says_for_whom(group: Group) -> None:
+    await acknowledged(group, (4, 4, 4))
+    for store in group.stores[1:]:
+        store.limbo = True
+        store.receivers.clear()
+    opening = asyncio.create_task(opened(group))
+    for store in group.stores:
+        await store.until(lambda store=store: store.receivers.get((NAME, 0x20), [0])[0] == 4)
+    assert not opening.done()
+    group.stores[1].limbo = False
+    async with await opening as receiver:
+        waiting = await told(receiver, RegistrationWaiting)
+        assert waiting == RegistrationWaiting(NAME, ("a",), ("b", "c"), ())
+        complete = await told(receiver, RegistrationComplete)
+        assert (complete.stores, complete.limbo) == (("a", "b", "c"), ("c",))
+        assert complete.first_sequence == 5
+    assert [store.receivers[NAME, 0x20][0] for store in group.stores] == [4, 4, 4]
+
+
+@pytest.mark.expects_log("does not register the receiver")
+async def test_a_store_that_refuses_because_of_limbo_counts_as_one_in_limbo(group: Group) -> None:
+    await acknowledged(group, (4, 4, 4))
+    group.stores[2].registrations_fail = InLimbo(str(NAME), "c", "blank")
+    async with await opened(group) as receiver:
+        complete = await told(receiver, RegistrationComplete)
+        assert (complete.missing, complete.limbo, complete.by_quorum) == (("c",), ("c",), True)
+        refused = await told(receiver, StoreRefused)
+        assert (refused.store, type(refused.error)) == ("c", InLimbo)
 
 
 # Acknowledging.
@@ -293,13 +338,13 @@ async def test_nobody_there() -> None:
         await Receiver.open("orders", stores="127.0.0.1:1", timeout=0.3)
 
 
-@pytest.mark.expects_log("directory of|does not register the receiver")
+@pytest.mark.expects_log("directory of|does not register the receiver|waits for more stores")
 async def test_too_few_stores(group: Group) -> None:
     await group.announce()
     for store in group.stores[1:]:
         await store.stop()
     options = ReceiverOptions(**QUICK)  # type: ignore[arg-type]
-    with pytest.raises(NoQuorum):
+    with pytest.raises(NoQuorum, match="is registered with a, in limbo: none, not registered: b"):
         await Receiver.open("orders", stores=group.addresses, options=options, timeout=1)
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.receiver.fakes import NAME, Group
 
-from quorate.protocol.errors import StoreStopping
+from quorate.protocol.errors import Fenced, StoreStopping
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Policy
@@ -47,7 +47,7 @@ class Registering:
         self.group = group
         self.unresponsive: list[str] = []
         self.registrar = Registrar(
-            peers, NAME, 0x20, {}, unresponsive=lambda name, _: self.unresponsive.append(name)
+            peers, NAME, 0x20, {}, refused=lambda name, _: self.unresponsive.append(name)
         )
 
     @property
@@ -89,11 +89,31 @@ async def test_one_that_refuses_is_named_once_and_joins_later(registering: Regis
     assert registering.epochs() == [1, 1, 1]
 
 
-async def test_a_lost_answer_is_made_up_for(registering: Registering) -> None:
+async def test_a_lost_answer_is_asked_for_again(registering: Registering) -> None:
+    away = registering.group.stores[2]
     await registering.registrar.register(registering.record, 1.0)
+    away.receivers[NAME, 0x20][1] = 8
     registering.registrar.forget("c")
-    assert await registering.registrar.join("c", registering.group.stores[2].address) is not None
+    answer = await registering.registrar.join("c", away.address)
+    assert answer is not None
+    assert (answer.acknowledged_upto, answer.known) == (8, True)
     assert registering.epochs() == [1, 1, 1]
+
+
+async def test_another_instance_of_the_same_epoch_is_fenced(registering: Registering) -> None:
+    """Two that reached different stores chose one epoch: whoever notices first goes above it."""
+    away = registering.group.stores[2]
+    away.registrations_fail = StoreStopping("c")
+    await registering.registrar.register(registering.record, 1.0)
+    away.registrations_fail = None
+    away.receivers[NAME, 0x20] = [1, 5]
+    with pytest.raises(Fenced):
+        await registering.registrar.join("c", away.address)
+    await registering.registrar.contest(registering.record, 1.0)
+    assert registering.epochs() == [2, 2, 2]
+    away.receivers[NAME, 0x20] = [7, 5]
+    with pytest.raises(Fenced):
+        await registering.registrar.contest(registering.record, 1.0)
 
 
 @pytest.mark.expects_log("has a newer instance")

@@ -6,10 +6,10 @@ Sources use it for how much above the floor they keep, receivers for where they 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
-from quorate.protocol.policy import Policy, quorum
+from quorate.protocol.policy import Group, Policy, quorum
 
 
 class Behaviour(enum.Enum):
@@ -20,28 +20,57 @@ class Behaviour(enum.Enum):
     HIGHEST = "highest"
 
 
-def consensus(behaviour: Behaviour, policy: Policy, positions: Mapping[str, int]) -> int:
-    """The position that the answering stores agree on; there must be at least one.
+def consensus(
+    behaviour: Behaviour,
+    policy: Policy,
+    positions: Mapping[str, int],
+    limbo: Set[str] = frozenset(),
+) -> int:
+    """The position that the answering stores agree on; one at least must be outside limbo.
 
-    MAJORITY: for each group the highest position that a quorum of its stores has reached, and of
-    those the highest; a group of which no quorum answered has no say, and if that is every group,
-    the lowest position is taken.
+    limbo: those of them that can not vouch for what they lack. The position that such a store has
+    counts as "at least this", so its real one may be any that is not below.
+
+    LOWEST: of the stores outside limbo; the others can pull it neither down nor up. HIGHEST: of
+    all. MAJORITY: for each group the highest position that a quorum of its stores has reached, or,
+    where they are in limbo, may have reached, and of those the highest; a group of which no quorum
+    answered has no say, and if that is every group, LOWEST decides. Never above what somebody
+    answered: whatever is unknown makes a receiver start later only as far as it was before.
     """
     match behaviour:
         case Behaviour.LOWEST:
-            return min(positions.values())
+            return min(upto for store, upto in positions.items() if store not in limbo)
         case Behaviour.HIGHEST:
             return max(positions.values())
         case Behaviour.MAJORITY:
-            agreed = []
-            for group in policy.groups:
-                reached = sorted(
-                    (positions[s] for s in group.stores if s in positions), reverse=True
-                )
-                needed = quorum(len(group.stores))
-                if len(reached) >= needed:
-                    agreed.append(reached[needed - 1])
-            return max(agreed, default=min(positions.values()))
+            agreed = [
+                position
+                for group in policy.groups
+                if (position := _agreed_in(group, positions, limbo)) is not None
+            ]
+            if agreed:
+                return max(agreed)
+            return consensus(Behaviour.LOWEST, policy, positions, limbo)
+
+
+def _agreed_in(group: Group, positions: Mapping[str, int], limbo: Set[str]) -> int | None:
+    answered = {store: positions[store] for store in group.stores if store in positions}
+    needed = quorum(len(group.stores))
+    if len(answered) < needed:
+        return None
+    highest = max(answered.values())
+    may_be = (highest if store in limbo else upto for store, upto in answered.items())
+    return sorted(may_be, reverse=True)[needed - 1]
+
+
+def enough_for_receivers(policy: Policy, vouching: Set[str]) -> bool:
+    """Whether the answers of these stores, all outside limbo, settle where a receiver starts.
+
+    A stable set is asked for. Any two stable sets of one group have a store in common, so one of
+    those that answered has every position that a stable set was ever told; over several groups this
+    holds unless their rule is `any`, under which a receiver may be served by one group alone.
+    """
+    return policy.stable(vouching)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.receiver.plan import Answer
 
@@ -24,19 +25,46 @@ class StoreRegistered:
     source: SourceName
     store: str
     reg_id: int
+    """The receiver's at that store."""
+    source_reg_id: int
+    """The source's at that store."""
     known: bool
     """It knew the receiver before."""
     acknowledged_upto: int
     """The highest sequence number that this receiver acknowledged there; -1: none."""
+    limbo: bool
+    """It can not vouch for what it lacks: the position means "at least this"."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreUnresponsive:
-    """A store did not register this receiver; it is tried again."""
+    """A store did not answer the registration of this receiver; it is tried again."""
 
     source: SourceName
     store: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRefused:
+    """A store refused to register this receiver; it is tried again."""
+
+    source: SourceName
+    store: str
+    error: QuorateError
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationWaiting:
+    """Too few stores that can vouch for what they say have answered: delivery waits for more."""
+
+    source: SourceName
+    vouching: tuple[str, ...]
+    """Stores that answered, and know that they have everything they were told."""
+    limbo: tuple[str, ...]
+    """Stores that answered, and can not say what they may have lost."""
+    silent: tuple[str, ...]
+    """Stores that did not register the receiver; StoreUnresponsive and StoreRefused say why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +76,34 @@ class RegistrationComplete:
     """The first message that will be delivered."""
     low: int
     """The first that was not acknowledged, by consensus."""
+    low_by_request_maximum: int
+    """The same, not further back than the request maximum allows."""
     high: int
     """The newest that a store has; -1: none."""
     stores: tuple[str, ...]
     missing: tuple[str, ...]
     """Stores of the source that have not answered yet."""
+    limbo: tuple[str, ...]
+    """Those of stores and missing that can not vouch for what they lack."""
+
+    @property
+    def by_quorum(self) -> bool:
+        """Enough stores registered it, but not all."""
+        return bool(self.missing)
+
+    @property
+    def moved_by_request_maximum(self) -> bool:
+        """The request maximum leaves out messages that were not acknowledged."""
+        return self.low_by_request_maximum > self.low
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationChanged:
+    """The source has other stores: the receiver registers with the new ones, and only with them."""
+
+    source: SourceName
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +145,15 @@ class SourceChanged:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """[first, last] can not be delivered: every store, and the source, said no."""
+    """[first, last] can not be delivered: every store, and the source, said no; or an operator
+    accepted its loss."""
 
     source: SourceName
     first: int
     last: int
     cause: Answer
-    """ABSENT if all know that they do not have it; UNKNOWN if one of them can not say."""
+    """ABSENT if all know that they do not have it; UNKNOWN if one of them can not say; LOST if an
+    operator declared that nobody has it."""
     evidence: tuple[tuple[str, str], ...]
     """Who said what."""
 
@@ -132,7 +185,10 @@ class Withdrawn:
 Event = (
     StoreRegistered
     | StoreUnresponsive
+    | StoreRefused
+    | RegistrationWaiting
     | RegistrationComplete
+    | RegistrationChanged
     | SourceAttached
     | SourceDetached
     | SourceGone

@@ -345,12 +345,19 @@ class Receiver:
     def _no_quorum(self, heard: list[Watcher]) -> QuorateError:
         answered = ", ".join(watcher.address for watcher in heard)
         silent = [watcher for watcher in self._watchers if watcher not in heard]
-        detail = "; ".join(str(watcher.error) for watcher in silent if watcher.error)
+        details = [str(watcher.error) for watcher in silent if watcher.error]
+        for session in self._sessions.values():
+            waiting = session.waiting_for_stores()
+            details.append(
+                f"{waiting.source} is registered with {', '.join(waiting.vouching) or 'no store'}"
+                f", in limbo: {', '.join(waiting.limbo) or 'none'}"
+                f", not registered: {', '.join(waiting.silent) or 'none'}"
+            )
         return NoQuorum(
             f"The receiver of {self._what}",
             answered,
             ", ".join(watcher.address for watcher in silent),
-            detail or "no registration was completed in time",
+            "; ".join(details) or "no store's directory was heard in time",
         )
 
     def _heard(self, store: str, record: SourceRecord | None) -> None:

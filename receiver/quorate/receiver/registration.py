@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from quorate.protocol.consensus import StartingPoint, choose_start, consensus, starting_point
-from quorate.protocol.errors import Fenced, QuorateError, RegIdInUse
+from quorate.protocol.consensus import (
+    StartingPoint,
+    choose_start,
+    consensus,
+    enough_for_receivers,
+    starting_point,
+)
+from quorate.protocol.errors import Fenced, InLimbo, QuorateError, RegIdInUse, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
-from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Policy
 from quorate.protocol.wire import lineage_from_wire, source_to_wire
 from quorate.receiver.core import first_difference
@@ -34,6 +41,9 @@ class StoreAnswer:
     high: int
     stable_upto: int
     lineage: Lineage
+    limbo: bool = False
+    """The store can not vouch for what it lacks: its position means "at least this"."""
+    source_reg_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +56,16 @@ class Start:
     stable_upto: int
 
 
+def vouching(answers: Mapping[str, StoreAnswer]) -> frozenset[str]:
+    """The stores that answered and are outside limbo."""
+    return frozenset(store for store, answer in answers.items() if not answer.limbo)
+
+
 def decide_start(
     policy: Policy, answers: Mapping[str, StoreAnswer], options: ReceiverOptions
 ) -> Start:
-    """By consensus over the answers. What a store says of an outdated lineage counts only as far
-    as that agrees with the newest."""
+    """By consensus over the answers, one of which at least is of a store outside limbo. What a
+    store says of an outdated lineage counts only as far as that agrees with the newest."""
     lineage = max((answer.lineage for answer in answers.values()), key=lambda one: one.epoch)
 
     def agreed(answer: StoreAnswer, upto: int) -> int:
@@ -61,6 +76,7 @@ def decide_start(
         options.consensus,
         policy,
         {store: agreed(one, one.acknowledged_upto) + 1 for store, one in answers.items()},
+        answers.keys() - vouching(answers),
     )
     high = max(agreed(one, one.high) for one in answers.values())
     stable_upto = max(agreed(one, one.stable_upto) for one in answers.values())
@@ -79,39 +95,40 @@ class Registrar:
         session_id: int,
         reg_ids: Mapping[str, int],
         *,
-        unresponsive: Callable[[str, str], None],
+        refused: Callable[[str, QuorateError], None],
     ) -> None:
         """reg_ids: by store address, where the application chose one.
-        unresponsive: is told of each store that does not answer, once, with the reason."""
+        refused: is told of each store that does not register it, once for each kind of reason."""
         self._peers = peers
         self._source = source
         self._session_id = session_id
         self._reg_ids = reg_ids
-        self._unresponsive = unresponsive
-        self._complained: set[str] = set()
+        self._refused = refused
+        self._reasons: dict[str, QuorateError] = {}
+        self._instance = uuid.uuid4().bytes
         self.epoch = 1
         """Of the registration: above any that a store had for this receiver."""
         self.answers: dict[str, StoreAnswer] = {}
         """By name, those that know the receiver in this epoch."""
 
+    @property
+    def in_limbo(self) -> frozenset[str]:
+        """Stores that answered, or refused to, because they can not vouch for what they lack."""
+        refusing = (name for name, why in self._reasons.items() if isinstance(why, InLimbo))
+        return (frozenset(self.answers) - vouching(self.answers)).union(refusing)
+
+    def enough(self, policy: Policy) -> bool:
+        """Whether those that answered settle where the receiver starts."""
+        return enough_for_receivers(policy, vouching(self.answers))
+
     async def register(self, record: SourceRecord, interval: float) -> None:
         """Try every store of the source once, in an epoch that suits all that answer.
 
         Stores that say nothing hold it up for no longer than the interval, in seconds, once those
-        that answered are enough. Raises RegIdInUse.
+        that answered are enough; one in limbo is asked again. Raises RegIdInUse.
         """
         while True:
-            epoch = self.epoch
-            pending: dict[asyncio.Future[int], str] = {
-                asyncio.ensure_future(self._ask(name, address, epoch)): name
-                for name, address in record.stores
-                if name not in self.answers
-            }
-            try:
-                heard = await self._gather(pending, record.policy, interval)
-            finally:
-                for task in pending:
-                    task.cancel()
+            heard = await self._ask_all(record, interval)
             if not heard:
                 return
             # Another instance of this receiver, or this one before its answer was lost, holds a
@@ -119,17 +136,29 @@ class Registrar:
             self.epoch, self.answers = heard + 1, {}
             await asyncio.sleep(random.uniform(0, 0.02))
 
+    async def contest(self, record: SourceRecord, interval: float) -> None:
+        """Another instance has the same epoch at stores that this one did not reach: the one that
+        notices first takes a higher epoch, and so fences the other.
+
+        Raises Fenced if the other was faster.
+        """
+        self.epoch, self.answers = self.epoch + 1, {}
+        heard = await self._ask_all(record, interval)
+        if heard:
+            who = f"receiver {self._session_id:#x} of {self._source}"
+            raise Fenced(who, self.epoch, heard)
+
     async def join(self, name: str, address: str) -> StoreAnswer | None:
         """Register in the epoch in force with a store that was away; None if it refuses that.
 
         A store that holds a higher epoch was registered with by another instance that reached too
-        few stores to begin, or has begun: then those that know this one will say so.
+        few stores to begin, or has begun: then those that know this one will say so. Raises Fenced
+        if another instance has the same epoch there.
         """
         heard = await self._ask(name, address, self.epoch)
         if heard == self.epoch:
-            # It registered this one before; the answer was lost.
-            self.answers[name] = StoreAnswer(0, True, NOTHING, NOTHING, NOTHING, NO_LINEAGE)
-        elif heard:
+            raise Fenced(f"receiver {self._session_id:#x} of {self._source}", self.epoch, heard)
+        if heard:
             log.warning("store %s has a newer instance of the receiver of %s", name, self._source)
         return self.answers.get(name)
 
@@ -137,15 +166,31 @@ class Registrar:
         """The store does not know this receiver any more."""
         self.answers.pop(name, None)
 
+    async def _ask_all(self, record: SourceRecord, interval: float) -> int:
+        epoch = self.epoch
+        pending = {
+            asyncio.ensure_future(self._ask(name, address, epoch)): (name, address)
+            for name, address in record.stores
+            if name not in vouching(self.answers)
+        }
+        try:
+            return await self._gather(pending, record.policy, interval)
+        finally:
+            for task in pending:
+                task.cancel()
+
     async def _gather(
-        self, pending: Mapping[asyncio.Future[int], str], policy: Policy, interval: float
+        self,
+        pending: Mapping[asyncio.Task[int], tuple[str, str]],
+        policy: Policy,
+        interval: float,
     ) -> int:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + interval
         waiting, heard = set(pending), 0
         while waiting:
             timeout = None
-            if policy.stable(self.answers.keys()):
+            if self.enough(policy):
                 timeout = max(0.0, deadline - loop.time())
             done, waiting = await asyncio.wait(
                 waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
@@ -154,7 +199,8 @@ class Registrar:
                 heard = max(heard, task.result())
             if not done:
                 for task in waiting:
-                    self._complain(pending[task], "it did not answer in time")
+                    name, address = pending[task]
+                    self._complain(name, Unreachable(address, "it did not answer in time"))
                 break
             if heard:
                 break
@@ -167,6 +213,7 @@ class Registrar:
             session_id=self._session_id,
             reg_id=self._reg_ids.get(address, 0),
             epoch=epoch,
+            instance=self._instance,
             protocol_version=PROTOCOL_VERSION,
         )
         try:
@@ -180,9 +227,9 @@ class Registrar:
         except Fenced as error:
             return error.promised
         except QuorateError as error:
-            self._complain(name, str(error))
+            self._complain(name, error)
             return 0
-        self._complained.discard(name)
+        self._reasons.pop(name, None)
         self.answers[name] = StoreAnswer(
             answer.reg_id,
             answer.known,
@@ -190,10 +237,13 @@ class Registrar:
             answer.high,
             answer.stable_upto,
             lineage,
+            answer.limbo,
+            answer.source_reg_id,
         )
         return 0
 
-    def _complain(self, name: str, reason: str) -> None:
-        if name not in self._complained:
-            self._complained.add(name)
-            self._unresponsive(name, reason)
+    def _complain(self, name: str, error: QuorateError) -> None:
+        before = self._reasons.get(name)
+        self._reasons[name] = error
+        if type(before) is not type(error):
+            self._refused(name, error)

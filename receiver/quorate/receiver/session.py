@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.errors import Fenced, QuorateError, StoreStopping, Unreachable
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.limits import FRAME_BYTES_MAX
 from quorate.protocol.ranges import Range
@@ -25,7 +25,7 @@ from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import Delivery, ReceiverOptions
 from quorate.receiver.peers import Peers
 from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
-from quorate.receiver.registration import Registrar, Start, decide_start
+from quorate.receiver.registration import Registrar, Start, StoreAnswer, decide_start
 
 log = logging.getLogger("quorate.receiver")
 
@@ -71,14 +71,15 @@ class Session:
         self.inbox = inbox
         self.room = room
         self.events = events
-        self.registrar = Registrar(
-            peers, record.source, session_id, reg_ids, unresponsive=self._unresponsive
-        )
+        self.registrar = Registrar(peers, record.source, session_id, reg_ids, refused=self._refused)
         self.registered = asyncio.Event()
         self.stream: Stream
         self.plan: FetchPlan
         self.acknowledgements: Acknowledgements
+        self.source_reg_id = 0
+        """The RegID that the source has at its stores; 0 if they assigned different ones."""
         self.directory_changed = asyncio.Event()
+        self._stores_changed = asyncio.Event()
         self.lineage_changed = asyncio.Event()
         self._wakes: dict[str, asyncio.Event] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
@@ -134,6 +135,8 @@ class Session:
         if changed:
             names = tuple(name for name, _ in record.stores)
             self.events.tell(event.SourceChanged(self.source, record.epoch, record.address, names))
+        if before.stores != record.stores:
+            self._change_stores(before, record)
         self.directory_changed.set()
         if not self.registered.is_set():
             return
@@ -184,9 +187,9 @@ class Session:
 
     def hand_on(self) -> None:
         """Give the application what can be handed over."""
-        stream = self.stream
+        stream, progress, reg_id = self.stream, self.acknowledgements.progress, self.source_reg_id
         for piece in stream.take_ready():
-            self.inbox.put(DeliveredBatch(piece, self.acknowledgements.progress))
+            self.inbox.put(DeliveredBatch(piece, progress, reg_id))
         if stream.behind:
             self.wake()
 
@@ -249,32 +252,88 @@ class Session:
     # Inside.
 
     async def _register(self) -> Start:
+        told: event.RegistrationWaiting | None = None
         while True:
             record = self.record
             await self.registrar.register(record, self.options.registration_interval)
-            answers = self.registrar.answers
-            if record.policy.stable(answers.keys()):
-                return decide_start(record.policy, answers, self.options)
+            self._forget_others()
+            if self.registrar.enough(record.policy):
+                return decide_start(record.policy, self.registrar.answers, self.options)
+            if (waiting := self.waiting_for_stores()) != told:
+                told = waiting
+                log.warning(
+                    "%s: registration waits for more stores: registered %s, in limbo %s, not %s",
+                    self.source, waiting.vouching, waiting.limbo, waiting.silent,
+                )  # fmt: skip
+                self.events.tell(waiting)
             await pause(self.directory_changed, RETRY_SECONDS)
 
+    def waiting_for_stores(self) -> event.RegistrationWaiting:
+        """Which stores registered this receiver so far, and which did not."""
+        registrar = self.registrar
+        names = [name for name, _ in self.record.stores]
+        limbo = registrar.in_limbo
+        return event.RegistrationWaiting(
+            self.source,
+            tuple(name for name in names if name in registrar.answers and name not in limbo),
+            tuple(name for name in names if name in limbo),
+            tuple(name for name in names if name not in registrar.answers and name not in limbo),
+        )
+
     def _tell_complete(self, start: Start) -> None:
-        answers = self.registrar.answers
+        answers, limbo = self.registrar.answers, self.registrar.in_limbo
         for name, answer in answers.items():
-            self._tell_registered(name, answer.reg_id, answer.known, answer.acknowledged_upto)
-        missing = tuple(name for name, _ in self.record.stores if name not in answers)
+            self._tell_registered(name, answer)
+        names = [name for name, _ in self.record.stores]
         log.info("%s: registered, starting at %d", self.source, start.first)
         self.events.tell(
             event.RegistrationComplete(
-                self.source, start.first, start.point.low, start.point.high, tuple(answers), missing
+                self.source,
+                start.first,
+                start.point.low,
+                start.point.low_by_request_maximum,
+                start.point.high,
+                tuple(name for name in names if name in answers),
+                tuple(name for name in names if name not in answers),
+                tuple(name for name in names if name in limbo),
             )
         )
 
-    def _tell_registered(self, name: str, reg_id: int, known: bool, upto: int) -> None:
-        self.events.tell(event.StoreRegistered(self.source, name, reg_id, known, upto))
+    def _tell_registered(self, name: str, answer: StoreAnswer) -> None:
+        reg_ids = {one.source_reg_id for one in self.registrar.answers.values()}
+        self.source_reg_id = reg_ids.pop() if len(reg_ids) == 1 else 0
+        self.events.tell(
+            event.StoreRegistered(
+                self.source,
+                name,
+                answer.reg_id,
+                answer.source_reg_id,
+                answer.known,
+                answer.acknowledged_upto,
+                answer.limbo,
+            )
+        )
 
-    def _unresponsive(self, store: str, reason: str) -> None:
-        log.warning("%s: store %s does not register the receiver: %s", self.source, store, reason)
-        self.events.tell(event.StoreUnresponsive(self.source, store, reason))
+    def _refused(self, store: str, error: QuorateError) -> None:
+        log.warning("%s: store %s does not register the receiver: %s", self.source, store, error)
+        if isinstance(error, Unreachable | StoreStopping):
+            self.events.tell(event.StoreUnresponsive(self.source, store, str(error)))
+        else:
+            self.events.tell(event.StoreRefused(self.source, store, error))
+
+    def _change_stores(self, before: SourceRecord, record: SourceRecord) -> None:
+        were, are = dict(before.stores), dict(record.stores)
+        self._forget_others()
+        added = tuple(name for name in are if name not in were)
+        removed = tuple(name for name in were if name not in are)
+        if added or removed:
+            self.events.tell(event.RegistrationChanged(self.source, added, removed))
+        self._stores_changed.set()
+
+    def _forget_others(self) -> None:
+        """Stores that are not the source's any more have no say."""
+        for name in self.registrar.answers.keys() - dict(self.record.stores).keys():
+            self.registrar.forget(name)
 
     def _staff(self) -> None:
         """One worker for each peer."""
@@ -288,21 +347,27 @@ class Session:
 
     async def _keep_house(self) -> None:
         while True:
-            await asyncio.sleep(HOUSEKEEPING_SECONDS)
+            await pause(self._stores_changed, HOUSEKEEPING_SECONDS)
             self._watch_for_stall()
             for name, address in self.record.stores:
                 if name not in self.registrar.answers:
                     await self._join(name, address)
 
     async def _join(self, name: str, address: str) -> None:
+        registrar = self.registrar
         try:
-            answer = await self.registrar.join(name, address)
+            answer = await registrar.join(name, address)
+            answers = {} if answer is None else {name: answer}
+        except Fenced as error:
+            log.warning("store %s: %s", name, error)
+            await registrar.contest(self.record, self.options.registration_interval)
+            answers = dict(registrar.answers)
         except QuorateError as error:
             log.warning("%s: %s", self.source, error)
             return
-        if answer is not None:
+        for joined, answer in answers.items():
             self.withdraw(self.stream.adopt(answer.lineage))
-            self._tell_registered(name, answer.reg_id, answer.known, answer.acknowledged_upto)
+            self._tell_registered(joined, answer)
 
     def _watch_for_stall(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -47,6 +47,8 @@ class Receivers:
         self._store = store
         self._sources = sources
         self._reg_ids = reg_ids
+        self._registered: dict[tuple[SourceName, int], tuple[int, bytes]] = {}
+        """Who registered a receiver since the start, and in which epoch."""
 
     def topics(self) -> list[str]:
         """Topics that the store has, for people; at most TOPICS_MAX."""
@@ -61,10 +63,12 @@ class Receivers:
         return state
 
     def register(
-        self, source: SourceName, session_id: int, reg_id: int, epoch: int
+        self, source: SourceName, session_id: int, reg_id: int, epoch: int, instance: bytes = b""
     ) -> Change[Registered]:
         """Fence every lower epoch of the receiver; answers where it was.
 
+        The instance that registered it may ask again in the same epoch: its answer was lost, or is
+        wanted anew. Another one that chose the same epoch is fenced.
         Raises UnknownTopic, Fenced, RegIdInUse, InvalidArgument.
         """
         if epoch < 1:
@@ -78,10 +82,12 @@ class Receivers:
             known = False
         else:
             self._reg_ids.check_same(record.reg_id, reg_id, who)
-            if epoch <= record.epoch:
+            again = instance and self._registered.get((source, session_id)) == (epoch, instance)
+            if epoch < record.epoch or (epoch == record.epoch and not again):
                 raise Fenced(who, epoch, record.epoch)
             record.epoch = epoch
             known = True
+        self._registered[source, session_id] = (epoch, instance)
         held = state.held
         answer = Registered(
             record.reg_id,

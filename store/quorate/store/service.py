@@ -161,6 +161,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             check_session_id(request.session_id),
             request.reg_id,
             request.epoch,
+            request.instance,
         )
         registered = await engine.made_durable(change.answer.state, change)
         state = registered.state

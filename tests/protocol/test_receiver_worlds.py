@@ -1,0 +1,167 @@
+"""Where receivers may start, brute force over small worlds against the definitions alone.
+
+A world: which position each store was told (the receiver itself has acknowledged the highest of
+them), which stores were wiped since and what little they have again, and which do not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+
+import pytest
+
+from quorate.protocol.consensus import Behaviour, consensus, enough_for_receivers
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
+
+THREE = Policy.majority_of("abc")
+FIVE = Policy.majority_of("abcde")
+ALL_OF_THREE = Policy((Group("g", ("a", "b", "c"), IntragroupRule.ALL),))
+
+
+def groups(rule: IntergroupRule) -> Policy:
+    return Policy((Group("g", ("a", "b", "c")), Group("h", ("d", "e"))), rule)
+
+
+POLICIES = [THREE, FIVE, ALL_OF_THREE, *(groups(rule) for rule in IntergroupRule)]
+WIPED_HAS = (0, 1)
+"""What a wiped store may answer: nothing, or what it was told since."""
+
+
+def subsets(stores: frozenset[str]) -> Iterator[frozenset[str]]:
+    for size in range(len(stores) + 1):
+        yield from map(frozenset, combinations(sorted(stores), size))
+
+
+def worlds(policy: Policy) -> Iterator[tuple[dict[str, int], frozenset[str], dict[str, int]]]:
+    """What each store was told, who was wiped, and the answers of a registration that goes on.
+
+    Positions are as they are compared: the first number that was not acknowledged.
+    """
+    stores = sorted(policy.stores)
+    values = (0, 1, 2) if len(stores) > 3 else (0, 1, 2, 3)
+    for told_values in product(values, repeat=len(stores)):
+        told = dict(zip(stores, told_values, strict=True))
+        for wiped in subsets(policy.stores):
+            if not enough_for_receivers(policy, policy.stores - wiped):
+                continue  # too few are left outside limbo, whoever answers: it waits
+            for has in WIPED_HAS if wiped else (0,):
+                for silent in subsets(policy.stores):
+                    if enough_for_receivers(policy, policy.stores - wiped - silent):
+                        yield (
+                            told,
+                            wiped,
+                            {
+                                store: min(has, upto) if store in wiped else upto
+                                for store, upto in told.items()
+                                if store not in silent
+                            },
+                        )
+
+
+def sure_upto(policy: Policy, told: dict[str, int], among: frozenset[str]) -> int:
+    """The highest position that a stable set among these stores was told."""
+    return max(
+        (
+            value
+            for value in set(told.values())
+            if policy.stable({store for store in among if told[store] >= value})
+        ),
+        default=0,
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_nobody_is_restarted_above_what_was_acknowledged(policy: Policy) -> None:
+    count = 0
+    for told, wiped, answers in worlds(policy):
+        acknowledged = max(told.values())
+        for behaviour in Behaviour:
+            limbo = wiped & answers.keys()
+            start = consensus(behaviour, policy, answers, limbo)
+            assert start <= acknowledged, (behaviour, told, wiped, answers)
+            assert start in answers.values()
+        count += 1
+    assert count >= 64
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_what_a_stable_set_was_told_is_not_forgotten_with_wiped_stores(policy: Policy) -> None:
+    """By `majority`, with every store answering, wiped ones among them; by `highest` also with
+    stores away, where no two stable sets miss each other."""
+    meet = all(
+        one & two for one, two in product(filter(policy.stable, subsets(policy.stores)), repeat=2)
+    )
+    for told, wiped, answers in worlds(policy):
+        limbo = wiped & answers.keys()
+        if policy.stable(wiped):
+            continue  # more than the policy tolerates: what only these had is gone
+        sure = sure_upto(policy, told, policy.stores)
+        if len(answers) == len(told):
+            start = consensus(Behaviour.MAJORITY, policy, answers, limbo)
+            if meet:
+                assert start >= sure, (told, wiped, answers)
+            else:
+                assert start >= sure_upto(policy, told, policy.stores - wiped)
+        if meet:
+            assert consensus(Behaviour.HIGHEST, policy, answers, limbo) >= sure
+
+
+@pytest.mark.parametrize("policy", [THREE, FIVE], ids=str)
+def test_one_wiped_store_throws_nobody_back(policy: Policy) -> None:
+    """However far the other stores lag, as long as a stable set was told."""
+    for told, wiped, answers in worlds(policy):
+        if len(wiped) == 1 and len(answers) == len(told):
+            for behaviour in (Behaviour.MAJORITY, Behaviour.HIGHEST):
+                start = consensus(behaviour, policy, answers, wiped)
+                assert start >= sure_upto(policy, told, policy.stores)
+            # Taking the wiped store's word for a "no" would: this is what limbo is for.
+    told = {"a": 3, "b": 0, "c": 0}
+    assert consensus(Behaviour.MAJORITY, THREE, told) == 0
+    assert consensus(Behaviour.MAJORITY, THREE, told, {"c"}) == 3
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_a_store_in_limbo_never_pulls_down(policy: Policy) -> None:
+    """What it answers has no say by `lowest`, and nobody starts lower because it answered at all
+    instead of keeping silent."""
+    for _, wiped, answers in worlds(policy):
+        limbo = wiped & answers.keys()
+        if not limbo:
+            continue
+        others = {store: upto for store, upto in answers.items() if store not in limbo}
+        for behaviour in Behaviour:
+            with_it = consensus(behaviour, policy, answers, limbo)
+            assert with_it >= consensus(behaviour, policy, others), (behaviour, answers, limbo)
+        assert consensus(Behaviour.LOWEST, policy, answers, limbo) == min(others.values())
+
+
+@pytest.mark.parametrize(
+    ("positions", "limbo", "lowest", "majority", "highest"),
+    [
+        # What it has counts as "at least this".
+        ({"a": 5, "b": 7, "c": 9}, "c", 5, 7, 9),
+        ({"a": 5, "b": 5, "c": 9}, "c", 5, 5, 9),
+        # None, or a lower one, counts as unknown.
+        ({"a": 5, "b": 7, "c": 0}, "c", 5, 7, 7),
+        ({"a": 5, "b": 7, "c": 6}, "c", 5, 7, 7),
+        ({"a": 0, "b": 7, "c": 0}, "c", 0, 7, 7),
+        # The same without limbo.
+        ({"a": 0, "b": 7, "c": 0}, "", 0, 0, 7),
+        ({"a": 0, "b": 0, "c": 0}, "c", 0, 0, 0),
+    ],
+)
+def test_examples(
+    positions: dict[str, int], limbo: str, lowest: int, majority: int, highest: int
+) -> None:
+    assert consensus(Behaviour.LOWEST, THREE, positions, set(limbo)) == lowest
+    assert consensus(Behaviour.MAJORITY, THREE, positions, set(limbo)) == majority
+    assert consensus(Behaviour.HIGHEST, THREE, positions, set(limbo)) == highest
+
+
+def test_enough_is_a_stable_set_outside_limbo() -> None:
+    assert enough_for_receivers(THREE, {"a", "b"})
+    assert not enough_for_receivers(THREE, {"a"})
+    assert not enough_for_receivers(ALL_OF_THREE, {"a", "b"})
+    assert enough_for_receivers(groups(IntergroupRule.ANY), {"d", "e"})
+    assert not enough_for_receivers(groups(IntergroupRule.ALL), {"a", "b", "d"})
