@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, product
 
 import pytest
@@ -298,3 +298,63 @@ def test_there_is_no_marker_if_none_was_committed() -> None:
     decision = decide(Policy.majority_of("abc"), {"a": Promise(), "b": Promise()})
     assert isinstance(decision, Decision)
     assert decision.marker is None
+
+
+def with_losses(promise: Promise, *losses: HeldRange) -> Promise:
+    return replace(promise, losses=losses)
+
+
+@pytest.mark.parametrize("claim", range(-1, 4))
+def test_a_loss_that_any_answering_store_names_is_required_of_nobody(claim: int) -> None:
+    """Every holding of two answering stores, every loss: as if the lost numbers were there."""
+    policy = Policy.majority_of("abc")
+    numbers = [frozenset(n for n in range(4) if mask >> n & 1) for mask in range(16)]
+    completed = 0
+    for one, two, lost in product(numbers, repeat=3):
+        promises = {
+            "a": promise_of(one, policy, claim, limbo=False),
+            "b": with_losses(
+                promise_of(two, policy, -1, limbo=False),
+                *(HeldRange(number, number, 1) for number in sorted(lost)),
+            ),
+        }
+        without = decide(policy, {**promises, "b": with_losses(promises["b"])})
+        answer = decide(policy, promises)
+        floor = max(claim, *one, *two, -1) if one | two else claim
+        missing = set(range(floor + 1)) - one - two
+        if missing - lost:
+            assert isinstance(answer, Lost)
+            assert answer.lost.first == min(missing - lost)
+            continue
+        assert isinstance(answer, Decision)
+        assert {n for n in range(9) if n in answer.losses} == missing
+        assert answer.kept_upto == answer.floor == floor
+        assert answer.holders.keys() == {"a", "b"}
+        assert {n for n in range(9) if n in answer.holders["a"]} == one, "a loss is nobody's"
+        if isinstance(without, Decision):
+            assert without == answer
+        else:
+            completed += 1
+    assert completed > 0 or claim < 0
+
+
+def test_a_loss_counts_only_where_the_lineage_is_the_one_it_was_accepted_in() -> None:
+    policy = Policy.majority_of("abc")
+    lineage = Lineage((Term(1, 0), Term(3, 2)))
+    member = Membership((policy,), (policy,))
+    begun = Promise(3, lineage, member, (HeldRange(0, 1, 1), HeldRange(4, 4, 3)), 4)
+    for epoch, accepted in ((1, False), (2, False), (3, True)):
+        loss = HeldRange(2, 3, epoch)
+        answer = decide(policy, {"a": begun, "b": with_losses(begun, loss)})
+        assert isinstance(answer, Decision if accepted else Lost), epoch
+
+
+def test_a_loss_above_what_may_be_stable_changes_nothing() -> None:
+    policy = Policy.majority_of("abc")
+    held = promise_of(frozenset((0, 1, 2)), policy, 0, limbo=False)
+    nothing = promise_of(frozenset(), policy, -1, limbo=False)
+    loss = HeldRange(3, 100, 1)
+    promises = {"a": held, "b": with_losses(nothing, loss), "c": nothing}
+    answer = decide(policy, promises)
+    assert isinstance(answer, Decision)
+    assert (answer.floor, answer.kept_upto, list(answer.losses)) == (0, 2, [])

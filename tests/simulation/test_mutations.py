@@ -100,7 +100,7 @@ def _no_floor(to: pytest.MonkeyPatch) -> None:
 
 def _nothing_is_set_aside(to: pytest.MonkeyPatch) -> None:
     """A store keeps its tail when it takes a lineage over that does not have it."""
-    to.setattr(store_core, "_diverges_at", lambda *_: SEQUENCE_MAX)
+    to.setattr(store_core, "diverges_at", lambda *_: SEQUENCE_MAX)
 
 
 def _acknowledged_before_the_sync(to: pytest.MonkeyPatch) -> None:

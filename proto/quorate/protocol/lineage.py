@@ -12,7 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from quorate.protocol.ranges import HeldRange, Range
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,24 @@ class Lineage:
                 return Range(first, last) if first <= last else None
         return None
 
+    def parted(self, ranges: RangeSet) -> tuple[HeldRange, ...]:
+        """Numbers that belong to the stream, each range with its epoch."""
+        parts: list[HeldRange] = []
+        for item in ranges:
+            for at, term in enumerate(self.terms):
+                first = max(item.first, term.first)
+                last = item.last
+                if at + 1 < len(self.terms):
+                    last = min(last, self.terms[at + 1].first - 1)
+                if first <= last:
+                    parts.append(HeldRange(first, last, term.epoch))
+        return tuple(parts)
+
+    def belonging(self, held: Iterable[HeldRange]) -> RangeSet:
+        """The numbers of held ranges that belong to the stream."""
+        kept, _ = self.split(held)
+        return RangeSet(Range(item.first, item.last) for item in kept)
+
     def split(self, held: Iterable[HeldRange]) -> tuple[list[HeldRange], list[HeldRange]]:
         """Held ranges parted into what belongs to the stream and what is void."""
         kept: list[HeldRange] = []
@@ -76,6 +95,15 @@ class Lineage:
         assert epoch > self.epoch
         terms = tuple(term for term in self.terms if term.first <= kept_upto)
         return Lineage((*terms, Term(epoch, kept_upto + 1)))
+
+
+def diverges_at(one: Lineage, other: Lineage) -> int:
+    """The first sequence number for which two lineages name different epochs."""
+    for at in range(max(len(one.terms), len(other.terms))):
+        mine, theirs = one.terms[at : at + 1], other.terms[at : at + 1]
+        if mine != theirs:
+            return min(term.first for term in (*mine, *theirs))
+    return SEQUENCE_MAX
 
 
 NO_LINEAGE = Lineage()

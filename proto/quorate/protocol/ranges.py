@@ -56,6 +56,8 @@ class RangeSet:
 
     def remove(self, first: int, last: int) -> None:
         """Take the numbers from first to last out."""
+        if not self._lasts or first > self._lasts[-1]:
+            return
         kept = [
             part
             for item in self
@@ -101,6 +103,30 @@ class RangeSet:
         if at < len(self._firsts) and self._firsts[at] <= start:
             return self._lasts[at]
         return start - 1
+
+    def union(self, other: Iterable[Range]) -> RangeSet:
+        """A set with the numbers of both."""
+        joined = RangeSet(self)
+        for item in other:
+            joined.add(item.first, item.last)
+        return joined
+
+    def minus(self, other: Iterable[Range]) -> RangeSet:
+        """A set with the numbers that are here and not there."""
+        rest = RangeSet(self)
+        for item in other:
+            rest.remove(item.first, item.last)
+        return rest
+
+    def both(self, other: RangeSet) -> RangeSet:
+        """A set with the numbers that are in both."""
+        if not self._lasts:
+            return RangeSet()
+        return self.minus(other.holes(0, self._lasts[-1]))
+
+    def count(self) -> int:
+        """How many numbers."""
+        return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def holes(self, first: int, last: int) -> list[Range]:
         """The ranges of [first, last] that are not in the set."""

@@ -7,7 +7,7 @@ three-valued: a store that did not answer, or is in limbo, may hold anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quorate.protocol.consensus import Behaviour, consensus
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
@@ -37,6 +37,8 @@ class Promise:
     limbo: bool = False
     markers: tuple[Marker, ...] = ()
     """The newest of what is stable, and all above."""
+    losses: tuple[HeldRange, ...] = ()
+    """Ranges that an operator has accepted as lost: nobody has to have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Decision:
     """What each answering store holds of what is kept; the rest it sets aside with begin."""
     marker: Marker | None = None
     """The newest that was committed with what is kept."""
+    losses: RangeSet = field(default_factory=RangeSet)
+    """What of all this an operator has accepted as lost, and no answering store has either."""
 
 
 def decide(
@@ -90,14 +94,17 @@ def decide(
         everyone = frozenset().union(*(each.stores for each in in_force))
         return NeedMore(tuple(sorted(everyone - vouching)))
 
-    holders = {store: _held(newest.lineage, promise) for store, promise in promises.items()}
+    lineage = newest.lineage
+    holders = {store: lineage.belonging(promise.held) for store, promise in promises.items()}
     stable_upto = max((promise.stable_upto for promise in promises.values()), default=NOTHING)
     floor = max(stable_upto, _may_be_stable_upto(in_force, holders, vouching))
     available = RangeSet(item for held in holders.values() for item in held)
-    holes = available.holes(0, floor) if floor >= 0 else []
-    if holes:
+    holes = RangeSet(available.holes(0, floor) if floor >= 0 else [])
+    accepted = lineage.belonging(loss for each in promises.values() for loss in each.losses)
+    losses = holes.both(accepted)
+    if missing := next(iter(holes.minus(losses)), None):
         everyone = frozenset().union(*(each.stores for each in in_force))
-        return Lost(holes[0], tuple(sorted(everyone - vouching)))
+        return Lost(missing, tuple(sorted(everyone - vouching)))
 
     survives_upto = available.contiguous_upto(floor + 1)
     if survives_upto > floor and behaviour is not Behaviour.HIGHEST:
@@ -105,8 +112,8 @@ def decide(
         survives_upto = min(max(floor, consensus(behaviour, policy, ends)), survives_upto)
     for held in holders.values():
         held.remove(survives_upto + 1, SEQUENCE_MAX)
-    marker = _newest_marker(newest.lineage, promises.values(), survives_upto)
-    return Decision(survives_upto, floor, stable_upto, newest.lineage, policies, holders, marker)
+    marker = _newest_marker(lineage, promises.values(), survives_upto)
+    return Decision(survives_upto, floor, stable_upto, lineage, policies, holders, marker, losses)
 
 
 def _newest_marker(lineage: Lineage, promises: Iterable[Promise], kept_upto: int) -> Marker | None:
@@ -117,11 +124,6 @@ def _newest_marker(lineage: Lineage, promises: Iterable[Promise], kept_upto: int
         if marker.sequence <= kept_upto and lineage.epoch_at(marker.sequence) == marker.epoch
     )
     return max(kept, key=lambda marker: marker.sequence, default=None)
-
-
-def _held(lineage: Lineage, promise: Promise) -> RangeSet:
-    kept, _ = lineage.split(promise.held)
-    return RangeSet(Range(item.first, item.last) for item in kept)
 
 
 def _may_be_stable_upto(

@@ -24,7 +24,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.lineage import Lineage
+from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.store import batches
@@ -134,11 +134,11 @@ class StoreCore:
             raise Fenced(str(source), epoch, record.promised_epoch)
         if epoch == record.begun_epoch:
             return self._begin_again(state, lineage, membership)
-        diverges_at = _diverges_at(record.lineage, lineage)
-        if diverges_at <= state.held.stable_upto:
-            raise ContentConflict(str(source), diverges_at, state.held.stable_upto, self.store)
+        parts_at = diverges_at(record.lineage, lineage)
+        if parts_at <= state.held.stable_upto:
+            raise ContentConflict(str(source), parts_at, state.held.stable_upto, self.store)
         # What reads comes first: a failure must leave everything as it was.
-        count, moves = self._set_aside(state, diverges_at)
+        count, moves = self._set_aside(state, parts_at)
         endings = self._end_stream(state, Fenced(str(source), record.begun_epoch, epoch))
         promised_to = record.promised_to if epoch == record.promised_epoch else b""
         state.registration = replace(
@@ -455,12 +455,3 @@ def _check_belongs(state: SourceState, header: BatchHeader) -> None:
                 f"{state.name} [{header.first}, {header.last}] has epoch {header.epoch}, where "
                 f"the lineage names {lineage.epoch_at(sequence)}",
             )
-
-
-def _diverges_at(old: Lineage, new: Lineage) -> int:
-    """The first sequence number for which two lineages name different epochs."""
-    for at in range(max(len(old.terms), len(new.terms))):
-        mine, theirs = old.terms[at : at + 1], new.terms[at : at + 1]
-        if mine != theirs:
-            return min(term.first for term in (*mine, *theirs))
-    return SEQUENCE_MAX

@@ -75,17 +75,7 @@ class SourceState:
 
     def held_by_epoch(self) -> tuple[HeldRange, ...]:
         """What is held, parted by epoch. Everything held belongs to the lineage."""
-        parts: list[HeldRange] = []
-        terms = self.lineage.terms
-        for item in self.held.ranges:
-            for at, term in enumerate(terms):
-                first = max(item.first, term.first)
-                last = item.last
-                if at + 1 < len(terms):
-                    last = min(last, terms[at + 1].first - 1)
-                if first <= last:
-                    parts.append(HeldRange(first, last, term.epoch))
-        return tuple(parts)
+        return self.lineage.parted(self.held.ranges)
 
     def holes(self) -> list[Range]:
         """The ranges below where the stream goes on that are lacking."""
