@@ -64,6 +64,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         """Everything that came over streams."""
         self.opens: list[m.AppendOpen] = []
         self.promises: list[v1.PromiseRequest] = []
+        self.deregistrations: list[v1.DeregisterRequest] = []
         self.goodbye: int | None = None
         self.stream: asyncio.Task[Any] | None = None
         self._server: grpc.aio.Server | None = None
@@ -116,6 +117,15 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
     def _poke(self) -> None:
         self._news.set()
         self._news.clear()
+
+    async def Deregister(
+        self, request: v1.DeregisterRequest, context: Context
+    ) -> v1.DeregisterResponse:
+        self.deregistrations.append(request)
+        await self.answering.wait()
+        if self.refusal is not None:
+            await abort(context, self.refusal)
+        return v1.DeregisterResponse(reg_id=7, last_sequence=max(self.messages, default=-1))
 
     async def Promise(self, request: v1.PromiseRequest, context: Context) -> v1.PromiseResponse:
         self.promises.append(request)

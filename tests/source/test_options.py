@@ -17,6 +17,8 @@ from quorate.source import SourceOptions
         {"retention_bytes_max": -1},
         {"registration_interval": -1},
         {"stability_lifetime": -1},
+        {"activity_timeout": 0},
+        {"state_lifetime": -1},
         {"listen": "nowhere"},
         {"listen": "host:port"},
         {"listen": "host:70000"},

@@ -10,6 +10,8 @@
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.source.events import (
+    DeregistrationComplete,
+    DeregistrationSucceeded,
     Event,
     EventsLost,
     FlightExceeded,
@@ -35,6 +37,8 @@ from quorate.source.source import Source
 
 __all__ = [
     "Behaviour",
+    "DeregistrationComplete",
+    "DeregistrationSucceeded",
     "Durability",
     "Event",
     "EventsLost",

@@ -12,7 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from quorate.protocol.errors import Closed, MessageTooLarge, NotYetStable, QuorateError
+from quorate.protocol.errors import (
+    Closed,
+    Deregistered,
+    MessageTooLarge,
+    NotYetStable,
+    QuorateError,
+)
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX
 from quorate.protocol.policy import Policy
@@ -223,7 +229,7 @@ class Source:
         """As quorate.source.Source.close."""
         with self._lock:
             failure = self._error
-            if isinstance(failure, Closed):
+            if isinstance(failure, Closed | Deregistered):
                 return
             self._error = Closed(f"Source {self.name}")
             self._space.notify_all()
@@ -248,6 +254,16 @@ class Source:
         if left:
             detail = f"it was closed after {timeout:g} s"
             raise NotYetStable(str(self.name), first, self._next - 1, detail)
+
+    def deregister(self, timeout: float = asynchronous.CLOSE_SECONDS) -> None:
+        """As quorate.source.Source.deregister."""
+        with self._lock:
+            if isinstance(self._error, Closed | Deregistered):
+                raise self._error
+            self._error = Deregistered(f"Source {self.name}")
+            self._buffer, self._buffer_bytes = [], 0
+            self._space.notify_all()
+        run_blocking(self._source.deregister(timeout))
 
     # -- looking ----------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ from quorate.source.survivors import (
     sent_again,
 )
 from quorate.source.window import Window
-from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
+from quorate.v1.messages_pb2 import Lifetimes, SourceInformation, StoreEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,8 @@ class SourceCore:
         self.tracker = StabilityTracker((policy,), stable_upto)
         self.streams = Streams(store.name for store in stores)
         self._stores = tuple(stores)
-        self._instance = instance
+        self.instance = instance
+        """Tells this object from every other one with its identity."""
         self._options = options
         self._version = 1
         self._decision: Decision | None = None
@@ -378,7 +379,14 @@ class SourceCore:
     def open_frame(self) -> bytes:
         """The first frame of a stream."""
         return open_frame(
-            self.information(), self._instance, self.retention.first, self.stable_upto
+            self.information(),
+            self.instance,
+            self.retention.first,
+            self.stable_upto,
+            Lifetimes(
+                activity_timeout_seconds=self._options.activity_timeout or 0.0,
+                state_lifetime_seconds=self._options.state_lifetime or 0.0,
+            ),
         )
 
     def opened(
@@ -528,6 +536,12 @@ class SourceCore:
         """Streams say goodbye once they have written what there is."""
         self.stop_accepting()
         self.closing = True
+
+    def end(self, error: QuorateError) -> None:
+        """The application is done with this identity: every later call raises this error."""
+        self.stop_accepting()
+        self.error = error
+        self._set_complete(False)
 
     def goodbye_frame(self) -> bytes:
         return goodbye_frame(self.packed_upto, self.stable_upto)

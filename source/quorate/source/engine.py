@@ -10,11 +10,12 @@ import logging
 import uuid
 from collections.abc import Sequence
 
-from quorate.protocol.errors import NotYetStable, QuorateError, Unreachable
+from quorate.protocol.errors import Deregistered, NotYetStable, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.policy import Policy
 from quorate.source import events
 from quorate.source.core import SourceCore
+from quorate.source.deregistering import deregister, take_back
 from quorate.source.events import EventLog
 from quorate.source.kept_messages import fetch_kept
 from quorate.source.live_server import LiveServer
@@ -120,6 +121,40 @@ class Engine:
 
     async def stop(self) -> None:
         """Say goodbye, with whatever is unstable left as it is."""
+        await self._end_streams()
+        self._publish_store.close()
+        self._changed()
+
+    async def give_up(self) -> None:
+        """Stop before anything was sent; nothing stays behind at stores that had nothing of it."""
+        registration = self.core.registration
+        unused = registration.unused_promises()
+        await self.stop()
+        addresses = {
+            store: session.store.address
+            for store, session in self._sessions.items()
+            if store in unused
+        }
+        await take_back(self.core.name, registration.epoch, addresses, self.core.instance)
+
+    async def deregister(self, timeout: float) -> None:
+        """Stop, and have every store forget the source; raises what `deregister` raises."""
+        error = Deregistered(f"Source {self.core.name}")
+        self.core.end(error)
+        self.receipts.fail(lambda _: error)
+        self._changed()
+        stores = [session.store for session in self._sessions.values()]
+        await self._end_streams()
+        try:
+            await deregister(self.core.name, self.core.epoch, stores, timeout, self.log.add)
+            self.log.add(events.DeregistrationComplete())
+            self._publish_store.forget()
+        finally:
+            self._publish_store.close()
+            self.log.end()
+            self._changed()
+
+    async def _end_streams(self) -> None:
         self.core.close()
         await self.packer.stop()
         self.live.publish(self.core.goodbye_frame())
@@ -136,8 +171,6 @@ class Engine:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        self._publish_store.close()
-        self._changed()
 
     # -- what follows from inputs -----------------------------------------------------------
 

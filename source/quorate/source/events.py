@@ -125,6 +125,22 @@ class ReceiverDetached:
 
 
 @dataclass(frozen=True, slots=True)
+class DeregistrationSucceeded:
+    """A store has forgotten this source."""
+
+    store: str
+    reg_id: int
+    """What its registration there was; 0: it had none."""
+    last_sequence: int
+    """The last message that it had stored; -1: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeregistrationComplete:
+    """Every store has forgotten this source."""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFailed:
     """The source can not go on; every call raises this error. Open a new one."""
 
@@ -158,6 +174,8 @@ Event = (
     | ReceiverAttached
     | ReceiverOverrun
     | ReceiverDetached
+    | DeregistrationSucceeded
+    | DeregistrationComplete
     | SourceFailed
     | SourceClosed
     | EventsLost

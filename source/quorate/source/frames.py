@@ -6,7 +6,15 @@ Nothing here knows to whom they go.
 from __future__ import annotations
 
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.v1.messages_pb2 import AppendOpen, Frame, Goodbye, Keepalive, Skip, SourceInformation
+from quorate.v1.messages_pb2 import (
+    AppendOpen,
+    Frame,
+    Goodbye,
+    Keepalive,
+    Lifetimes,
+    Skip,
+    SourceInformation,
+)
 
 _BATCH_TAG = b"\x0a"  # field 1, length-delimited
 _STABLE_TAG = b"\x78"  # field 15, varint
@@ -34,7 +42,11 @@ def batch_of(frame: bytes) -> bytes:
 
 
 def open_frame(
-    information: SourceInformation, instance: bytes, retained_from: int, stable_upto: int
+    information: SourceInformation,
+    instance: bytes,
+    retained_from: int,
+    stable_upto: int,
+    lifetimes: Lifetimes,
 ) -> bytes:
     """The first frame of Store.Append."""
     return Frame(
@@ -43,6 +55,7 @@ def open_frame(
             instance=instance,
             retained_from=retained_from,
             protocol_version=PROTOCOL_VERSION,
+            lifetimes=lifetimes,
         ),
         stable_upto=stable_upto,
     ).SerializeToString()

@@ -36,6 +36,12 @@ class SourceOptions:
     """Seconds for which registration waits for every store before a blocking set will do."""
     stability_lifetime: float = 1200.0
     """Seconds after which the application is told NotStable of what is not stable yet."""
+    activity_timeout: float | None = None
+    """Seconds after its last sign of life for which stores refuse another instance of this source
+    (`take_over` overrides; closing releases it at once). None: as the stores are configured."""
+    state_lifetime: float | None = None
+    """Seconds after its last sign of life after which stores delete everything of this source; what
+    a store is configured to counts if it is shorter. None: as the stores are configured."""
     consensus: Behaviour = Behaviour.HIGHEST
     """How much of what may not have been stable a new registration keeps."""
     listen: str = "127.0.0.1:0"
@@ -57,6 +63,10 @@ class SourceOptions:
         for setting in ("retention_bytes_max", "registration_interval", "stability_lifetime"):
             if getattr(self, setting) < 0:
                 raise InvalidArgument(setting, f"{getattr(self, setting)} is negative")
+        for setting in ("activity_timeout", "state_lifetime"):
+            seconds = getattr(self, setting)
+            if seconds is not None and seconds <= 0:
+                raise InvalidArgument(setting, f"{seconds} is not above 0")
         if self.message_bytes_max > MESSAGE_BYTES_MAX:
             raise InvalidArgument(
                 "message_bytes_max",

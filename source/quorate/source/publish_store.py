@@ -66,6 +66,10 @@ class PublishStore(Protocol):
         """Everything up to here is stable and may be forgotten; raises StorageFailed."""
         ...
 
+    def forget(self) -> None:
+        """The source was deregistered: keep nothing of it; raises StorageFailed."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -85,6 +89,9 @@ class MemoryPublishStore:
         pass
 
     def settle(self, stable_upto: int) -> None:
+        pass
+
+    def forget(self) -> None:
         pass
 
     def close(self) -> None:
@@ -237,6 +244,16 @@ class FilePublishStore:
             # The newest segment stays: it is being written.
             while len(self._segments) > 1 and self._segments[0].last <= stable_upto:
                 self._segments.popleft().path.unlink()
+        except OSError as error:
+            raise StorageFailed(str(self._path), str(error)) from error
+
+    def forget(self) -> None:
+        try:
+            # Whose it is goes last: with that, what is there is still that source's.
+            while self._segments:
+                self._segments.popleft().path.unlink()
+            os.ftruncate(self._mark, 0)
+            (self._path / "source").unlink(missing_ok=True)
         except OSError as error:
             raise StorageFailed(str(self._path), str(error)) from error
 

@@ -207,6 +207,19 @@ class Registration:
         """What the store answered in this epoch."""
         return self._grants.get(store)
 
+    def unused_promises(self) -> set[str]:
+        """Stores that promised the epoch and have nothing of this source, if nobody was told more.
+
+        Once a begin may be under way a promise is needed.
+        """
+        if self.phase is not Phase.PROMISING or self._was_open or self.lineage.terms:
+            return set()
+        return {
+            store
+            for store, grant in self._grants.items()
+            if not grant.promise.begun_epoch and not grant.promise.limbo
+        }
+
     def expected(self, store: str) -> bool:
         """The store promised and nothing has gone wrong with it since."""
         return (

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from quorate.protocol.errors import InvalidArgument, MessageTooLarge, QuorateError
+from quorate.protocol.errors import Closed, InvalidArgument, MessageTooLarge, QuorateError
 from quorate.protocol.identity import (
     SourceName,
     StoreAddress,
@@ -112,7 +112,7 @@ class Source:
         try:
             await engine.start(timeout)
         except BaseException:
-            await engine.stop()
+            await engine.give_up()
             raise
         return cls(engine, publish_store.durable)
 
@@ -239,6 +239,20 @@ class Source:
             engine.log.add(SourceClosed(last, core.stable_upto))
             engine.log.end()
         return problem
+
+    async def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
+        """End this identity for good: every store deletes all that it has of it.
+
+        Also what was sent and is not stable yet, and what receivers have not read. The source can
+        not be used again; a new one of this name starts from the beginning. Events tell of each
+        store. Raises NoQuorum if after timeout seconds some stores have not done it: those that
+        are only away are told by the others once they are back. Raises Fenced if another instance
+        owns the identity, Deregistered, Closed, StorageFailed.
+        """
+        if self._closed:
+            raise self._core.refusal() or Closed(f"Source {self.name}")
+        self._closed = True
+        await self._engine.deregister(timeout)
 
     # -- looking ----------------------------------------------------------------------------
 

@@ -1,0 +1,164 @@
+"""How a source's identity ends: told to every store, once, and for good."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.source.fake_store import FakeStore
+from tests.source.support import QUICK, addresses, open_source
+
+from quorate.protocol.errors import Closed, Deregistered, Fenced, NoQuorum, SourceActive
+from quorate.source import (
+    DeregistrationComplete,
+    DeregistrationSucceeded,
+    FilePublishStore,
+    SourceOptions,
+)
+from quorate.source.blocking import Source as BlockingSource
+from quorate.transport.blocking import run_blocking
+
+Stores = list[FakeStore]
+
+
+async def test_every_store_is_told_and_each_answer_is_an_event(stores: Stores) -> None:
+    source = await open_source(stores)
+    await source.send(b"0")
+    await source.flush(5)
+    for store in stores:
+        await store.until_held(0)
+    await source.deregister(5)
+    events = [event async for event in source.events()]
+    told = [event for event in events if isinstance(event, DeregistrationSucceeded)]
+    assert {event.store for event in told} == {store.address for store in stores}
+    assert {(event.reg_id, event.last_sequence) for event in told} == {(7, 0)}
+    assert isinstance(events[-1], DeregistrationComplete)
+    for store in stores:
+        (request,) = store.deregistrations
+        assert (request.epoch, request.receiver_session_id) == (1, 0)
+        assert not request.unused_promise_to
+
+
+async def test_a_deregistered_source_can_not_be_used_again(stores: Stores) -> None:
+    source = await open_source(stores)
+    await source.deregister(5)
+    with pytest.raises(Deregistered):
+        await source.send(b"x")
+    with pytest.raises(Deregistered):
+        await source.publish(b"x")
+    with pytest.raises(Deregistered):
+        await source.deregister(5)
+    await source.close()
+    assert len(stores[0].deregistrations) == 1
+
+
+async def test_a_closed_source_can_not_be_deregistered(stores: Stores) -> None:
+    source = await open_source(stores)
+    await source.close()
+    with pytest.raises(Closed):
+        await source.deregister(5)
+
+
+async def test_what_waits_for_stability_fails_at_once(stores: Stores) -> None:
+    source = await open_source(stores)
+    for store in stores:
+        store.acknowledging.clear()
+    await source.send(b"0")
+    await source.deregister(5)
+    with pytest.raises(Deregistered):
+        await source.flush(5)
+
+
+async def test_stores_that_do_not_answer_are_named(stores: Stores) -> None:
+    source = await open_source(stores)
+    stores[2].answering.clear()
+    with pytest.raises(NoQuorum) as raised:
+        await source.deregister(0.3)
+    assert raised.value.silent == stores[2].address
+    stores[2].answering.set()
+    events = [event async for event in source.events()]
+    assert not any(isinstance(event, DeregistrationComplete) for event in events)
+
+
+async def test_who_was_fenced_can_not_end_the_identity_of_another(
+    stores: Stores, tmp_path: Path
+) -> None:
+    source = await open_source(stores, publish_store=FilePublishStore(tmp_path))
+    await source.send(b"0")
+    stores[0].refusal = Fenced("source", 1, 2)
+    with pytest.raises(Fenced):
+        await source.deregister(5)
+    assert FilePublishStore(tmp_path).open().source == source.name
+
+
+async def test_the_publish_store_forgets_too(stores: Stores, tmp_path: Path) -> None:
+    source = await open_source(stores, publish_store=FilePublishStore(tmp_path))
+    for store in stores:
+        store.acknowledging.clear()
+    await source.send_many([b"0", b"1"])
+    await source.deregister(5)
+    kept = FilePublishStore(tmp_path)
+    remembered = kept.open()
+    assert (remembered.source, remembered.stable_upto, remembered.batches) == (None, -1, [])
+    kept.close()
+
+
+@pytest.mark.expects_log("can not go on")
+async def test_promises_that_led_to_nothing_are_taken_back(stores: Stores) -> None:
+    stores[0].refusal = SourceActive("orders/0x10", "s0")
+    with pytest.raises(SourceActive):
+        await open_source(stores, timeout=5)
+    assert stores[0].deregistrations == []
+    for store in stores[1:]:
+        (request,) = store.deregistrations
+        assert request.unused_promise_to == store.promises[0].instance
+
+
+@pytest.mark.expects_log("can not go on|limbo")
+@pytest.mark.parametrize("kept_by", ["limbo", "history"])
+async def test_only_where_the_store_had_nothing_of_the_source(stores: Stores, kept_by: str) -> None:
+    stores[0].refusal = SourceActive("orders/0x10", "s0")
+    if kept_by == "limbo":
+        stores[1].limbo = True
+    else:
+        stores[1].begun = 1
+    with pytest.raises((SourceActive, NoQuorum)):
+        await open_source(stores, timeout=5)
+    assert stores[1].deregistrations == []
+    assert len(stores[2].deregistrations) == 1
+
+
+async def test_lifetimes_are_asked_for_when_a_stream_opens(stores: Stores) -> None:
+    options = SourceOptions(activity_timeout=4.0, state_lifetime=3600.0)
+    async with await open_source(stores, options=options):
+        pass
+    async with await open_source(stores, options=QUICK):
+        pass
+    asked = [
+        (o.lifetimes.activity_timeout_seconds, o.lifetimes.state_lifetime_seconds)
+        for o in stores[0].opens
+    ]
+    assert asked == [(4.0, 3600.0), (0.0, 0.0)]
+
+
+def test_without_asyncio() -> None:
+    async def make() -> Stores:
+        made = [FakeStore() for _ in range(3)]
+        for store in made:
+            await store.start()
+        return made
+
+    group: Any = run_blocking(make())
+    try:
+        with BlockingSource.open("orders", stores=addresses(group), options=QUICK) as source:
+            source.send(b"0")
+            source.deregister(5)
+            with pytest.raises(Deregistered):
+                source.send(b"1")
+            with pytest.raises(Deregistered):
+                source.deregister(5)
+        assert all(len(store.deregistrations) == 1 for store in group)
+    finally:
+        for store in group:
+            run_blocking(store.stop())
