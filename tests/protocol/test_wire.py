@@ -15,7 +15,7 @@ from quorate.protocol.ranges import HeldRange
 from quorate.v1 import messages_pb2 as v1
 
 POLICIES = [
-    Policy((Group("g", ("a", "b"), intragroup), Group("h", ("c",))), intergroup)
+    Policy((Group("g", ("a", "b"), intragroup, ("d",)), Group("h", ("c",))), intergroup)
     for intragroup, intergroup in product(IntragroupRule, IntergroupRule)
 ]
 

@@ -4,7 +4,7 @@
     ├── Unreachable, StoreStopping, NotRegistered, NoQuorum, SourceActive,
     │   ReceiverActive, InLimbo                                              try again
     ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
-    │   Deregistered                                                         the protocol says no
+    │   Deregistered, PolicyNotInForce                                       the protocol says no
     ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
@@ -187,6 +187,21 @@ class Deregistered(QuorateError):
         return (
             f"{self.who} is deregistered: the stores were told to forget it. It can not be used "
             "again; open a new one, which starts from the beginning."
+        )
+
+
+@dataclass(eq=False)
+class PolicyNotInForce(QuorateError):
+    source: str
+    in_force: str
+    configured: str
+
+    def describe(self) -> str:
+        return (
+            f"Source {self.source} is kept by {self.in_force}. This configuration names "
+            f"{self.configured}, and does not say that it follows on that: nothing was changed. If "
+            "it is an old configuration, use the one in force. If the stream is to move, name "
+            "what is in force in previous_policies (in a file: [[previous]])."
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from quorate.protocol.errors import InvalidArgument
@@ -45,6 +45,13 @@ class Group:
     name: str
     stores: tuple[str, ...]
     rule: IntragroupRule = IntragroupRule.QUORUM
+    backups: tuple[str, ...] = field(default=(), compare=False)
+    """Spares that stand in, in this order, for members that do not answer. They are not counted, so
+    that two groups are the same whoever could stand in."""
+
+    def __str__(self) -> str:
+        spares = f"; backups {', '.join(self.backups)}" if self.backups else ""
+        return f"{self.name} ({self.rule.value} of {', '.join(self.stores)}{spares})"
 
     def holds(self, holders: Set[str], active: Set[str]) -> bool:
         """Whether the group holds what these stores hold, while those are active."""
@@ -78,8 +85,14 @@ class Policy:
             raise InvalidArgument("policy", "has no group, or a group without stores")
         if len({group.name for group in self.groups}) < len(self.groups):
             raise InvalidArgument("policy", "has two groups of one name")
-        if len(self.stores) < sum(len(group.stores) for group in self.groups):
+        if len(self.stores | self.backups) < sum(
+            len(group.stores) + len(group.backups) for group in self.groups
+        ):
             raise InvalidArgument("policy", "names a store twice")
+
+    def __str__(self) -> str:
+        groups = " and ".join(map(str, self.groups))
+        return groups if len(self.groups) == 1 else f"{self.rule.value} of {groups}"
 
     @staticmethod
     def majority_of(stores: Iterable[str]) -> Policy:
@@ -90,6 +103,28 @@ class Policy:
     def stores(self) -> frozenset[str]:
         """The names of all configured stores."""
         return frozenset(store for group in self.groups for store in group.stores)
+
+    @property
+    def backups(self) -> frozenset[str]:
+        """The names of all backups."""
+        return frozenset(store for group in self.groups for store in group.backups)
+
+    def is_variant_of(self, declared: Policy) -> bool:
+        """Whether it is that policy, apart from backups that stand in for members."""
+        return (
+            self.rule is declared.rule
+            and len(self.groups) == len(declared.groups)
+            and all(
+                (mine.name, mine.rule, len(mine.stores))
+                == (theirs.name, theirs.rule, len(theirs.stores))
+                and {*mine.stores} <= {*theirs.stores, *theirs.backups}
+                for mine, theirs in zip(self.groups, declared.groups, strict=True)
+            )
+        )
+
+    def groups_holding(self, holders: Set[str], active: Set[str]) -> tuple[str, ...]:
+        """The names of the groups that hold what these stores hold, while those are active."""
+        return tuple(group.name for group in self.groups if group.holds(holders, active))
 
     def stable(self, holders: Set[str], active: Set[str] | None = None) -> bool:
         """Whether a message on these stores is stable.
@@ -135,8 +170,19 @@ class Membership:
 
     from_policies: tuple[Policy, ...]
     to_policies: tuple[Policy, ...]
+    addresses: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """Name and address of the stores, for a source whose configuration does not know them."""
 
     @property
     def policies(self) -> tuple[Policy, ...]:
         """All named policies, each once."""
         return tuple(dict.fromkeys(self.from_policies + self.to_policies))
+
+    @property
+    def stores(self) -> frozenset[str]:
+        """All stores of all named policies."""
+        return frozenset().union(*(policy.stores for policy in self.policies))
+
+    def confirmed(self) -> Membership:
+        """The same once it counts: it forgets where it came from."""
+        return Membership(self.to_policies, self.to_policies, self.addresses)

@@ -80,7 +80,12 @@ def markers_from_wire(wire: Iterable[store_v1.Marker]) -> tuple[Marker, ...]:
 def policy_to_wire(policy: Policy) -> v1.Policy:
     return v1.Policy(
         groups=[
-            v1.Group(name=group.name, stores=group.stores, rule=_INTRAGROUP[group.rule])
+            v1.Group(
+                name=group.name,
+                stores=group.stores,
+                rule=_INTRAGROUP[group.rule],
+                backups=group.backups,
+            )
             for group in policy.groups
         ],
         rule=_INTERGROUP[policy.rule],
@@ -96,7 +101,12 @@ def policy_from_wire(wire: v1.Policy) -> Policy:
             raise InvalidArgument("policy", f"has an intragroup rule not known here: {group.rule}")
     return Policy(
         tuple(
-            Group(group.name, tuple(group.stores), _INTRAGROUP_BACK[group.rule])
+            Group(
+                group.name,
+                tuple(group.stores),
+                _INTRAGROUP_BACK[group.rule],
+                tuple(group.backups),
+            )
             for group in wire.groups
         ),
         _INTERGROUP_BACK[wire.rule],
@@ -107,6 +117,7 @@ def membership_to_wire(membership: Membership) -> v1.Membership:
     return v1.Membership(
         from_policies=[policy_to_wire(policy) for policy in membership.from_policies],
         to_policies=[policy_to_wire(policy) for policy in membership.to_policies],
+        stores=[v1.StoreEntry(name=name, address=at) for name, at in membership.addresses],
     )
 
 
@@ -114,4 +125,5 @@ def membership_from_wire(wire: v1.Membership) -> Membership:
     return Membership(
         tuple(policy_from_wire(policy) for policy in wire.from_policies),
         tuple(policy_from_wire(policy) for policy in wire.to_policies),
+        tuple((store.name, store.address) for store in wire.stores),
     )

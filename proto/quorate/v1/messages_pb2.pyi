@@ -99,12 +99,14 @@ class Policy(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., rule: _Optional[_Union[IntergroupRule, str]] = ...) -> None: ...
 
 class Membership(_message.Message):
-    __slots__ = ("from_policies", "to_policies")
+    __slots__ = ("from_policies", "to_policies", "stores")
     FROM_POLICIES_FIELD_NUMBER: _ClassVar[int]
     TO_POLICIES_FIELD_NUMBER: _ClassVar[int]
+    STORES_FIELD_NUMBER: _ClassVar[int]
     from_policies: _containers.RepeatedCompositeFieldContainer[Policy]
     to_policies: _containers.RepeatedCompositeFieldContainer[Policy]
-    def __init__(self, from_policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., to_policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ...) -> None: ...
+    stores: _containers.RepeatedCompositeFieldContainer[StoreEntry]
+    def __init__(self, from_policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., to_policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., stores: _Optional[_Iterable[_Union[StoreEntry, _Mapping]]] = ...) -> None: ...
 
 class StoreEntry(_message.Message):
     __slots__ = ("name", "address", "reg_id")

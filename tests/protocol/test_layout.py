@@ -1,0 +1,140 @@
+"""How people write groups of stores: in code, as TOML, on the command line."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.identity import StoreAddress
+from quorate.protocol.layout import Layout, StoreGroup, parse_group, read_layout
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
+
+LONDON = StoreGroup("london", "l1=h:1,l2=h:2,l3=h:3", "all-active", backups="l4=h:4")
+POLICY = Policy(
+    (
+        Group("london", ("l1", "l2", "l3"), IntragroupRule.ALL_ACTIVE, ("l4",)),
+        Group("paris", ("h:5",)),
+    ),
+    IntergroupRule.MAJORITY,
+)
+
+
+def test_groups_in_code() -> None:
+    layout = Layout.of(LONDON, StoreGroup("paris", [StoreAddress("h:5", "h:5")]), rule="majority")
+    assert layout.policy == POLICY
+    assert layout.policy.backups == {"l4"}
+    assert [store.address for store in layout.stores] == ["h:1", "h:2", "h:3", "h:4", "h:5"]
+
+
+def test_stores_alone_are_one_group() -> None:
+    assert Layout.plain("h:1,h:2,h:3").policy == Policy.majority_of(("h:1", "h:2", "h:3"))
+
+
+@pytest.mark.parametrize(
+    ("groups", "path"),
+    [
+        ([StoreGroup("a", "h:1", "most")], "group a, rule"),
+        ([StoreGroup("a", "h:1,nowhere")], "group a, stores"),
+        ([StoreGroup("a", "")], "group a, stores"),
+        ([StoreGroup("a", "h:1", backups="nowhere")], "group a, backups"),
+        ([StoreGroup("a", "h:1"), StoreGroup("b", "h:1")], "policy"),
+        ([StoreGroup("a", "x=h:1"), StoreGroup("b", "y=h:1")], "stores"),
+        ([StoreGroup("a", "h:1"), StoreGroup("a", "h:2")], "policy"),
+        ([], "policy"),
+    ],
+)
+def test_what_makes_no_layout_is_refused(groups: list[StoreGroup], path: str) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        Layout.of(*groups)
+    assert raised.value.argument == path
+
+
+def test_a_policy_must_not_name_stores_that_are_nowhere() -> None:
+    with pytest.raises(InvalidArgument, match="not given: b"):
+        Layout.plain("a=h:1", Policy.majority_of("ab"))
+    with pytest.raises(InvalidArgument, match="not given: c"):
+        Layout.plain("a=h:1", Policy((Group("g", ("a",), backups=("c",)),)))
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ("g=h:1", StoreGroup("g", "h:1")),
+        ("g/all=a=h:1,b=h:2", StoreGroup("g", "a=h:1,b=h:2", "all")),
+        ("g=h:1,h:2+h:3", StoreGroup("g", "h:1,h:2", backups="h:3")),
+    ],
+)
+def test_groups_on_the_command_line(text: str, group: StoreGroup) -> None:
+    assert Layout.of(parse_group(text)) == Layout.of(group)
+
+
+@pytest.mark.parametrize("text", ["", "g", "g=", "g/=h:1", "g=h:1+", "=h:1"])
+def test_what_is_no_group_on_the_command_line(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="not of the form"):
+        parse_group(text)
+
+
+def read(text: str) -> tuple[Layout | None, list[str]]:
+    values = tomllib.loads(text)
+    return read_layout(values.get("groups"), values.get("intergroup"))
+
+
+def test_groups_in_a_file() -> None:
+    layout, problems = read("""
+        intergroup = "majority"
+        [[groups]]
+        name = "london"
+        stores = ["l1=h:1", "l2=h:2", "l3=h:3"]
+        rule = "all-active"
+        backups = ["l4=h:4"]
+        [[groups]]
+        name = "paris"
+        stores = ["h:5"]
+    """)
+    assert problems == []
+    assert layout is not None
+    assert layout.policy == POLICY
+    assert len(layout.stores) == 5
+
+
+def test_everything_that_is_wrong_with_a_file_is_said_at_once_with_its_path() -> None:
+    layout, problems = read("""
+        intergroup = "most"
+        [[groups]]
+        stores = ["h:1", "nowhere", 5]
+        rule = "some"
+        color = "red"
+        [[groups]]
+        name = "b"
+        backups = "h:1"
+    """)
+    assert layout is None
+    paths = [problem.partition(":")[0] for problem in problems]
+    assert sorted(paths) == [
+        "groups.0.color",
+        "groups.0.name",
+        "groups.0.rule",
+        "groups.0.stores.1",
+        "groups.0.stores.2",
+        "groups.1.backups",
+        "groups.1.stores",
+        "intergroup",
+    ]
+
+
+def test_what_is_wrong_with_the_groups_together() -> None:
+    layout, problems = read("""
+        [[groups]]
+        name = "a"
+        stores = ["h:1"]
+        [[groups]]
+        name = "b"
+        stores = ["h:1"]
+    """)
+    assert layout is None
+    assert problems == ["groups: names a store twice"]
+    assert read_layout({"name": "a"}, None)[1] == [
+        "groups: is not a list of tables; write [[groups]]"
+    ]
