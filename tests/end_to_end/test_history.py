@@ -80,6 +80,12 @@ class World:
                 directory / f"s{at}.log",
                 *("quorate.console.main", "store", "run", "--name", f"s{at}"),
                 *("--listen", f"127.0.0.1:{port}", "--data-directory", str(directory / f"s{at}")),
+                *(
+                    part
+                    for peer in ports
+                    if peer != port
+                    for part in ("--peer", f"127.0.0.1:{peer}")
+                ),
             )
             for at, port in enumerate(ports)
         ]

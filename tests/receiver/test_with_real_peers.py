@@ -36,6 +36,7 @@ class Stores:
                 name=name,
                 data_directory=self._directory / name,
                 listen=self._addresses.get(name, "127.0.0.1:0"),
+                peers=(),
             )
         )
         await node.start()

@@ -32,9 +32,10 @@ from quorate.protocol.wire import lineage_to_wire, membership_from_wire, members
 from quorate.source.registration import AskBegin, Grant
 from quorate.store import restart
 from quorate.store.core import StoreCore
+from quorate.store.limbo import Standing
 from quorate.store.reading import read
 from quorate.store.receivers import Receivers, Registered
-from quorate.store.records import COMMIT_KEY, CommitRecord, pack_commit
+from quorate.store.records import COMMIT_KEY, CommitRecord, StoreRecord, pack_commit
 from quorate.store.state import AppendStream, Change, RegIds, SourceState
 from quorate.store.storage import Table, Write
 from quorate.v1 import messages_pb2 as v1
@@ -145,7 +146,10 @@ class StoreActor:
             f"{self.name} came back with commit {commit.number} after having acknowledged "
             f"{self._acknowledged_commit}"
         )
-        self.core = StoreCore(self.name, (".*",), self.disk, sources, reg_ids, commit.position)
+        standing = Standing(self.name, StoreRecord(self.name.encode()), {})
+        self.core = StoreCore(
+            self.name, (".*",), self.disk, sources, reg_ids, commit.position, standing
+        )
         self.receivers = Receivers(self.name, sources, reg_ids)
         self._committed = commit.number
         self._pending = _Commit(commit.number + 1)

@@ -58,6 +58,7 @@ class Group:
                 name=f"s{at}",
                 data_directory=self.path / f"s{at}",
                 listen=self.listen[at],
+                peers=(),
                 topics=("orders.*",),
             )
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from quorate.protocol.wire import lineage_to_wire, source_to_wire
 from quorate.store import restart
 from quorate.store.configuration import StoreConfiguration, load
 from quorate.store.core import StoreCore
+from quorate.store.limbo import Standing
 from quorate.store.node import StoreNode
 from quorate.store.receivers import Receivers
-from quorate.store.records import COMMIT_KEY, CommitRecord, pack_commit
+from quorate.store.records import COMMIT_KEY, CommitRecord, StoreRecord, pack_commit
 from quorate.store.state import AppendStream, Change, RegIds
 from quorate.store.storage import MemoryStorage, Table, Write
 from quorate.transport.channels import frames_to, open_channel
@@ -69,7 +71,8 @@ class World:
         reg_ids = RegIds("s1")
         sources = restart.sources(self.storage, reg_ids)
         position = restart.last_commit(self.storage).position
-        self.core = StoreCore("s1", topics, self.storage, sources, reg_ids, position)
+        self.standing = Standing("s1", StoreRecord(b"incarnation"), restart.peers(self.storage))
+        self.core = StoreCore("s1", topics, self.storage, sources, reg_ids, position, self.standing)
         self.receivers = Receivers("s1", sources, reg_ids)
 
     def restarted(self) -> World:
@@ -128,8 +131,16 @@ class World:
 
 
 def configuration(directory: Path, name: str = "s1", **overrides: Any) -> StoreConfiguration:
-    values = {"name": name, "data_directory": directory, "listen": "127.0.0.1:0"} | overrides
+    alone = {"name": name, "data_directory": directory, "listen": "127.0.0.1:0", "peers": ()}
+    values = alone | overrides
     return load(None, values)
+
+
+def free_addresses(count: int) -> list[str]:
+    """So many addresses on which nobody listens now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [f"127.0.0.1:{probe.getsockname()[1]}" for probe in probes]
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,22 @@ from quorate.protocol.errors import (
     DataDirectoryNewer,
     StorageFailed,
 )
-from quorate.store.data_directory import FORMAT, DataDirectory
+from quorate.store.data_directory import FORMAT, DataDirectory, Identity
 
 
-def test_a_new_directory_gets_an_incarnation_that_stays(tmp_path: Path) -> None:
-    first = DataDirectory(tmp_path / "deep" / "data", "s1")
-    first.close()
-    again = DataDirectory(tmp_path / "deep" / "data", "s1")
-    assert again.identity == first.identity
-    again.close()
-    other = DataDirectory(tmp_path / "other", "s1")
-    assert other.identity.incarnation != first.identity.incarnation
-    other.close()
+def test_a_directory_of_format_1_is_taken_over_when_its_content_is(tmp_path: Path) -> None:
+    DataDirectory(tmp_path / "deep" / "data", "s1").close()
+    path = tmp_path / "deep" / "data"
+    incarnation = uuid.uuid4()
+    old = {"format": 1, "incarnation": str(incarnation), "store": "s1"}
+    (path / "FORMAT").write_text(json.dumps(old))
+    directory = DataDirectory(path, "s1")
+    assert directory.identity == Identity("s1", 1, incarnation.bytes)
+    directory.upgrade()
+    directory.close()
+    directory = DataDirectory(path, "s1")
+    assert directory.identity == Identity("s1", FORMAT)
+    directory.close()
 
 
 def test_a_directory_is_used_once_at_a_time(tmp_path: Path) -> None:

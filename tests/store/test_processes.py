@@ -23,7 +23,7 @@ _RUN = """
 import sys
 from quorate.store.configuration import load
 from quorate.store.node import run
-overrides = {"name": "s1", "data_directory": sys.argv[1], "listen": "127.0.0.1:0"}
+overrides = {"name": "s1", "data_directory": sys.argv[1], "listen": "127.0.0.1:0", "peers": ()}
 if len(sys.argv) > 2:
     overrides["disk_free_min_bytes"] = int(sys.argv[2])
 run(load(None, overrides), on_ready=lambda address: print(address, flush=True))

@@ -10,14 +10,19 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import sys
+import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from quorate.console.group_status import ask
 from quorate.protocol.errors import QuorateError, Unreachable
 
+_POLL_SECONDS = 0.05
 STOP_SECONDS_MAX = 15.0
 """A child that was asked to stop and has not after so long is killed."""
 
@@ -119,16 +124,28 @@ class Child:
         return lines[-1].strip() if lines else "it logged nothing"
 
 
+def free_addresses(count: int) -> list[str]:
+    """So many addresses on this machine on which nobody listens now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [f"127.0.0.1:{probe.getsockname()[1]}" for probe in probes]
+
+
+def others(addresses: Sequence[str], address: str) -> list[str]:
+    """The addresses without this one: the peers of the store that serves there."""
+    return [each for each in addresses if each != address]
+
+
 class StoreChild(Child):
-    """A store in a process of its own, started anew at the address that it had first."""
+    """A store in a process of its own, always at the same address."""
 
-    def __init__(self, name: str, directory: Path, listen: str, *options: str) -> None:
-        """listen is host:port; with port 0 the first start finds a free one.
-
-        options are further ones of `quorate store run`.
-        """
+    def __init__(
+        self, name: str, directory: Path, listen: str, peers: Sequence[str], *options: str
+    ) -> None:
+        """listen and peers are host:port; options are further ones of `quorate store run`."""
         self.directory = directory
         self.address = listen
+        named = [f"--peer={peer}" for peer in peers] or ["--no-peers"]
         arguments = ("quorate.console.main", "store", "run", "--name", name)
         super().__init__(
             name,
@@ -139,6 +156,7 @@ class StoreChild(Child):
                 "--stop-with-parent",
                 "-o",
                 "json",
+                *named,
                 *options,
             ),
             directory.with_name(f"{directory.name}.log"),
@@ -158,3 +176,15 @@ class StoreChild(Child):
         raise self.last_error() or Unreachable(
             self.address, f"{self.name} did not start: {self.last_words()}"
         )
+
+
+async def founded(stores: Sequence[StoreChild], timeout: float = 30.0) -> None:
+    """Return when all of these, which are started, vouch for what they lack; raises Unreachable."""
+    for store in stores:
+        status = await ask(store.address, timeout)
+        ends = time.monotonic() + timeout
+        while status.limbo:
+            if time.monotonic() > ends:
+                raise Unreachable(store.address, f"it is in limbo: {status.limbo_reason}")
+            await asyncio.sleep(_POLL_SECONDS)
+            status = await ask(store.address, timeout)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from quorate.console.children import StoreChild
+from quorate.console.children import StoreChild, founded, free_addresses, others
 from quorate.console.exits import FAILED, say
 from quorate.console.running import run
 
@@ -36,13 +36,19 @@ def dev(
                 )
             )
         data_directory.mkdir(parents=True, exist_ok=True)
+        addresses = (
+            [f"127.0.0.1:{base_port + number}" for number in range(stores)]
+            if base_port
+            else free_addresses(stores)
+        )
         group = [
             StoreChild(
                 f"store-{number}",
                 data_directory / f"store-{number}",
-                f"127.0.0.1:{base_port + number - 1 if base_port else 0}",
+                address,
+                others(addresses, address),
             )
-            for number in range(1, stores + 1)
+            for number, address in enumerate(addresses, 1)
         ]
         if not run(lambda: _serve(group)):
             raise typer.Exit(FAILED)
@@ -52,6 +58,7 @@ async def _serve(group: list[StoreChild]) -> bool:
     """Until a signal, or until no store is left; whether it was a signal."""
     try:
         await asyncio.gather(*(child.start() for child in group))
+        await founded(group)
         _announce(group)
         await asyncio.gather(*(_notice_end(child) for child in group))
         return False

@@ -55,6 +55,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.DataDirectoryInUse: CONFIGURATION,
     errors.DataDirectoryNewer: CONFIGURATION,
     errors.DataDirectoryCorrupt: FAILED,
+    errors.NotFounded: CONFIGURATION,
 }
 
 

@@ -37,6 +37,17 @@ Advertise = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="Where others reach it. Overrides the file."),
 ]
+Peers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--peer",
+        metavar="HOST:PORT",
+        help="Another store of its groups; give it once for each. Overrides the file.",
+    ),
+]
+NoPeers = Annotated[
+    bool, typer.Option("--no-peers", help="It is the only store of its group. Overrides the file.")
+]
 DataDirectory = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Where it keeps its data. Overrides the file.")
 ]
@@ -60,6 +71,8 @@ def run(
     listen: Listen = None,
     advertise: Advertise = None,
     data_directory: DataDirectory = None,
+    peer: Peers = None,
+    no_peers: NoPeers = False,
     durability: Durability = None,
     output: OutputFormat = Output.TABLE,
     stop_with_parent: Annotated[
@@ -74,6 +87,7 @@ def run(
         listen=listen,
         advertise=advertise,
         data_directory=str(data_directory) if data_directory else None,
+        peers=[] if no_peers else peer or None,
         durability=durability,
     )
     from quorate.store.node import run as run_node
@@ -100,6 +114,41 @@ def _stop_when_stdin_ends() -> None:
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+@store.command(short_help="Make the data directory of a store.")
+def init(
+    context: typer.Context,
+    config: ConfigFile = None,
+    name: Name = None,
+    data_directory: DataDirectory = None,
+    new: Annotated[
+        bool,
+        typer.Option(
+            "--new",
+            help="The store founds a new group: there never was any data that it could lack.",
+        ),
+    ] = False,
+    output: OutputFormat = Output.TABLE,
+) -> None:
+    """Make the data directory of a store, without starting it.
+
+    Without --new the store will be filled by its peers, or found a group together with them if they
+    are all blank. With it the store vouches at once that what it lacks was never there: never say
+    so of a store that replaces another, or messages may be lost.
+    """
+    context.meta[OUTPUT_KEY] = output
+    configuration = _configuration(
+        config, name=name, data_directory=str(data_directory) if data_directory else None
+    )
+    from quorate.store.founding import initialize
+
+    incarnation = initialize(configuration, new)
+    if output in (Output.JSON, Output.JSONL):
+        print_json({"store": configuration.name, "incarnation": incarnation, "new": new})
+    else:
+        what = "founds a new group" if new else "asks its peers what it lacks"
+        say(f"{configuration.data_directory} is ready; store {configuration.name} {what}.")
 
 
 @store.command(short_help="Check a configuration; exit 78 if it is not valid.")

@@ -9,7 +9,7 @@
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
     └── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
-        DataDirectoryCorrupt                                                 a store can not start
+        DataDirectoryCorrupt, NotFounded                                     a store can not start
 
 An error carries its facts as fields; its text says what happened, why, and what to do next.
 Errors cross the wire by class name and fields (see quorate.transport.failures), so a field is a
@@ -432,6 +432,19 @@ class DataDirectoryCorrupt(QuorateError):
             f"Data directory {self.path} is damaged: {self.detail}. Nothing was changed. Keep a "
             "copy for inspection, then start the store on an empty directory: it is filled from "
             "its peers."
+        )
+
+
+@dataclass(eq=False)
+class NotFounded(QuorateError):
+    store: str
+
+    def describe(self) -> str:
+        return (
+            f"The data directory of store {self.store} is blank, and nothing says whether the "
+            "store founds a new group or returns to one that has its messages. Name the other "
+            "stores as its peers (`peers` in the configuration, or --peer), or, only for a group "
+            "that never had any data, run `quorate store init --new` first."
         )
 
 

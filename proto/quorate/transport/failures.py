@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from quorate.protocol.errors import (
     CorruptBatch,
     Fenced,
+    InLimbo,
     InvalidArgument,
     MissingMessages,
     NotAStore,
@@ -37,6 +38,7 @@ _METADATA_KEY = "quorate-failure-bin"
 _STATUS: dict[type[QuorateError], grpc.StatusCode] = {
     CorruptBatch: grpc.StatusCode.DATA_LOSS,
     Fenced: grpc.StatusCode.ABORTED,
+    InLimbo: grpc.StatusCode.UNAVAILABLE,
     InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
     MissingMessages: grpc.StatusCode.FAILED_PRECONDITION,
     OutOfOrder: grpc.StatusCode.OUT_OF_RANGE,

@@ -437,16 +437,20 @@ class DeregisterResponse(_message.Message):
     def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ...) -> None: ...
 
 class Greeting(_message.Message):
-    __slots__ = ("store_name", "address", "incarnation", "starts")
+    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    COMMITS_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     incarnation: bytes
     starts: int
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ...) -> None: ...
+    run: bytes
+    commits: int
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[bytes] = ..., commits: _Optional[int] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
     __slots__ = ("greeting", "source", "protocol_version")

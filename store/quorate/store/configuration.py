@@ -68,6 +68,10 @@ class StoreConfiguration(BaseModel):
     """Where it serves; port 0 takes a free one."""
     advertise: Address | None = None
     """How others reach it, if not at the address that it listens on."""
+    peers: tuple[Address, ...] | None = None
+    """Where the other stores of its groups serve, host:port. A store whose data directory is blank
+    needs them to tell a new group, which it founds once all of them are blank too, from one that it
+    returns to. An empty list says that there are none."""
     topics: tuple[Pattern, ...] = (".*",)
     """Regular expressions, one of which must match all of a topic; others are refused."""
     durability: Durability = "fsync"

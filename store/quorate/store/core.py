@@ -15,6 +15,7 @@ from quorate.protocol.errors import (
     Closed,
     ContentConflict,
     Fenced,
+    InLimbo,
     InvalidArgument,
     NotRegistered,
     OutOfOrder,
@@ -28,6 +29,7 @@ from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.store import batches
+from quorate.store.limbo import Standing
 from quorate.store.records import (
     Held,
     Registration,
@@ -49,6 +51,8 @@ class Promised:
     held: tuple[HeldRange, ...]
     stable_upto: int
     markers: tuple[Marker, ...]
+    limbo: str
+    """Why the store can not vouch for what it lacks, and has promised nothing; empty: it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,11 @@ class StoreCore:
         sources: dict[SourceName, SourceState],
         reg_ids: RegIds,
         position: int,
+        standing: Standing,
     ) -> None:
         """topics: regular expressions, one of which must match all of a topic."""
         self.store = store
+        self.standing = standing
         self.sources = sources
         self.reg_ids = reg_ids
         self.position = position
@@ -80,12 +86,25 @@ class StoreCore:
         self._topics = tuple(topics)
         self._reads = reads
 
+    @property
+    def in_limbo(self) -> bool:
+        """There is a source that this store can not vouch for."""
+        return bool(self.standing.limbo) or any(each.limbo for each in self.sources.values())
+
+    def limbo_of(self, state: SourceState | None) -> str:
+        """Why this store can not vouch for what it lacks of a source; empty: it can."""
+        return (state.limbo if state is not None else "") or self.standing.limbo
+
+    def _check_vouches(self, source: SourceName, state: SourceState | None) -> None:
+        if reason := self.limbo_of(state):
+            raise InLimbo(str(source), self.store, reason)
+
     # Registration.
 
     def promise(
         self, source: SourceName, epoch: int, instance: bytes, reg_id: int, take_over: bool
     ) -> Change[Promised]:
-        """Promise to take nothing of a lower epoch.
+        """Promise to take nothing of a lower epoch; in limbo only say what is known.
 
         Raises TopicRefused, InvalidArgument, RegIdInUse, Fenced, SourceActive.
         """
@@ -94,6 +113,9 @@ class StoreCore:
         self._check_topic(source.topic)
         state = self.sources.get(source)
         if state is None:
+            if self.standing.limbo:
+                unknown = SourceState(0, Registration(source, 0, b""), Held(RangeSet()))
+                return Change(self._promised(unknown))
             state = self._new_source(source, epoch, instance, reg_id)
             return Change(self._promised(state), (state.registration_row(), state.held_row()))
         self.reg_ids.check_same(state.reg_id, reg_id, str(source))
@@ -102,6 +124,8 @@ class StoreCore:
             return Change(self._promised(state))
         if epoch <= record.promised_epoch:
             raise Fenced(str(source), epoch, record.promised_epoch)
+        if self.limbo_of(state):
+            return Change(self._promised(state))
         stream = state.stream
         if stream is not None and stream.instance != instance and not take_over:
             raise SourceActive(str(source), self.store)
@@ -120,18 +144,19 @@ class StoreCore:
         """Take a lineage over; answers how many messages were set aside.
 
         Every write of this source so far must be readable. Raises TopicRefused, InvalidArgument,
-        Fenced, and ContentConflict if the lineage would take back what this store was told is
-        stable.
+        Fenced, InLimbo, and ContentConflict if the lineage would take back what this store was
+        told is stable.
         """
         if epoch < 1 or lineage.epoch != epoch:
             raise InvalidArgument("lineage", f"its newest epoch is {lineage.epoch}, not {epoch}")
         self._check_topic(source.topic)
         state = self.sources.get(source)
+        if state is not None and epoch < state.registration.promised_epoch:
+            raise Fenced(str(source), epoch, state.registration.promised_epoch)
+        self._check_vouches(source, state)
         if state is None:
             state = self._new_source(source, epoch, b"", 0)
         record = state.registration
-        if epoch < record.promised_epoch:
-            raise Fenced(str(source), epoch, record.promised_epoch)
         if epoch == record.begun_epoch:
             return self._begin_again(state, lineage, membership)
         parts_at = diverges_at(record.lineage, lineage)
@@ -192,14 +217,14 @@ class StoreCore:
         if not any(re.fullmatch(pattern, topic) for pattern in self._topics):
             raise TopicRefused(topic, self.store, ", ".join(self._topics))
 
-    @staticmethod
-    def _promised(state: SourceState) -> Promised:
+    def _promised(self, state: SourceState) -> Promised:
         return Promised(
             state,
             state.registration,
             state.held_by_epoch(),
             state.held.stable_upto,
             state.markers,
+            self.limbo_of(state),
         )
 
     @staticmethod
@@ -218,16 +243,17 @@ class StoreCore:
     ) -> Change[Opened]:
         """Open a source's stream; it goes on at the first number from retained_from on that lacks.
 
-        Raises NotRegistered, Fenced, OutOfOrder, InvalidArgument.
+        Raises NotRegistered, Fenced, InLimbo, OutOfOrder, InvalidArgument.
         """
         source = SourceName(information.source.topic, information.source.session_id)
         epoch = information.epoch
         state = self.sources.get(source)
+        if state is not None and epoch < state.registration.promised_epoch:
+            raise Fenced(str(source), epoch, state.registration.promised_epoch)
+        self._check_vouches(source, state)
         if state is None:
             raise NotRegistered(str(source), f"store {self.store} does not know it")
         record = state.registration
-        if epoch < record.promised_epoch:
-            raise Fenced(str(source), epoch, record.promised_epoch)
         if epoch != record.begun_epoch:
             raise NotRegistered(str(source), f"epoch {epoch} was not begun at store {self.store}")
         if record.promised_to not in (b"", instance):

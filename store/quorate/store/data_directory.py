@@ -1,6 +1,6 @@
 """A store's data directory: whose it is, in which format, in use by whom, synced how far.
 
-    FORMAT         JSON: format, incarnation, store; written once
+    FORMAT         JSON: format, store; written once for each format
     lock           locked while a store runs; has its process ID
     acknowledged   number of the last commit that was synced, mapped into memory
     rocksdb/       see quorate.store.rocks
@@ -28,7 +28,7 @@ from quorate.protocol.errors import (
     StorageFailed,
 )
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever an older version could not read what this one writes."""
 
 _MARK = struct.Struct("<Q")
@@ -39,8 +39,10 @@ _OURS = {"FORMAT", "FORMAT.new", "lock", "acknowledged", "rocksdb", "lost+found"
 class Identity:
     """What FORMAT says."""
 
-    incarnation: uuid.UUID
     store: str
+    format: int = FORMAT
+    incarnation: bytes = b""
+    """Only in format 1, which had it here; since then it is in the database."""
 
 
 def read_identity(path: Path) -> Identity | None:
@@ -63,7 +65,8 @@ def read_identity(path: Path) -> Identity | None:
         number = int(fields["format"])
         if number > FORMAT:
             raise DataDirectoryNewer(str(path), number, FORMAT)
-        return Identity(uuid.UUID(fields["incarnation"]), str(fields["store"]))
+        incarnation = uuid.UUID(fields["incarnation"]).bytes if number == 1 else b""
+        return Identity(str(fields["store"]), number, incarnation)
     except (ValueError, KeyError, TypeError) as error:
         raise DataDirectoryCorrupt(str(path), f"FORMAT can not be read: {error!r}") from None
 
@@ -85,7 +88,7 @@ class DataDirectory:
         try:
             identity = read_identity(path)
             if identity is None:
-                identity = self._found(store)
+                identity = self._make(store)
             if identity.store != store:
                 raise DataDirectoryInUse(str(path), f"store {identity.store!r}, not {store!r}")
             self.identity = identity
@@ -100,6 +103,16 @@ class DataDirectory:
     @property
     def database(self) -> Path:
         return self.path / "rocksdb"
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was acknowledged yet, so that there need not be a database."""
+        return self.acknowledged == 0
+
+    @property
+    def is_older(self) -> bool:
+        """It is of an older format, whose database has fewer tables."""
+        return self.identity.format < FORMAT
 
     @property
     def acknowledged(self) -> int:
@@ -127,12 +140,17 @@ class DataDirectory:
         self._mark.close()
         os.close(self._lock)
 
-    def _found(self, store: str) -> Identity:
-        identity = Identity(uuid.uuid4(), store)
+    def upgrade(self) -> None:
+        """Say that the directory is of the present format; what is in it must be so."""
+        if self.is_older:
+            self.identity = self._write_format(self.identity.store)
+
+    def _make(self, store: str) -> Identity:
         (self.path / "acknowledged").write_bytes(_MARK.pack(0))
-        text = json.dumps(
-            {"format": FORMAT, "incarnation": str(identity.incarnation), "store": store}
-        )
+        return self._write_format(store)
+
+    def _write_format(self, store: str) -> Identity:
+        text = json.dumps({"format": FORMAT, "store": store})
         new = self.path / "FORMAT.new"
         with new.open("w") as file:
             file.write(text + "\n")
@@ -140,7 +158,7 @@ class DataDirectory:
             os.fsync(file.fileno())
         new.rename(self.path / "FORMAT")
         _sync_directory(self.path)
-        return identity
+        return Identity(store)
 
 
 def lock_for_reading(path: Path) -> int:

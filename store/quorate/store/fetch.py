@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 
+from quorate.protocol.errors import InLimbo
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import lineage_to_wire
@@ -32,10 +33,10 @@ async def fetch(
 ) -> AsyncIterator[v1.FetchResponse]:
     """What is held of [first, last], what is not, and where it ends.
 
-    Raises UnknownTopic, StorageFailed.
+    Raises UnknownTopic, InLimbo, StorageFailed.
     """
     loop = asyncio.get_running_loop()
-    state = engine.receivers.source(source)
+    state = _known_source(engine, source)
     known = await _readable(engine, state)
     count = _CHUNK_BATCHES_FIRST
     while first <= min(last, known.held.ranges.high):
@@ -44,7 +45,7 @@ async def fetch(
             continue
         piece, is_held = known.piece(first, min(last, known.held.ranges.high))
         if not is_held:
-            yield _missing(piece, v1.LOOKUP_ABSENT, f"store {engine.core.store} lacks it")
+            yield _lacking(engine, state, piece)
             first = piece.last + 1
             continue
         chunk = await loop.run_in_executor(
@@ -61,7 +62,23 @@ async def fetch(
         first = chunk[-1].part.last + 1
         size = sum(len(batch.frame) for batch in chunk)
         count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
+    if first <= last and engine.core.limbo_of(state):
+        yield _lacking(engine, state, Range(first, last))
     yield _end_of(state)
+
+
+def _known_source(engine: Engine, source: SourceName) -> SourceState:
+    if source not in engine.core.sources and (reason := engine.core.limbo_of(None)):
+        raise InLimbo(str(source), engine.core.store, reason)
+    return engine.receivers.source(source)
+
+
+def _lacking(engine: Engine, state: SourceState, piece: Range) -> v1.FetchResponse:
+    """A store in limbo can not say that what it lacks was never there."""
+    store = engine.core.store
+    if reason := engine.core.limbo_of(state):
+        return _missing(piece, v1.LOOKUP_UNKNOWN, f"store {store} is in limbo: {reason}")
+    return _missing(piece, v1.LOOKUP_ABSENT, f"store {store} lacks it")
 
 
 async def _readable(engine: Engine, state: SourceState) -> SourceState:

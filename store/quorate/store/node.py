@@ -27,8 +27,10 @@ from quorate.store.configuration import StoreConfiguration
 from quorate.store.core import StoreCore
 from quorate.store.data_directory import DataDirectory
 from quorate.store.engine import Engine
+from quorate.store.limbo import Standing, started
+from quorate.store.peers import Peers
 from quorate.store.receivers import Receivers
-from quorate.store.records import Malformed
+from quorate.store.records import Malformed, StoreRecord
 from quorate.store.repair import Repair
 from quorate.store.rocks import RocksStorage
 from quorate.store.service import Service
@@ -62,17 +64,19 @@ class StoreNode:
         self._executor = ThreadPoolExecutor(_READERS, "quorate-read")
         self._server = new_server()
         self._stopped = asyncio.Event()
-        self._repair: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
         self._failure: QuorateError | None = None
         self.address = ""
         """Where others reach it, host:port; known once it has started."""
+        self.peers: Peers | None = None
+        """What it hears of other stores; known once it has started."""
 
     async def start(self) -> None:
         """Open everything and serve.
 
         Raises StorageFailed, DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt,
-        InvalidArgument if the address can not be listened on.
+        NotFounded, InvalidArgument if the address can not be listened on.
         """
         try:
             await self._start()
@@ -100,7 +104,7 @@ class StoreNode:
         self._directory = directory
         self._check_room()
         storage = await asyncio.to_thread(
-            RocksStorage, directory.database, directory.acknowledged == 0
+            RocksStorage, directory.database, directory.is_new or directory.is_older
         )
         self._storage = storage
         reg_ids = RegIds(configuration.name)
@@ -108,10 +112,18 @@ class StoreNode:
             last = restart.last_commit(storage)
             directory.check_recovered(last.number)
             sources = await asyncio.to_thread(restart.sources, storage, reg_ids)
+            standing = self._standing(directory, storage)
         except (Malformed, StorageFailed) as error:
             raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
+        await asyncio.to_thread(_begin_run, directory, storage, standing)
         core = StoreCore(
-            configuration.name, configuration.topics, storage, sources, reg_ids, last.position
+            configuration.name,
+            configuration.topics,
+            storage,
+            sources,
+            reg_ids,
+            last.position,
+            standing,
         )
         writer = Writer(
             storage,
@@ -125,8 +137,13 @@ class StoreNode:
         receivers = Receivers(configuration.name, sources, reg_ids)
         self._engine = Engine(core, receivers, writer, storage, self._is_synced)
         writer.start()
-        await self._serve(self._engine, directory.identity.incarnation)
-        self._repair = asyncio.create_task(Repair(self._engine, self.address).run())
+        peers = Peers(self._engine, configuration.peers or (), self._greeting)
+        self.peers = peers
+        await self._serve(self._engine, peers)
+        self._tasks = [
+            asyncio.create_task(peers.run()),
+            asyncio.create_task(Repair(self._engine, self.address).run()),
+        ]
         _log.info(
             "store %s serves on %s from %s: %d sources, journal at %d",
             configuration.name,
@@ -135,8 +152,26 @@ class StoreNode:
             len(sources),
             last.position,
         )
+        if standing.limbo:
+            _log.warning("store %s is in limbo: %s", configuration.name, standing.limbo)
 
-    async def _serve(self, engine: Engine, incarnation: uuid.UUID) -> None:
+    def _standing(self, directory: DataDirectory, storage: Storage) -> Standing:
+        """Who this store is from now on."""
+        configuration = self._configuration
+        record = restart.store_record(storage)
+        if record is None and directory.identity.incarnation:
+            record = StoreRecord(directory.identity.incarnation)
+        record = started(
+            configuration.name, record, configuration.peers, lambda: uuid.uuid4().bytes
+        )
+        return Standing(configuration.name, record, restart.peers(storage), uuid.uuid4().bytes)
+
+    def _greeting(self) -> store_v1.Greeting:
+        assert self._engine is not None
+        assert self._directory is not None
+        return self._engine.core.standing.greeting(self.address, self._directory.acknowledged)
+
+    async def _serve(self, engine: Engine, peers: Peers) -> None:
         configuration = self._configuration
         host, _, _ = configuration.listen.rpartition(":")
         try:
@@ -147,7 +182,6 @@ class StoreNode:
         facts = StoreFacts(
             configuration.name,
             self.address,
-            incarnation.bytes,
             configuration.data_directory,
             v1.DURABILITY_FSYNC if configuration.durability == "fsync" else v1.DURABILITY_OS,
         )
@@ -155,11 +189,9 @@ class StoreNode:
         async def tell_status() -> store_v1.StatusResponse:
             used = await asyncio.to_thread(disk_bytes, configuration.data_directory)
             assert self._directory is not None
-            return status(facts, engine, used, self._directory.free_bytes())
+            return status(facts, engine, peers.status(), used, self._directory.free_bytes())
 
-        self._service = Service(
-            engine, self._executor, self.address, incarnation.bytes, tell_status
-        )
+        self._service = Service(engine, self._executor, self._greeting, self.address, tell_status)
         add_StoreServicer_to_server(self._service, self._server)
         await self._server.start()
 
@@ -207,9 +239,9 @@ class StoreNode:
         _log.info("store %s has stopped", self._configuration.name)
 
     async def _release(self) -> None:
-        if self._repair is not None:
-            self._repair.cancel()
-            await asyncio.gather(self._repair, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.stop(_GRACE_SECONDS)
         if self._engine is not None:
             await self._engine.writer.stop()
@@ -218,6 +250,13 @@ class StoreNode:
             await asyncio.to_thread(self._storage.close)
         if self._directory is not None:
             self._directory.close()
+
+
+def _begin_run(directory: DataDirectory, storage: Storage, standing: Standing) -> None:
+    """Make durable, before anything is served, that the store was started once more."""
+    storage.write((standing.row(),))
+    storage.sync()
+    directory.upgrade()
 
 
 def _check_port(listen: str) -> None:

@@ -7,6 +7,7 @@ quorate.store.data_directory. Parts that the wire contract knows are kept in its
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
@@ -17,6 +18,7 @@ from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.v1.messages_pb2 import Membership, SourceInformation
+from quorate.v1.store_pb2 import Greeting, StoreInventory
 
 _U64 = struct.Struct(">Q")
 _PAIR = struct.Struct(">QQ")
@@ -168,7 +170,7 @@ def _cut(value: bytes, at: int, lengths: list[int]) -> list[bytes]:
         parts.append(value[at : at + length])
         at += length
     if at != len(value):
-        raise Malformed(f"a registration has {len(value)} bytes, not {at}")
+        raise Malformed(f"a record has {len(value)} bytes, not {at}")
     return parts
 
 
@@ -268,3 +270,110 @@ def unpack_commit(value: bytes) -> CommitRecord:
         return CommitRecord(*_PAIR.unpack(value))
     except struct.error as error:
         raise Malformed(f"the last commit can not be read: {error}") from None
+
+
+STORE_KEY = b"store"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRecord:
+    """What is durable of a store as a whole."""
+
+    incarnation: bytes
+    starts: int = 0
+    """How often the store was started with its directory."""
+    limbo: str = ""
+    """Why the whole store can not vouch for what it lacks; empty: it can."""
+    blank: bool = False
+    """It has not been founded and never held anything."""
+    founders: tuple[Greeting, ...] = ()
+    """Those who were blank together when the group was founded, as far as it is known."""
+    former: tuple[bytes, ...] = ()
+    """Incarnations of this name that the present one has replaced, as far as peers told."""
+
+
+_STORE = struct.Struct(">BQ?HHIH")
+_STORE_VERSION = 1
+
+
+def pack_store(record: StoreRecord) -> bytes:
+    reason = record.limbo.encode()
+    founders = StoreInventory(founders=record.founders).SerializeToString()
+    former = b"".join(_counted(incarnation) for incarnation in record.former)
+    head = _STORE.pack(
+        _STORE_VERSION,
+        record.starts,
+        record.blank,
+        len(record.incarnation),
+        len(reason),
+        len(founders),
+        len(former),
+    )
+    return b"".join((head, record.incarnation, reason, founders, former))
+
+
+def unpack_store(value: bytes) -> StoreRecord:
+    try:
+        version, starts, blank, *lengths = _STORE.unpack_from(value)
+        if version != _STORE_VERSION:
+            raise Malformed(f"the store's record has version {version}")
+        incarnation, reason, founders, former = _cut(value, _STORE.size, lengths)
+        return StoreRecord(
+            incarnation,
+            starts,
+            reason.decode(),
+            blank,
+            tuple(StoreInventory.FromString(founders).founders),
+            tuple(_uncounted(former)),
+        )
+    except (struct.error, DecodeError, UnicodeDecodeError, IndexError) as error:
+        raise Malformed(f"the store's record can not be read: {error}") from None
+
+
+def _counted(part: bytes) -> bytes:
+    return bytes((len(part),)) + part
+
+
+def _uncounted(value: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(value):
+        end = at + 1 + value[at]
+        yield value[at + 1 : end]
+        at = end
+
+
+_LIMBO_PREFIX = b"limbo/"
+_PEER_PREFIX = b"peer/"
+
+
+def limbo_key(reg_id: int) -> bytes:
+    """Of the row that says why a source is in limbo; its value is the reason, as text."""
+    return _LIMBO_PREFIX + _U64.pack(reg_id)
+
+
+def limbo_reg_id(key: bytes) -> int:
+    return int(_U64.unpack(key[len(_LIMBO_PREFIX) :])[0])
+
+
+LIMBO_KEYS = (_LIMBO_PREFIX, _LIMBO_PREFIX + b"\xff" * 8)
+"""Lowest and highest."""
+
+
+def peer_key(store: str) -> bytes:
+    """Of the row with the last greeting of a peer."""
+    return _PEER_PREFIX + store.encode()
+
+
+PEER_KEYS = (_PEER_PREFIX, _PEER_PREFIX + b"\xff" * 8)
+"""Lowest and highest."""
+
+
+def pack_greeting(greeting: Greeting) -> bytes:
+    return greeting.SerializeToString()
+
+
+def unpack_greeting(value: bytes) -> Greeting:
+    try:
+        return Greeting.FromString(value)
+    except DecodeError as error:
+        raise Malformed(f"a peer's greeting can not be read: {error}") from None

@@ -11,19 +11,27 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import RangeSet
 from quorate.store.records import (
     COMMIT_KEY,
+    LIMBO_KEYS,
+    PEER_KEYS,
+    STORE_KEY,
     CommitRecord,
     Held,
     Malformed,
+    StoreRecord,
+    limbo_reg_id,
     position_of,
     receiver_of,
     unpack_commit,
+    unpack_greeting,
     unpack_held,
     unpack_marker,
     unpack_receiver,
     unpack_registration,
+    unpack_store,
 )
 from quorate.store.state import RegIds, SourceState
 from quorate.store.storage import Reads, Row, Table
+from quorate.v1.store_pb2 import Greeting
 
 _ROWS = 1024
 _LAST_KEY = b"\xff" * 32
@@ -35,20 +43,34 @@ def last_commit(reads: Reads) -> CommitRecord:
     return unpack_commit(value) if value is not None else CommitRecord()
 
 
+def store_record(reads: Reads) -> StoreRecord | None:
+    """Who the store is; None if it was never started. Raises Malformed."""
+    value = reads.get(Table.META, [STORE_KEY])[0]
+    return unpack_store(value) if value is not None else None
+
+
+def peers(reads: Reads) -> dict[str, Greeting]:
+    """The last greeting of each peer, by the store's name. Raises Malformed."""
+    greetings = (unpack_greeting(value) for _, value in _rows(reads, Table.META, *PEER_KEYS))
+    return {greeting.store_name: greeting for greeting in greetings}
+
+
 def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
     """Every source with its receivers; their RegIDs are claimed. Raises Malformed."""
     by_reg_id: dict[int, SourceState] = {}
-    for key, value in _all_rows(reads, Table.REGISTRATIONS):
+    for key, value in _rows(reads, Table.REGISTRATIONS):
         reg_id = position_of(key)
         registration = unpack_registration(value)
         reg_ids.claim(reg_id, f"source {registration.name}")
         by_reg_id[reg_id] = SourceState(reg_id, registration, Held(RangeSet()))
-    for key, value in _all_rows(reads, Table.HELD):
+    for key, value in _rows(reads, Table.HELD):
         by_reg_id[_known(by_reg_id, position_of(key))].held = unpack_held(value)
-    for key, value in _all_rows(reads, Table.MARKERS):
+    for key, value in _rows(reads, Table.MARKERS):
         reg_id, marker = unpack_marker(key, value)
         by_reg_id[_known(by_reg_id, reg_id)].markers += (marker,)
-    for key, value in _all_rows(reads, Table.RECEIVERS):
+    for key, value in _rows(reads, Table.META, *LIMBO_KEYS):
+        by_reg_id[_known(by_reg_id, limbo_reg_id(key))].limbo = value.decode()
+    for key, value in _rows(reads, Table.RECEIVERS):
         source_reg_id, session_id = receiver_of(key)
         state = by_reg_id[_known(by_reg_id, source_reg_id)]
         record = unpack_receiver(value)
@@ -63,8 +85,7 @@ def _known(by_reg_id: dict[int, SourceState], reg_id: int) -> int:
     return reg_id
 
 
-def _all_rows(reads: Reads, table: Table) -> Iterator[Row]:
-    key = b""
-    while rows := reads.scan(table, key, _LAST_KEY, _ROWS):
+def _rows(reads: Reads, table: Table, first: bytes = b"", last: bytes = _LAST_KEY) -> Iterator[Row]:
+    while rows := reads.scan(table, first, last, _ROWS):
         yield from rows
-        key = rows[-1][0] + b"\0"
+        first = rows[-1][0] + b"\0"

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from quorate.protocol.errors import (
     ContentConflict,
+    InLimbo,
     InvalidArgument,
     QuorateError,
     StorageFailed,
@@ -31,6 +32,7 @@ from quorate.store import directory
 from quorate.store.append import AppendCall, Context, check_instance
 from quorate.store.engine import Engine
 from quorate.store.fetch import fetch
+from quorate.store.inventory import inventory
 from quorate.store.state import SourceState
 from quorate.transport.failures import abort, check_version, failure_to_wire
 from quorate.v1 import messages_pb2 as v1
@@ -67,14 +69,14 @@ class Service(StoreServicer):  # type: ignore[misc]
         self,
         engine: Engine,
         executor: Executor,
+        greeting: Callable[[], store_v1.Greeting],
         address: str,
-        incarnation: bytes,
         status: Callable[[], Awaitable[store_v1.StatusResponse]],
     ) -> None:
         self._engine = engine
         self._executor = executor
         self._address = address
-        self._incarnation = incarnation
+        self._greeting = greeting
         self._status = status
         self.stopping: QuorateError | None = None
         """Why new calls are refused."""
@@ -84,6 +86,10 @@ class Service(StoreServicer):  # type: ignore[misc]
         self.stopping = self.stopping or reason
         self._engine.end_all(reason)
         self._engine.directory.wake()
+
+    @property
+    def _incarnation(self) -> bytes:
+        return self._engine.core.standing.record.incarnation
 
     def check_running(self) -> None:
         """Raise why no call is served, if none is."""
@@ -111,10 +117,15 @@ class Service(StoreServicer):  # type: ignore[misc]
         )
         promised = await self._engine.made_durable(change.answer.state, change)
         record = promised.registration
-        _log.info("promised epoch %d to %s", request.epoch, record.name)
+        if promised.limbo:
+            _log.info("in limbo for %s: %s", record.name, promised.limbo)
+        else:
+            _log.info("promised epoch %d to %s", request.epoch, record.name)
         return store_v1.PromiseResponse(
             reg_id=promised.state.reg_id,
             incarnation=self._incarnation,
+            limbo=bool(promised.limbo),
+            limbo_reason=promised.limbo,
             begun_epoch=record.begun_epoch,
             lineage=lineage_to_wire(record.lineage),
             membership=record.membership,
@@ -122,6 +133,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             stable_upto=promised.stable_upto,
             store_name=self._engine.core.store,
             markers=markers_to_wire(promised.markers),
+            information=record.information,
         )
 
     @_answering
@@ -156,8 +168,11 @@ class Service(StoreServicer):  # type: ignore[misc]
     ) -> store_v1.RegisterReceiverResponse:
         check_version(self._address, request.protocol_version)
         engine = self._engine
+        source = source_from_wire(request.source)
+        if source not in engine.core.sources and (reason := engine.core.limbo_of(None)):
+            raise InLimbo(str(source), engine.core.store, reason)
         change = engine.receivers.register(
-            source_from_wire(request.source),
+            source,
             check_session_id(request.session_id),
             request.reg_id,
             request.epoch,
@@ -169,6 +184,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             reg_id=registered.reg_id,
             source_reg_id=state.reg_id,
             incarnation=self._incarnation,
+            limbo=bool(engine.core.limbo_of(state)),
             acknowledged_upto=registered.acknowledged_upto,
             low=registered.low,
             high=registered.high,
@@ -236,6 +252,19 @@ class Service(StoreServicer):  # type: ignore[misc]
                     self.check_running()
                     for state in watcher.take():
                         yield _entry(state)
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    # Other stores.
+
+    async def Inventory(
+        self, request: store_v1.InventoryRequest, context: Context
+    ) -> AsyncIterator[store_v1.InventoryResponse]:
+        try:
+            self.check_running()
+            check_version(self._address, request.protocol_version)
+            async for response in inventory(self._engine, self._greeting(), request):
+                yield response
         except QuorateError as error:
             await self.refuse(context, error)
 

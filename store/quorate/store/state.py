@@ -19,6 +19,7 @@ from quorate.store.records import (
     Held,
     ReceiverRecord,
     Registration,
+    limbo_key,
     marker_key,
     pack_held,
     pack_marker,
@@ -55,6 +56,8 @@ class SourceState:
     """By session ID."""
     markers: tuple[Marker, ...] = ()
     """Ascending: the newest of what is stable, and all above."""
+    limbo: str = ""
+    """Why the store can not vouch for what it lacks of this source; empty: it can."""
 
     @property
     def name(self) -> SourceName:
@@ -124,6 +127,9 @@ class SourceState:
         return Write(
             Table.REGISTRATIONS, reg_id_key(self.reg_id), pack_registration(self.registration)
         )
+
+    def limbo_row(self) -> Write:
+        return Write(Table.META, limbo_key(self.reg_id), self.limbo.encode() or None)
 
 
 class Ending(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -21,23 +22,31 @@ class StoreFacts:
 
     name: str
     address: str
-    incarnation: bytes
     data_directory: Path
     durability: v1.Durability
     started: float = field(default_factory=time.monotonic)
 
 
 def status(
-    facts: StoreFacts, engine: Engine, disk_bytes: int, disk_free_bytes: int
+    facts: StoreFacts,
+    engine: Engine,
+    peers: Iterable[store_v1.PeerStatus],
+    disk_bytes: int,
+    disk_free_bytes: int,
 ) -> store_v1.StatusResponse:
     """The whole status; to be called on the event loop."""
     sources = engine.core.sources.values()
     writer = engine.writer
+    standing = engine.core.standing
     return store_v1.StatusResponse(
         store_name=facts.name,
         address=facts.address,
         version=version("quorate"),
-        incarnation=facts.incarnation,
+        incarnation=standing.record.incarnation,
+        limbo=bool(standing.limbo),
+        limbo_reason=standing.limbo,
+        starts=standing.record.starts,
+        peers=peers,
         uptime_seconds=time.monotonic() - facts.started,
         durability=facts.durability,
         data_directory=str(facts.data_directory),
@@ -49,7 +58,7 @@ def status(
         syncs=writer.syncs,
         sync_seconds=writer.sync_seconds,
         rejected=engine.rejected,
-        sources=[_source(state) for state in sources],
+        sources=[_source(state, engine.core.limbo_of(state)) for state in sources],
     )
 
 
@@ -65,7 +74,7 @@ def disk_bytes(directory: Path) -> int:
     return total
 
 
-def _source(state: SourceState) -> store_v1.SourceStatus:
+def _source(state: SourceState, limbo: str) -> store_v1.SourceStatus:
     record = state.registration
     information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
     return store_v1.SourceStatus(
@@ -88,4 +97,8 @@ def _source(state: SourceState) -> store_v1.SourceStatus:
             for session_id, receiver in state.receivers.items()
         ],
         lineage=lineage_to_wire(record.lineage),
+        limbo=bool(limbo),
+        limbo_reason=limbo,
+        membership=record.membership,
+        clean=record.clean,
     )

@@ -13,7 +13,7 @@ from typing import Any
 from quorate.console.bench import latency
 from quorate.console.bench.settings import Settings
 from quorate.console.bench.usage import Usage
-from quorate.console.children import Child, StoreChild
+from quorate.console.children import Child, StoreChild, founded, free_addresses, others
 from quorate.protocol.identity import StoreAddress
 
 _RECEIVERS_LATER_SECONDS = 120.0
@@ -43,15 +43,17 @@ class Bench:
     def __init__(self, settings: Settings, directory: Path) -> None:
         self._settings = settings
         self._directory = directory
+        addresses = free_addresses(settings.stores)
         self._stores = [
             StoreChild(
                 f"store-{number}",
                 directory / f"store-{number}",
-                "127.0.0.1:0",
+                address,
+                others(addresses, address),
                 "--durability",
                 settings.durability,
             )
-            for number in range(1, settings.stores + 1)
+            for number, address in enumerate(addresses, 1)
         ]
         self._source = self._part("source", "source_process")
         self._receivers = [
@@ -72,6 +74,7 @@ class Bench:
         watching = asyncio.create_task(self._usage.watch())
         try:
             await asyncio.gather(*(store.start() for store in self._stores))
+            await founded(self._stores)
             try:
                 async with asyncio.timeout(self._settings.seconds_max):
                     return await self._measure()

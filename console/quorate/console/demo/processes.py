@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from quorate.console.children import Child, StoreChild
+from quorate.console.children import Child, StoreChild, free_addresses, others
 
 SOURCE_SESSION_ID = 0x5EED
 _FIRST_RECEIVER_SESSION_ID = 0xCAFE
@@ -71,8 +71,10 @@ class Processes:
     def __init__(self, directory: Path) -> None:
         for part in ("stores", "receivers", "logs", "publish"):
             (directory / part).mkdir(parents=True)
+        addresses = free_addresses(len(STORES))
         self.stores = {
-            name: StoreChild(name, directory / "stores" / name, "127.0.0.1:0") for name in STORES
+            name: StoreChild(name, directory / "stores" / name, address, others(addresses, address))
+            for name, address in zip(STORES, addresses, strict=True)
         }
         self.receivers = {
             name: ReceiverChild(name, _FIRST_RECEIVER_SESSION_ID + number, directory / "receivers")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quorate.console.children import Child, StoreChild
+from quorate.console.children import Child, StoreChild, founded
 from quorate.console.demo.board import Board, ReceiverState, StoreState
 from quorate.console.demo.facts import Facts, Kill
 from quorate.console.demo.faults import Act, Fault, Plan
@@ -87,6 +87,7 @@ class Demo:
 
     async def _start(self) -> None:
         await asyncio.gather(*map(self._start_store, self._processes.stores))
+        await founded(tuple(self._processes.stores.values()))
         self.board.note(f"three stores with fsync are up: {self._processes.addresses}")
         for receiver in self._processes.receivers.values():
             await self._start_receiver(receiver)

@@ -1,0 +1,38 @@
+"""Making a store's data directory without starting the store: `quorate store init`."""
+
+from __future__ import annotations
+
+import uuid
+
+from quorate.protocol.errors import DataDirectoryCorrupt, DataDirectoryInUse
+from quorate.store import restart
+from quorate.store.configuration import StoreConfiguration
+from quorate.store.data_directory import DataDirectory
+from quorate.store.limbo import NEW_REASON, Standing
+from quorate.store.records import Malformed, StoreRecord
+from quorate.store.rocks import RocksStorage
+
+
+def initialize(configuration: StoreConfiguration, new: bool) -> str:
+    """Make the directory; with new the store founds a group. Returns its incarnation.
+
+    Raises StorageFailed, DataDirectoryNewer, DataDirectoryCorrupt, and DataDirectoryInUse, also if
+    the directory has been used already.
+    """
+    directory = DataDirectory(configuration.data_directory, configuration.name)
+    try:
+        storage = RocksStorage(directory.database, create=directory.is_new)
+        try:
+            if directory.identity.incarnation or restart.store_record(storage) is not None:
+                raise DataDirectoryInUse(str(directory.path), f"store {configuration.name!r}")
+            incarnation = uuid.uuid4()
+            record = StoreRecord(incarnation.bytes, limbo="" if new else NEW_REASON, blank=not new)
+            storage.write((Standing(configuration.name, record, {}).row(),))
+            storage.sync()
+            return str(incarnation)
+        except Malformed as error:
+            raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
+        finally:
+            storage.close()
+    finally:
+        directory.close()

@@ -1,0 +1,156 @@
+"""The call Inventory: what one store tells another of itself and of every source; and its reading.
+
+Nothing here decides what follows from it: see quorate.store.limbo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator
+
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.identity import SourceName
+from quorate.protocol.wire import (
+    held_from_wire,
+    held_to_wire,
+    lineage_from_wire,
+    lineage_to_wire,
+    membership_from_wire,
+    source_from_wire,
+    source_to_wire,
+)
+from quorate.store.engine import Engine
+from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.store.state import SourceState
+from quorate.v1 import store_pb2 as store_v1
+
+
+async def inventory(
+    engine: Engine, me: store_v1.Greeting, request: store_v1.InventoryRequest
+) -> AsyncIterator[store_v1.InventoryResponse]:
+    """The store, then each source that was asked for; all of it durable.
+
+    Raises InvalidArgument if another store of this name asks, StorageFailed.
+    """
+    asker = request.greeting
+    remembered = await _greeted(engine, me, asker) if request.HasField("greeting") else None
+    record = engine.core.standing.record
+    responses = [
+        store_v1.InventoryResponse(
+            store=store_v1.StoreInventory(
+                store=me,
+                limbo=bool(record.limbo),
+                blank=record.blank,
+                founders=record.founders,
+                remembered=remembered,
+            )
+        )
+    ]
+    if request.HasField("source"):
+        state = engine.core.sources.get(source_from_wire(request.source))
+        states = [state] if state is not None else []
+    else:
+        states = list(engine.core.sources.values())
+    responses += [
+        store_v1.InventoryResponse(source=_source(state, engine.core.limbo_of(state)))
+        for state in states
+    ]
+    # What was said of them may still be on its way to the disk.
+    await engine.writer.durable(engine.writer.submit(()))
+    for response in responses:
+        yield response
+
+
+async def _greeted(
+    engine: Engine, me: store_v1.Greeting, asker: store_v1.Greeting
+) -> store_v1.Greeting | None:
+    """Take note of who asks; what was known of it before."""
+    if asker.run == me.run:
+        return None  # its own address is among its peers
+    if asker.store_name == me.store_name or not asker.store_name or not asker.incarnation:
+        raise InvalidArgument(
+            "greeting",
+            f"comes from {asker.address}, which calls itself {asker.store_name!r}; two stores can "
+            "not have one name: rename one of them",
+        )
+    met = engine.core.standing.met(asker)
+    if met.writes:
+        known = met.remembered
+        is_new = known is None or known.run != asker.run
+        commit = engine.writer.submit(met.writes, sync=is_new)
+        if is_new:
+            await engine.writer.durable(commit)
+    return met.remembered
+
+
+def _source(state: SourceState, limbo: str) -> store_v1.SourceInventory:
+    record = state.registration
+    return store_v1.SourceInventory(
+        source=source_to_wire(state.name),
+        promised_epoch=record.promised_epoch,
+        promised_to=record.promised_to,
+        begun_epoch=record.begun_epoch,
+        lineage=lineage_to_wire(record.lineage),
+        membership=record.membership,
+        held=held_to_wire(state.held_by_epoch()),
+        stable_upto=state.held.stable_upto,
+        limbo=bool(limbo),
+        live=state.live,
+        clean=record.clean,
+        information=record.information,
+        receivers=[
+            store_v1.ReceiverStatus(
+                session_id=session_id,
+                reg_id=receiver.reg_id,
+                epoch=receiver.epoch,
+                acknowledged_upto=receiver.acknowledged_upto,
+            )
+            for session_id, receiver in state.receivers.items()
+        ],
+        reg_id=state.reg_id,
+    )
+
+
+async def read_inventory(
+    address: str, responses: AsyncIterable[store_v1.InventoryResponse]
+) -> tuple[PeerAnswer, store_v1.Greeting]:
+    """A peer's answer, and how it presents itself; raises InvalidArgument if it is impossible."""
+    store: store_v1.StoreInventory | None = None
+    sources: dict[SourceName, SourceKnowledge] = {}
+    async for response in responses:
+        if response.HasField("store"):
+            store = response.store
+        else:
+            name = source_from_wire(response.source.source)
+            sources[name] = _knowledge(response.source)
+    if store is None:
+        raise InvalidArgument("inventory", f"{address} does not say who it is")
+    answer = PeerAnswer(
+        store.store.store_name,
+        address,
+        store.store.incarnation,
+        store.store.starts,
+        store.limbo,
+        store.blank,
+        tuple(store.founders),
+        store.remembered if store.HasField("remembered") else None,
+        sources,
+    )
+    return answer, store.store
+
+
+def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
+    return SourceKnowledge(
+        wire.promised_epoch,
+        wire.promised_to,
+        wire.begun_epoch,
+        lineage_from_wire(wire.lineage),
+        membership_from_wire(wire.membership) if wire.HasField("membership") else None,
+        held_from_wire(wire.held),
+        wire.stable_upto,
+        wire.limbo,
+        wire.live,
+        wire.clean,
+        wire.information if wire.HasField("information") else None,
+        tuple(wire.receivers),
+        held_from_wire(wire.accepted_losses),
+    )

@@ -1,0 +1,190 @@
+"""Who a store is, what it knows of its peers, and whether it can vouch for what it lacks.
+
+A store that was wiped, put back from a copy or restarted without its last writes is in limbo: what
+it has counts, what it lacks counts as unknown. The rules for that are here and nowhere else; pure:
+answers of peers go in, decisions and the rows that make them durable come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from quorate.protocol.errors import NotFounded
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.policy import Membership
+from quorate.protocol.ranges import HeldRange
+from quorate.store.records import (
+    STORE_KEY,
+    StoreRecord,
+    pack_greeting,
+    pack_store,
+    peer_key,
+)
+from quorate.store.storage import Table, Write
+from quorate.v1.messages_pb2 import SourceInformation
+from quorate.v1.store_pb2 import Greeting, ReceiverStatus
+
+NEW_REASON = "its data directory is new, and it has not heard enough of its peers"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKnowledge:
+    """What a peer knows of one source."""
+
+    promised_epoch: int = 0
+    promised_to: bytes = b""
+    begun_epoch: int = 0
+    lineage: Lineage = NO_LINEAGE
+    membership: Membership | None = None
+    held: tuple[HeldRange, ...] = ()
+    stable_upto: int = NOTHING
+    limbo: bool = False
+    """The peer can not vouch for what it lacks of this source."""
+    live: bool = False
+    clean: bool = False
+    information: SourceInformation | None = None
+    receivers: tuple[ReceiverStatus, ...] = ()
+    accepted_losses: tuple[HeldRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAnswer:
+    """A peer's whole inventory."""
+
+    store: str
+    address: str
+    incarnation: bytes
+    starts: int = 1
+    limbo: bool = False
+    """The peer as a whole can not vouch for what it lacks."""
+    blank: bool = False
+    founders: tuple[Greeting, ...] = ()
+    remembered: Greeting | None = None
+    """What the peer remembered of this store, from before it was asked."""
+    sources: Mapping[SourceName, SourceKnowledge] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The latest answer of a peer. Times are of this store's clock, in seconds, monotonic."""
+
+    answer: PeerAnswer
+    asked: float
+    """When the question was sent that this answers."""
+    at: float
+    """When the answer was complete."""
+    first: float
+    """When this incarnation was first heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What follows from a peer's greeting."""
+
+    remembered: Greeting | None
+    """What was known of it before."""
+    replaced: bool
+    """Another incarnation of that name was known: what that one had acknowledged may be gone."""
+    writes: tuple[Write, ...]
+
+
+class Standing:
+    """Who this store is, whether it vouches as a whole, and whom it has met."""
+
+    def __init__(
+        self, store: str, record: StoreRecord, peers: dict[str, Greeting], run: bytes = b""
+    ) -> None:
+        """peers: the last greeting of each, by the store's name. run: drawn at each start."""
+        self.store = store
+        self.record = record
+        self.peers = peers
+        self.run = run
+
+    @property
+    def limbo(self) -> str:
+        """Why the store as a whole can not vouch for what it lacks; empty: it can."""
+        return self.record.limbo
+
+    def greeting(self, address: str, commits: int) -> Greeting:
+        """How this store presents itself; commits: number of the last one that was synced."""
+        return Greeting(
+            store_name=self.store,
+            address=address,
+            incarnation=self.record.incarnation,
+            starts=self.record.starts,
+            run=self.run,
+            commits=commits,
+        )
+
+    def row(self) -> Write:
+        return Write(Table.META, STORE_KEY, pack_store(self.record))
+
+    def met(self, greeting: Greeting) -> Met:
+        """Take note of who greets; remembered for good once the writes are durable."""
+        known = self.peers.get(greeting.store_name)
+        if known is not None and known.incarnation == greeting.incarnation:
+            if known.run != greeting.run and known.starts >= greeting.starts:
+                # A copy, or a directory that was put back: the later one stays what is known.
+                return Met(known, False, ())
+            if known.run == greeting.run and known.commits >= greeting.commits:
+                return Met(known, False, ())
+        self.peers[greeting.store_name] = greeting
+        row = Write(Table.META, peer_key(greeting.store_name), pack_greeting(greeting))
+        replaced = known is not None and known.incarnation != greeting.incarnation
+        return Met(known, replaced, (row,))
+
+    def founders(
+        self, configured: Collection[str], heard: Mapping[str, Heard]
+    ) -> tuple[Greeting, ...]:
+        """Who founds a new group together, this store among them; empty: nobody does.
+
+        configured: the addresses of all peers; heard: the latest answers, by address.
+        """
+        if not self.record.blank:
+            return ()
+        for item in heard.values():
+            if any(one.incarnation == self.record.incarnation for one in item.answer.founders):
+                return item.answer.founders
+        if set(heard) != set(configured) or not all(item.answer.blank for item in heard.values()):
+            return ()
+        # Blank at different times would not do: each might have been filled from the others in
+        # between. Nobody becomes blank without a new incarnation, so that these were all blank
+        # when the last of them was first heard, if each said so again after that.
+        if heard and max(item.first for item in heard.values()) > min(
+            item.asked for item in heard.values()
+        ):
+            return ()
+        mine = Greeting(store_name=self.store, incarnation=self.record.incarnation)
+        theirs = [
+            Greeting(store_name=item.answer.store, incarnation=item.answer.incarnation)
+            for item in heard.values()
+        ]
+        return (mine, *theirs)
+
+    def found(self, founders: tuple[Greeting, ...]) -> tuple[Write, ...]:
+        """Leave limbo as one of the founders."""
+        self.record = replace(self.record, limbo="", blank=False, founders=founders)
+        return (self.row(),)
+
+
+def started(
+    store: str,
+    record: StoreRecord | None,
+    peers: Collection[str] | None,
+    draw: Callable[[], bytes],
+) -> StoreRecord:
+    """What is to be durable before a store serves.
+
+    record: what was found, None in a blank directory. peers: as configured, None if they are not.
+    draw makes a new incarnation. Raises NotFounded.
+    """
+    if record is None:
+        record = StoreRecord(draw(), limbo=NEW_REASON, blank=True)
+    if record.blank and peers is None:
+        raise NotFounded(store)
+    if record.blank and not peers:
+        record = replace(record, limbo="", blank=False)
+    return replace(record, starts=record.starts + 1)

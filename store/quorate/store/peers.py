@@ -1,0 +1,154 @@
+"""The other stores of the groups: asked over and over who they are and what they know.
+
+Each round greets every configured peer with one call of Inventory and keeps its latest answer.
+What follows from the answers is decided in quorate.store.limbo; here it is only carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import grpc.aio
+
+from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.store.engine import Engine
+from quorate.store.inventory import read_inventory
+from quorate.store.limbo import Heard
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import error_from_call
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+_log = logging.getLogger("quorate.store.peers")
+
+ROUND_SECONDS = 5.0
+"""How often peers are asked."""
+LIMBO_ROUND_SECONDS = 0.2
+"""The same, while this store is in limbo."""
+ANSWER_SECONDS_MAX = 10.0
+"""A peer whose answer takes longer counts as away."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    address: str
+    channel: grpc.aio.Channel
+    heard: Heard | None = None
+    reachable: bool = False
+    itself: bool = False
+    problem: str = ""
+
+
+class Peers:
+    """What this store hears of the others."""
+
+    def __init__(
+        self, engine: Engine, addresses: Iterable[str], greeting: Callable[[], store_v1.Greeting]
+    ) -> None:
+        self._engine = engine
+        self._greeting = greeting
+        self._rounds: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._peers = [_Peer(each, open_channel(each)) for each in dict.fromkeys(addresses)]
+
+    def inventories(self) -> Mapping[str, Heard]:
+        """The latest answer of each peer that ever answered, by the store's name."""
+        return {item.answer.store: item for item in self._heard().values()}
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """Of all configured peers, without this store itself."""
+        return frozenset(peer.address for peer in self._peers if not peer.itself)
+
+    def status(self) -> list[store_v1.PeerStatus]:
+        """Each configured peer as people see it."""
+        now = time.monotonic()
+        return [_status(peer, now) for peer in self._peers if not peer.itself]
+
+    async def run(self) -> None:
+        """Ask all peers, again and again; ends only by being cancelled."""
+        try:
+            while True:
+                began = time.monotonic()
+                await self.ask_all()
+                await self._follow()
+                self._rounds.set_result(None)
+                self._rounds = asyncio.get_running_loop().create_future()
+                took = time.monotonic() - began
+                in_limbo = self._engine.core.in_limbo
+                pause = LIMBO_ROUND_SECONDS if in_limbo else ROUND_SECONDS
+                # Many sources make long answers; asking must stay a small part of the work.
+                await asyncio.sleep(max(pause, 10 * took if not in_limbo else took))
+        finally:
+            await asyncio.gather(*(peer.channel.close() for peer in self._peers))
+
+    async def next_round(self) -> None:
+        """Return when every peer was asked once more and what followed was carried out."""
+        await asyncio.shield(self._rounds)
+
+    async def ask_all(self) -> None:
+        """One round: return when every peer has answered, or has not in time."""
+        await asyncio.gather(*(self._ask(peer) for peer in self._peers if not peer.itself))
+
+    def _heard(self) -> dict[str, Heard]:
+        return {peer.address: peer.heard for peer in self._peers if peer.heard is not None}
+
+    async def _ask(self, peer: _Peer) -> None:
+        asked = time.monotonic()
+        request = store_v1.InventoryRequest(
+            greeting=self._greeting(), protocol_version=PROTOCOL_VERSION
+        )
+        try:
+            call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+            answer, who = await read_inventory(peer.address, call)
+        except grpc.aio.AioRpcError as error:
+            self._failed(peer, error_from_call(peer.address, error))
+            return
+        except QuorateError as error:
+            self._failed(peer, error)
+            return
+        if who.run == request.greeting.run:
+            peer.itself = True
+            return
+        now = time.monotonic()
+        known = peer.heard
+        is_known = known is not None and known.answer.incarnation == answer.incarnation
+        first = known.first if known is not None and is_known else now
+        peer.heard = Heard(answer, asked, now, first)
+        if not peer.reachable:
+            _log.info("peer %s is store %s", peer.address, answer.store)
+        peer.reachable, peer.problem = True, ""
+
+    def _failed(self, peer: _Peer, error: QuorateError) -> None:
+        peer.reachable = False
+        if (problem := str(error)) != peer.problem:
+            peer.problem = problem
+            level = logging.INFO if isinstance(error, Unreachable) else logging.WARNING
+            _log.log(level, "peer %s does not answer: %s", peer.address, problem)
+
+    async def _follow(self) -> None:
+        """Carry out what follows from the answers."""
+        standing = self._engine.core.standing
+        writer = self._engine.writer
+        if founders := standing.founders(self.addresses, self._heard()):
+            await writer.durable(writer.submit(standing.found(founders)))
+            names = ", ".join(sorted(founder.store_name for founder in founders))
+            _log.info("store %s is a founder of a new group: %s", standing.store, names)
+
+
+def _status(peer: _Peer, now: float) -> store_v1.PeerStatus:
+    heard = peer.heard
+    if heard is None:
+        return store_v1.PeerStatus(address=peer.address, heard_seconds_ago=-1)
+    return store_v1.PeerStatus(
+        address=peer.address,
+        store_name=heard.answer.store,
+        incarnation=heard.answer.incarnation,
+        reachable=peer.reachable,
+        limbo=heard.answer.limbo,
+        heard_seconds_ago=now - heard.at,
+    )

@@ -1,0 +1,118 @@
+"""Who a store is, who founds a group, and whom it remembers: the rules alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from quorate.protocol.errors import NotFounded
+from quorate.store.limbo import NEW_REASON, Heard, PeerAnswer, Standing, started
+from quorate.store.records import StoreRecord, pack_store, unpack_store
+from quorate.v1.store_pb2 import Greeting
+
+BLANK = StoreRecord(b"mine", 1, NEW_REASON, blank=True)
+KNOWN = StoreRecord(b"mine", 3)
+
+
+def standing(record: StoreRecord = BLANK) -> Standing:
+    return Standing("a", record, {}, run=b"run")
+
+
+def heard(store: str, first: float, asked: float, **changes: object) -> Heard:
+    answer = PeerAnswer(store, f"{store}:1", store.encode(), limbo=True, blank=True)
+    return Heard(replace(answer, **changes), asked, asked + 0.5, first)  # type: ignore[arg-type]
+
+
+class TestStarted:
+    def test_a_blank_store_without_peers_named_is_refused(self) -> None:
+        with pytest.raises(NotFounded, match="store init --new"):
+            started("a", None, None, lambda: b"new")
+        with pytest.raises(NotFounded):
+            started("a", BLANK, None, lambda: b"new")
+
+    def test_a_blank_store_that_has_no_peers_founds(self) -> None:
+        assert started("a", None, (), lambda: b"new") == StoreRecord(b"new", 1)
+
+    def test_a_blank_store_with_peers_starts_in_limbo(self) -> None:
+        record = started("a", None, ("b:1",), lambda: b"new")
+        assert record == StoreRecord(b"new", 1, NEW_REASON, blank=True)
+
+    @pytest.mark.parametrize("peers", [None, (), ("b:1",)])
+    def test_a_store_that_has_data_needs_nobody(self, peers: tuple[str, ...] | None) -> None:
+        assert started("a", KNOWN, peers, lambda: b"new") == replace(KNOWN, starts=4)
+
+
+class TestFounders:
+    def test_only_when_all_peers_are_blank_at_one_time(self) -> None:
+        """Every combination of: answered, blank, heard again after all were first heard."""
+        for states in product(("away", "blank", "blank again", "known"), repeat=2):
+            answers = {}
+            for at, (name, state) in enumerate(zip("bc", states, strict=True)):
+                if state != "away":
+                    asked = 10.0 if state == "blank again" else at / 10
+                    item = heard(name, at / 10, asked, blank=state != "known")
+                    answers[item.answer.address] = item
+            founders = standing().founders(("b:1", "c:1"), answers)
+            # b was first heard at 0 and c at 0.1: once b is asked after that, both were blank then.
+            assert bool(founders) == (states[0] == "blank again" and states[1].startswith("blank"))
+            if founders:
+                assert [one.incarnation for one in founders] == [b"mine", b"b", b"c"]
+
+    def test_who_was_blank_with_the_founders_is_one(self) -> None:
+        founders = (Greeting(store_name="a", incarnation=b"mine"), Greeting(store_name="b"))
+        item = heard("b", 0, 1, blank=False, limbo=False, founders=founders)
+        assert standing().founders(("b:1", "c:1"), {"b:1": item}) == founders
+
+    def test_whose_predecessor_was_a_founder_is_none(self) -> None:
+        founders = (Greeting(store_name="a", incarnation=b"former"),)
+        item = heard("b", 0, 1, blank=False, limbo=False, founders=founders)
+        assert standing().founders(("b:1",), {"b:1": item}) == ()
+
+    def test_nobody_founds_twice(self) -> None:
+        assert standing(KNOWN).founders(("b:1",), {"b:1": heard("b", 0, 1)}) == ()
+
+    def test_a_founder_is_out_of_limbo_for_good(self) -> None:
+        founders = (Greeting(store_name="a", incarnation=b"mine"),)
+        subject = standing()
+        (row,) = subject.found(founders)
+        assert not subject.limbo
+        assert row.value is not None
+        assert unpack_store(row.value) == StoreRecord(b"mine", 1, founders=founders)
+
+
+class TestMet:
+    def test_a_stranger_is_remembered(self) -> None:
+        subject = standing()
+        greeting = Greeting(store_name="b", incarnation=b"b", starts=1, run=b"1")
+        met = subject.met(greeting)
+        assert (met.remembered, met.replaced, len(met.writes)) == (None, False, 1)
+        again = subject.met(greeting)
+        assert (again.remembered, again.replaced, again.writes) == (greeting, False, ())
+
+    def test_another_incarnation_is_told_apart(self) -> None:
+        subject = standing()
+        subject.met(Greeting(store_name="b", incarnation=b"b", starts=9, run=b"1"))
+        met = subject.met(Greeting(store_name="b", incarnation=b"new", starts=1, run=b"2"))
+        assert met.replaced
+        assert subject.peers["b"].incarnation == b"new"
+
+    def test_a_copy_does_not_take_the_place_of_what_is_known(self) -> None:
+        subject = standing()
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=b"1")
+        subject.met(known)
+        met = subject.met(Greeting(store_name="b", incarnation=b"b", starts=5, run=b"2"))
+        assert (met.remembered, met.writes) == (known, ())
+        assert subject.peers["b"] == known
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        BLANK,
+        StoreRecord(b"x" * 16, 7, "", False, (Greeting(store_name="b"),), (b"one", b"", b"two")),
+    ],
+)
+def test_the_record_of_a_store_to_bytes_and_back(record: StoreRecord) -> None:
+    assert unpack_store(pack_store(record)) == record

@@ -1,0 +1,145 @@
+"""Stores that know each other: found together, and what one tells another."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.store.support import (
+    ORDERS,
+    Client,
+    batch,
+    configuration,
+    free_addresses,
+    running,
+)
+
+from quorate.protocol.errors import InLimbo, NotFounded
+from quorate.store.founding import initialize
+from quorate.store.node import StoreNode
+
+NAMES = ("a", "b", "c")
+
+
+class Group:
+    """Stores of one group, each started and stopped on its own."""
+
+    def __init__(self, directory: Path, names: Sequence[str] = NAMES) -> None:
+        self.directory = directory
+        self.addresses = dict(zip(names, free_addresses(len(names)), strict=True))
+        self.nodes: dict[str, StoreNode] = {}
+
+    async def start(self, name: str) -> None:
+        peers = [address for other, address in self.addresses.items() if other != name]
+        node = StoreNode(
+            configuration(
+                self.directory / name, name, listen=self.addresses[name], peers=tuple(peers)
+            )
+        )
+        await node.start()
+        self.nodes[name] = node
+
+    async def stop(self, name: str) -> None:
+        await self.nodes.pop(name).stop()
+
+    def client(self, name: str) -> Client:
+        return Client(self.addresses[name])
+
+    def limbo(self, name: str) -> str:
+        engine = self.nodes[name]._engine
+        assert engine is not None
+        return engine.core.standing.limbo
+
+    async def vouching(self, *names: str) -> None:
+        """Return when these vouch for what they lack."""
+        async with asyncio.timeout(20):
+            for name in names:
+                while self.limbo(name):
+                    peers = self.nodes[name].peers
+                    assert peers is not None
+                    await peers.next_round()
+
+
+@asynccontextmanager
+async def group(directory: Path) -> AsyncIterator[Group]:
+    subject = Group(directory)
+    try:
+        yield subject
+    finally:
+        for name in tuple(subject.nodes):
+            await subject.stop(name)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(NAMES)))
+@pytest.mark.expects_log("is in limbo")
+async def test_three_blank_stores_found_together(tmp_path: Path, order: tuple[str, ...]) -> None:
+    async with group(tmp_path) as stores:
+        for name in order[:2]:
+            await stores.start(name)
+        for name in order[:2]:
+            peers = stores.nodes[name].peers
+            assert peers is not None
+            await peers.next_round()
+            await peers.next_round()
+            assert stores.limbo(name), "one that did not answer may have anything"
+        await stores.start(order[2])
+        await stores.vouching(*NAMES)
+
+
+@pytest.mark.expects_log("is in limbo")
+async def test_in_limbo_a_store_takes_nothing_and_says_so(tmp_path: Path) -> None:
+    async with group(tmp_path) as stores:
+        await stores.start("a")
+        async with stores.client("a") as client:
+            promised = await client.promise()
+            assert promised.limbo
+            assert "new" in promised.limbo_reason
+            with pytest.raises(InLimbo):
+                await client.begin()
+            with pytest.raises(InLimbo):
+                await client.open()
+            with pytest.raises(InLimbo):
+                await client.fetch()
+            status = await client.status()
+            assert status.limbo
+            assert status.limbo_reason == promised.limbo_reason
+            assert [peer.reachable for peer in status.peers] == [False, False]
+            assert not status.sources, "what is promised in limbo is not recorded"
+
+
+async def test_a_blank_store_that_is_told_of_no_peers_does_not_start(tmp_path: Path) -> None:
+    with pytest.raises(NotFounded, match="store init --new"):
+        await StoreNode(configuration(tmp_path, peers=None)).start()
+    initialize(configuration(tmp_path, peers=None), new=True)
+    async with running(tmp_path, peers=None) as node, Client(node.address) as client:
+        assert not (await client.promise()).limbo
+    async with running(tmp_path, peers=None) as node, Client(node.address) as client:
+        status = await client.status()
+        assert (status.starts, status.limbo) == (2, False)
+
+
+@pytest.mark.expects_log("is in limbo")
+async def test_what_a_store_tells_another(tmp_path: Path) -> None:
+    async with group(tmp_path) as stores:
+        for name in NAMES:
+            await stores.start(name)
+        await stores.vouching(*NAMES)
+        async with stores.client("a") as client:
+            stream = await client.stream()
+            await stream.batch(batch(0, 9))
+            await stream.durable(9)
+            peers = stores.nodes["b"].peers
+            assert peers is not None
+            await peers.ask_all()
+            heard = peers.inventories()["a"]
+            assert heard.answer.address == stores.addresses["a"]
+            assert not heard.answer.limbo
+            known = heard.answer.sources[ORDERS]
+            assert [(item.first, item.last, item.epoch) for item in known.held] == [(0, 9, 1)]
+            assert (known.begun_epoch, known.promised_epoch, known.live) == (1, 1, True)
+            assert known.promised_to == b"a"
+            await stream.close()
