@@ -44,6 +44,8 @@ class Served:
         self.lineage = Lineage((Term(1, 0),))
         self.held = RangeSet()
         self.unknown = RangeSet()
+        self.why: list[tuple[int, int, int]] = []
+        """Ranges that are answered with this value of Lookup."""
         self.corrupt = RangeSet()
         self.stable_upto = NOTHING
         self.information = v1.SourceInformation()
@@ -65,8 +67,8 @@ class Served:
         first = request.first
         while first <= min(request.last, self.high):
             last = self._same_upto(first, min(request.last, self.high, first + BATCH - 1))
-            if first in self.unknown:
-                yield _missing(first, last, v1.LOOKUP_UNKNOWN)
+            if (why := self._why(first)) is not None:
+                yield _missing(first, last, why)
             elif first in self.held:
                 batch = bytearray(frame(first, last, self.lineage.epoch_at(first), self.source))
                 if first in self.corrupt:
@@ -84,11 +86,16 @@ class Served:
             )
         )
 
+    def _why(self, number: int) -> int | None:
+        if number in self.unknown:
+            return v1.LOOKUP_UNKNOWN
+        return next((why for first, last, why in self.why if first <= number <= last), None)
+
     def _same_upto(self, first: int, last: int) -> int:
-        def kind(number: int) -> tuple[bool, bool, bool, int]:
+        def kind(number: int) -> tuple[bool, int | None, bool, int]:
             return (
                 number in self.held,
-                number in self.unknown,
+                self._why(number),
                 number in self.corrupt,
                 self.lineage.epoch_at(number),
             )
@@ -96,8 +103,9 @@ class Served:
         return next((n - 1 for n in range(first + 1, last + 1) if kind(n) != kind(first)), last)
 
 
-def _missing(first: int, last: int, why: v1.Lookup) -> v1.FetchResponse:
-    return v1.FetchResponse(missing=v1.Missing(first=first, last=last, why=why))
+def _missing(first: int, last: int, why: int) -> v1.FetchResponse:
+    missing = v1.Missing(first=first, last=last, why=why)  # type: ignore[arg-type]
+    return v1.FetchResponse(missing=missing)
 
 
 class FakeStore(StoreServicer):  # type: ignore[misc]

@@ -108,16 +108,16 @@ def test_a_gap_needs_a_no_from_everyone() -> None:
     for store in STORES:
         deny(plan, request(plan, store))
     assert plan.gap() is None
-    assert plan.waiting_for() == (SOURCE,)
-    deny(plan, request(plan, SOURCE), Answer.UNKNOWN)
+    assert plan.waiting_for() == ((SOURCE, None, ""),)
+    deny(plan, request(plan, SOURCE))
     gap = plan.gap()
     assert gap is not None
-    assert (gap.first, gap.last) == (0, 9)
+    assert (gap.first, gap.last, gap.cause) == (0, 9, Answer.ABSENT)
     assert [(name, answer) for name, answer, _ in gap.evidence] == [
         ("a", Answer.ABSENT),
         ("b", Answer.ABSENT),
         ("c", Answer.ABSENT),
-        (SOURCE, Answer.UNKNOWN),
+        (SOURCE, Answer.ABSENT),
     ]
 
 
@@ -141,7 +141,52 @@ def test_silence_is_not_a_no(silence: str) -> None:
     elif silence == "not yet":
         plan.ended(asked, -1, -1, ONE, 0.0)
     assert plan.gap() is None
-    assert plan.waiting_for() == ("c",)
+    assert plan.waiting_for() == (("c", None, ""),)
+
+
+def test_a_store_that_can_not_say_may_have_it() -> None:
+    """In limbo, or corrupt: it is asked again, for ever, and never proves a gap."""
+    stream, plan = planned(attached=False)
+    deny(plan, request(plan, "a"))
+    deny(plan, request(plan, "b"))
+    for round_ in range(3):
+        deny(plan, request(plan, "c", now=10.0 * round_), Answer.UNKNOWN, now=10.0 * round_)
+        assert plan.gap() is None
+        assert plan.waiting_for()[-1][:2] == ("c", Answer.UNKNOWN)
+    serve(plan, request(plan, "c", now=30.0))
+    assert stream.next == 10
+
+
+def test_an_accepted_loss_is_proof_by_itself() -> None:
+    stream, plan = planned()
+    asked = request(plan, "b")
+    plan.fetched(asked, *batch(0, 2), 0, 2, 0.0)
+    plan.missing(asked, 3, 6, Answer.LOST, "by the operator", 0.0)
+    gap = plan.gap()
+    assert gap is not None
+    assert (gap.first, gap.last, gap.cause) == (3, 6, Answer.LOST)
+    assert gap.evidence == (("b", Answer.LOST, "by the operator"),)
+    stream.skip(gap.last)
+    assert plan.gap() is None, "what follows may be anywhere"
+
+
+def test_an_accepted_loss_that_is_there_after_all_is_no_gap() -> None:
+    stream, plan = planned(attached=False)
+    plan.missing(request(plan, "b"), 0, 9, Answer.LOST, "", 0.0)
+    header, frame = batch(0, 9)
+    assert stream.fetched(header, frame, 0, 9).name == "TAKEN"
+    assert plan.gap() is None
+
+
+def test_a_newer_lineage_voids_an_accepted_loss() -> None:
+    stream, plan = planned(attached=False)
+    asked = request(plan, "b")
+    plan.missing(asked, 0, 9, Answer.LOST, "", 0.0)
+    newer = Lineage((Term(2, 0),))
+    stream.heard_of_epoch(2)
+    plan.ended(asked, 9, 9, newer, 0.0)
+    assert stream.behind
+    assert plan.gap() is None
 
 
 def test_a_gap_is_only_what_all_deny() -> None:
@@ -243,6 +288,8 @@ class World:
         self.now = 0.0
         self.handed: list[int] = []
         self.gaps = RangeSet()
+        self.doubtful = True
+        """Peers can not always say whether they lack a message."""
 
     def has(self, peer: str, number: int) -> bool:
         return number in self.held[peer]
@@ -280,7 +327,8 @@ class World:
                 header, frame = batch(number, last, self.lineage.epoch_at(number))
                 self.plan.fetched(asked, header, frame, number, last, self.now)
             else:
-                answer = self.rng.choice([Answer.ABSENT, Answer.UNKNOWN])
+                certain = not self.doubtful or self.rng.random() < 0.5
+                answer = Answer.ABSENT if certain else Answer.UNKNOWN
                 self.plan.missing(asked, number, last, answer, "", self.now)
             number = last + 1
         self.plan.ended(asked, high, -1, self.lineage, self.now)
@@ -306,6 +354,7 @@ def test_everything_that_anyone_has_is_recovered(
     world = World(seed)
     for _ in range(200):
         world.run(faults=True)
+    world.doubtful = False
     for _ in range(1500):
         world.run(faults=False)
     assert world.handed == sorted(set(world.handed)), "in order, each once"

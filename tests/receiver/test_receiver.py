@@ -147,14 +147,13 @@ async def test_a_gap_needs_a_no_from_everyone(group: Group) -> None:
     group.store(29)
     for served in (*group.served(), group.source.served):
         served.held.remove(10, 14)
-    group.served()[1].unknown.add(10, 14)
     async with await opened(group) as receiver:
         assert numbers(await take(receiver, 25)) == [*range(10), *range(15, 30)]
         gap = await told(receiver, Gap)
-        assert (gap.first, gap.last, gap.cause) == (10, 14, Answer.UNKNOWN)
+        assert (gap.first, gap.last, gap.cause) == (10, 14, Answer.ABSENT)
         assert {peer: answer.partition(":")[0] for peer, answer in gap.evidence} == {
             "a": "absent",
-            "b": "unknown",
+            "b": "absent",
             "c": "absent",
             "the source": "absent",
         }
@@ -162,17 +161,51 @@ async def test_a_gap_needs_a_no_from_everyone(group: Group) -> None:
     assert group.stores[0].receivers[NAME, 0x20][1] == 29, "a gap does not hold up what follows"
 
 
-@pytest.mark.expects_log("is corrupt")
-async def test_what_is_corrupt_everywhere_is_a_gap_of_unknown_cause(group: Group) -> None:
+@pytest.mark.parametrize("fault", ["corrupt", "limbo", "newer"])
+@pytest.mark.expects_log(r"is corrupt|is missing|\] is lost")
+async def test_what_nobody_can_vouch_for_is_waited_for_until_its_loss_is_accepted(
+    group: Group, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr("quorate.receiver.session.HOUSEKEEPING_SECONDS", 0.05)
+    monkeypatch.setattr("quorate.receiver.session.STALLED_SECONDS", 0.1)
+    monkeypatch.setattr("quorate.receiver.plan.NO_SECONDS", 0.1)
     await group.announce(live=False)
     await group.source.stop()
     group.store(29)
     for served in group.served():
-        served.corrupt.add(10, 14)
+        if fault == "corrupt":
+            served.corrupt.add(10, 14)
+        else:
+            served.why.append((10, 14, v1.LOOKUP_UNKNOWN if fault == "limbo" else 77))
+    async with await opened(group) as receiver:
+        assert numbers(await take(receiver, 10)) == list(range(10))
+        stalled = await told(receiver, Stalled)
+        assert (stalled.first, stalled.last) == (10, 14)
+        assert stalled.waiting_for == ("a", "b", "c")
+        assert all(said.startswith("unknown") for _, said in stalled.evidence)
+        if fault != "corrupt":
+            group.served()[2].why = []
+            assert numbers(await take(receiver, 20)) == list(range(10, 30))
+            return
+        group.served()[1].why = [(10, 12, v1.LOOKUP_LOST)]
+        group.served()[2].corrupt.remove(13, 14)
+        assert numbers(await take(receiver, 17)) == list(range(13, 30))
+        gap = await told(receiver, Gap)
+        assert (gap.first, gap.last, gap.cause) == (10, 12, Answer.LOST)
+        assert [peer for peer, _ in gap.evidence] == ["b"]
+
+
+@pytest.mark.expects_log(r"\] is lost")
+async def test_with_the_source_gone_the_stores_settle_what_is_lost(group: Group) -> None:
+    await group.announce(live=False)
+    await group.source.stop()
+    group.store(29)
+    for served in group.served():
+        served.held.remove(10, 14)
     async with await opened(group) as receiver:
         assert numbers(await take(receiver, 25)) == [*range(10), *range(15, 30)]
         gap = await told(receiver, Gap)
-        assert (gap.first, gap.last, gap.cause) == (10, 14, Answer.UNKNOWN)
+        assert (gap.first, gap.last, gap.cause) == (10, 14, Answer.ABSENT)
         assert dict(gap.evidence)["the source"].startswith("away")
 
 

@@ -152,8 +152,7 @@ class Gap:
     first: int
     last: int
     cause: Answer
-    """ABSENT if all know that they do not have it; UNKNOWN if one of them can not say; LOST if an
-    operator declared that nobody has it."""
+    """ABSENT if all know that they do not have it; LOST if an operator accepted its loss."""
     evidence: tuple[tuple[str, str], ...]
     """Who said what."""
 
@@ -166,6 +165,9 @@ class Stalled:
     first: int
     last: int
     waiting_for: tuple[str, ...]
+    evidence: tuple[tuple[str, str], ...]
+    """Each of them with what it said: a store that can not say whether it has a message may have
+    it. If nobody will ever give it, an operator can accept its loss: see `quorate repair`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ from quorate.v1 import messages_pb2 as v1
 
 log = logging.getLogger("quorate.receiver")
 
+_ANSWERS = {v1.LOOKUP_ABSENT: Answer.ABSENT, v1.LOOKUP_LOST: Answer.LOST}
+"""Any other, also one that a newer version of a store may give, proves nothing."""
+
 
 async def fetch_from(session: Session, peer: str) -> None:
     """Ask this peer for what the plan says, one request after the other, until cancelled."""
@@ -92,12 +95,11 @@ async def _fetch(session: Session, request: Request) -> None:
                     _take(session, request, response.fetched, loop.time())
                 case "missing":
                     missing = response.missing
-                    absent = missing.why == v1.LOOKUP_ABSENT
                     session.plan.missing(
                         request,
                         missing.first,
                         missing.last,
-                        Answer.ABSENT if absent else Answer.UNKNOWN,
+                        _ANSWERS.get(missing.why, Answer.UNKNOWN),
                         missing.detail,
                         loop.time(),
                     )

@@ -1,7 +1,8 @@
 """What to ask of whom: fetching what a stream lacks, and the proof that nobody has it.
 
 No I/O, no clock: times are passed in. Lookups are three-valued: a store has a message, says that it
-does not, or can not say. Silence, a refusal, a timeout or "not yet" is never a "no".
+does not, or can not say. Only "it does not" is a "no": being unable to say, silence, a refusal, a
+timeout or "not yet" is none. A loss that an operator accepted needs no other proof.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ BACK_OFF_SECONDS_MAX = 2.0
 
 
 class Answer(enum.Enum):
-    """How a peer can say no."""
+    """How a peer can say that it does not give a message."""
 
     ABSENT = "absent"
     """It knows that it does not have the messages."""
     UNKNOWN = "unknown"
-    """It can not say: corrupt, unreadable, or in limbo."""
+    """It can not say: corrupt, unreadable, or in limbo. This proves nothing."""
+    LOST = "lost"
+    """An operator has accepted that nobody has the messages."""
     AWAY = "away"
     """The source itself is gone, and with it what it retained."""
 
@@ -66,6 +69,12 @@ class ProvenGap:
     last: int
     evidence: tuple[tuple[str, Answer, str], ...]
     """Each peer with its answer and, for people, a detail."""
+
+    @property
+    def cause(self) -> Answer:
+        """ABSENT or LOST."""
+        lost = any(answer is Answer.LOST for _, answer, _ in self.evidence)
+        return Answer.LOST if lost else Answer.ABSENT
 
 
 @dataclass(slots=True)
@@ -95,8 +104,14 @@ class _Peer:
         return both
 
     def refuses_upto(self, first: int) -> int:
-        """The last of the numbers from first on that it said no to; first - 1 if it did not."""
+        """The last of the numbers from first on that it does not give; first - 1 if it may."""
         return self.said_no().contiguous_upto(first)
+
+    def answer_at(self, sequence: int) -> Answer | None:
+        """What it said of this one, if it said anything."""
+        if sequence in self.absent:
+            return Answer.ABSENT
+        return Answer.UNKNOWN if sequence in self.unknown else None
 
     def useless_upto(self, first: int, now: float) -> int:
         """The last of the numbers from first on that it is no use asking for now."""
@@ -114,6 +129,8 @@ class FetchPlan:
         self._stores: dict[str, _Peer] = {store: _Peer() for store in stores}
         self._source = _Peer()
         self._under_way: dict[str, Request] = {}
+        self._lost: list[tuple[Range, str, str]] = []
+        """Accepted losses, with who said so and what."""
         self.attached = False
         """A live stream comes in, so there is no need to ask for what is new."""
         self._source_live = False
@@ -207,11 +224,13 @@ class FetchPlan:
     def missing(
         self, request: Request, first: int, last: int, answer: Answer, detail: str, now: float
     ) -> None:
-        """The peer said no for [first, last]."""
+        """The peer does not give [first, last]."""
         peer = self._peer(request.peer)
         if peer is None or first > last:
             return
-        (peer.absent if answer is Answer.ABSENT else peer.unknown).add(first, last)
+        if answer is Answer.LOST:
+            self._lost.append((Range(first, last), request.peer, detail))
+        (peer.unknown if answer is Answer.UNKNOWN else peer.absent).add(first, last)
         if detail:
             peer.detail = detail
         peer.no_until = peer.no_until or now + NO_SECONDS
@@ -222,6 +241,8 @@ class FetchPlan:
         self, request: Request, high: int, stable_upto: int, lineage: Lineage, now: float
     ) -> Range | None:
         """The peer has said all it had to say. Returns what its lineage withdraws, if anything."""
+        if lineage.epoch > self._stream.lineage.epoch:
+            self._lost.clear()
         withdrawn = self._stream.adopt(lineage)
         self._stream.exists(high, lineage.epoch)
         self._stream.stable(stable_upto, lineage.epoch)
@@ -249,29 +270,39 @@ class FetchPlan:
         self._finish(request)
 
     def gap(self) -> ProvenGap | None:
-        """The front of what is missing, if every store, and the source, said no to it."""
+        """The front of what is missing, if every store, and the source, said no to it; or if an
+        operator accepted that it is lost."""
         stream = self._stream
         if not stream.behind or stream.outdated or not self._stores:
             return None
         first, upto = stream.next, stream.missing()[0].last
-        asked = self._askable()
-        for peer in asked.values():
-            upto = min(upto, peer.refuses_upto(first))
         if upto < first:
             return None
-        evidence = tuple(
-            (name, Answer.ABSENT if first in peer.absent else Answer.UNKNOWN, peer.detail)
-            for name, peer in asked.items()
-        )
-        if SOURCE not in asked:
-            evidence += ((SOURCE, Answer.AWAY, "no store has a live stream of it"),)
-        return ProvenGap(first, upto, evidence)
+        for lost, peer, detail in self._lost:
+            if lost.first <= first <= lost.last:
+                evidence = ((peer, Answer.LOST, detail),)
+                return ProvenGap(first, min(upto, lost.last), evidence)
+        return self._denied_by_all(first, upto)
 
-    def waiting_for(self) -> tuple[str, ...]:
-        """Who has not said no to the first missing message, and has not brought it either."""
+    def _denied_by_all(self, first: int, upto: int) -> ProvenGap | None:
+        asked = self._askable()
+        for peer in asked.values():
+            upto = min(upto, peer.absent.contiguous_upto(first))
+        if upto < first:
+            return None
+        denied = tuple((name, Answer.ABSENT, peer.detail) for name, peer in asked.items())
+        if SOURCE not in asked:
+            denied += ((SOURCE, Answer.AWAY, "no store has a live stream of it"),)
+        return ProvenGap(first, upto, denied)
+
+    def waiting_for(self) -> tuple[tuple[str, Answer | None, str], ...]:
+        """Who may yet have the first missing message: has neither brought it nor said no, with what
+        it said instead, if anything."""
         first = self._stream.next
         return tuple(
-            name for name, peer in self._askable().items() if peer.refuses_upto(first) < first
+            (name, answer, peer.detail if answer else "")
+            for name, peer in self._askable().items()
+            if (answer := peer.answer_at(first)) is not Answer.ABSENT
         )
 
     # Inside.

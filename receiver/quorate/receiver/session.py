@@ -46,6 +46,13 @@ async def pause(until: asyncio.Event, seconds: float | None) -> None:
     until.clear()
 
 
+def _said(peer: str, answer: Answer | None, detail: str) -> tuple[str, str]:
+    """What a peer said of a message, for people."""
+    if answer is None:
+        return peer, "nothing yet"
+    return peer, f"{answer.value}: {detail}" if detail else answer.value
+
+
 class Session:
     """Everything about one source. All on one event loop."""
 
@@ -197,14 +204,9 @@ class Session:
         """After an answer: hand over, and give up what nobody has."""
         self.hand_on()
         while (gap := self.plan.gap()) is not None:
-            evidence = tuple(
-                (peer, f"{answer.value}: {detail}" if detail else answer.value)
-                for peer, answer, detail in gap.evidence
-            )
-            answers = {answer for _, answer, _ in gap.evidence}
-            cause = Answer.UNKNOWN if Answer.UNKNOWN in answers else Answer.ABSENT
+            evidence = tuple(_said(*one) for one in gap.evidence)
             log.error("%s: [%d, %d] is lost: %s", self.source, gap.first, gap.last, evidence)
-            self.events.tell(event.Gap(self.source, gap.first, gap.last, cause, evidence))
+            self.events.tell(event.Gap(self.source, gap.first, gap.last, gap.cause, evidence))
             self.acknowledgements.progress.skip(gap.first, gap.last)
             self.stream.skip(gap.last)
             self.hand_on()
@@ -377,7 +379,10 @@ class Session:
             self._stalled_at = (self.stream.next, now)
         elif now - self._stalled_at[1] >= STALLED_SECONDS:
             missing = self.stream.missing()[0]
-            waiting_for = self.plan.waiting_for()
-            log.warning("%s: %s is missing; waiting for %s", self.source, missing, waiting_for)
-            self.events.tell(event.Stalled(self.source, missing.first, missing.last, waiting_for))
+            waiting = tuple(_said(*one) for one in self.plan.waiting_for())
+            log.warning("%s: %s is missing; waiting for %s", self.source, missing, waiting)
+            names = tuple(peer for peer, _ in waiting)
+            self.events.tell(
+                event.Stalled(self.source, missing.first, missing.last, names, waiting)
+            )
             self._stalled_at = (self.stream.next, now + 60.0)
