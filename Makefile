@@ -26,8 +26,8 @@ demo: $(STAMP) ## stream real flights through failures and verify every message
 test: $(STAMP) ## run the tests
 	$(BIN)/python -m pytest
 
-simulate: $(STAMP) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on
-	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST))
+simulate: $(STAMP) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
+	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))
 
 bench: $(STAMP) ## measure throughput and latency on this machine
 	$(BIN)/quorate bench $(BENCH)

@@ -6,20 +6,20 @@ handed and acknowledged. Looks into stores only through their disks, and decides
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tests.simulation.rules import Setup
 from tests.simulation.world import World
 
 from quorate.protocol.errors import ContentConflict
 from quorate.protocol.framing import check_batch, read_payloads
 from quorate.protocol.identity import SourceName
-from quorate.protocol.policy import Policy
-from quorate.protocol.ranges import Range
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.core import StoreCore
 from quorate.store.reading import read
-from quorate.store.records import reg_id_key, unpack_held, unpack_registration
+from quorate.store.records import reg_id_key, unpack_held, unpack_index, unpack_registration
 from quorate.store.storage import MemoryStorage, Table, Write
 
 
@@ -53,15 +53,16 @@ class _Receiver:
     """What any instance of it was handed."""
     consumed: dict[int, set[bytes]] = field(default_factory=dict)
     """What any instance of it was done with."""
+    done_upto: int = -1
+    """Everything up to here was consumed as it is stable."""
 
 
 class Checker:
     """One source's stream, all its stores and receivers."""
 
-    def __init__(self, world: World, source: SourceName, policy: Policy) -> None:
+    def __init__(self, world: World, source: SourceName) -> None:
         self._world = world
         self._source = source
-        self._policy = policy
         self._stores: dict[str, StoreOf] = {}
         self.contents: dict[tuple[int, int], bytes] = {}
         """By the epoch of the batch and the sequence number."""
@@ -72,10 +73,19 @@ class Checker:
         self.stable_contents: dict[int, bytes] = {}
         self._stable_in: dict[int, int] = {}
         """By epoch: how far it was reported stable."""
-        self._decisions: dict[int, int] = {}
-        """By epoch: the first number that it does not keep."""
+        self._decisions: dict[tuple[int, str], int] = {}
+        """By epoch and who decided: the first number that is not kept. Where blocking sets need not
+        meet two may decide one epoch; then neither can begin it on enough stores."""
+        self._senders: dict[int, int] = {}
+        """By epoch: who sent messages in it."""
         self._promised: dict[str, int] = {}
         self._begun: dict[int, set[str]] = {}
+        self._setups: dict[int, Setup] = {}
+        """By source instance."""
+        self._frames: set[bytes] = set()
+        """Batches whose contents are known."""
+        self._unchecked: dict[str, list[Range]] = {}
+        """By store: numbers that it serves anew since they were last compared."""
         self._receivers: dict[str, _Receiver] = {}
 
     def require(self, holds: bool, rule: str, text: str) -> None:
@@ -90,11 +100,20 @@ class Checker:
     def written(self, store: str, writes: Sequence[Write]) -> None:
         """A commit is written: no number of an epoch may ever have two contents."""
         for write in writes:
-            if write.table is Table.JOURNAL and write.value is not None:
+            if write.table is Table.JOURNAL and write.value not in self._frames:
+                assert write.value is not None
+                self._frames.add(write.value)
                 header = check_batch(write.value)
                 payloads = read_payloads(write.value, header)
                 for sequence, payload in enumerate(payloads, header.first):
                     self._same(header.epoch, sequence, payload, store)
+
+    def synced(self, store: str, writes: Sequence[Write]) -> None:
+        """A commit is durable: what it serves is compared in time with what is stable."""
+        for write in writes:
+            if write.table is Table.INDEX and write.value is not None:
+                entry = unpack_index(write.key, write.value)
+                self._unchecked.setdefault(store, []).append(Range(entry.first, entry.last))
 
     def _same(self, epoch: int, sequence: int, payload: bytes, where: str) -> None:
         known = self.contents.setdefault((epoch, sequence), payload)
@@ -124,17 +143,26 @@ class Checker:
 
     # The source.
 
-    def opened(self, instance: int) -> None:
+    def opened(self, instance: int, setup: Setup) -> None:
         self._stable_of[instance] = -1
+        self._setups[instance] = setup
 
     def accepted(self, instance: int, sequence: int, payload: bytes) -> None:
         known = self._accepted.setdefault((instance, sequence), payload)
         self.require(known == payload, "I2", f"{sequence} was given to two messages: {payload!r}")
 
     def released(
-        self, instance: int, first: int, payloads: Sequence[bytes], *, remembered: bool
+        self,
+        instance: int,
+        epoch: int,
+        first: int,
+        payloads: Sequence[bytes],
+        *,
+        remembered: bool,
     ) -> None:
         """A batch goes to the wire: under the numbers that the application was told."""
+        sender = self._senders.setdefault(epoch, instance)
+        self.require(sender == instance, "I5", f"{sender} and {instance} send in epoch {epoch}")
         for sequence, payload in enumerate(payloads, first):
             self.require(
                 self._accepted.get((instance, sequence)) == payload,
@@ -150,9 +178,10 @@ class Checker:
 
     def decided(self, epoch: int, first: int, who: str) -> None:
         """A source has decided; its epoch is in force from that number on."""
-        self._world.note(f"{who} decided: epoch {epoch} from {first} on")
-        self.require(epoch not in self._decisions, "I5", f"epoch {epoch} was decided twice")
-        self._decisions[epoch] = first
+        self._world.note("%s decided: epoch %s from %s on", who, epoch, first)
+        if any(epoch == other for other, _ in self._decisions):
+            self._world.reach("one epoch decided by two", "%s", epoch)
+        self._decisions[epoch, who] = first
         for older, upto in self._stable_in.items():
             self.require(
                 older > epoch or upto < first,
@@ -160,26 +189,31 @@ class Checker:
                 f"{upto} was stable in epoch {older}, and epoch {epoch} of {who} begins at {first}",
             )
 
-    def stable(self, instance: int, epoch: int, upto: int) -> None:
-        """The application is told that everything up to here is stable."""
-        for newer, first in self._decisions.items():
+    def stable(self, instance: int, epoch: int, upto: int, active: Collection[str]) -> None:
+        """The application is told that everything up to here is stable; active: takes the stream.
+
+        What an earlier instance was told is stable may be so by the rules that were its own.
+        """
+        setup = self._setups[instance]
+        for (newer, _), first in self._decisions.items():
             self.require(
                 newer <= epoch or upto < first,
                 "I1",
                 f"{upto} is stable in epoch {epoch}, but epoch {newer} begins at {first}",
             )
-        first = max(self.stable_contents, default=-1) + 1
+        first = len(self.stable_contents)
         found = self._durable(first, upto) if upto >= first else {}
         for sequence in range(first, upto + 1):
             holders: dict[bytes, set[str]] = {}
             for store, contents in found.items():
                 if sequence in contents:
                     holders.setdefault(contents[sequence], set()).add(store)
-            stable = [one for one, stores in holders.items() if self._policy.stable(stores)]
+            stable = [one for one, stores in holders.items() if setup.stable(stores, active)]
             self.require(
                 len(stable) == 1,
                 "I1",
-                f"{sequence} is reported stable, but is durable only on {holders}",
+                f"{sequence} is reported stable by {setup}, but is durable only on {holders}; "
+                f"active: {sorted(active)}",
             )
             self.stable_contents[sequence] = stable[0]
         for sequence in range(self._stable_of[instance] + 1, upto + 1):
@@ -225,22 +259,26 @@ class Checker:
 
         A store that was away may; then it is of an epoch that the next begin will void there.
         """
-        newest = max(self._decisions, default=0)
+        newest = max((epoch for epoch, _ in self._decisions), default=0)
+        stable_upto = len(self.stable_contents) - 1
         for store in self._stores.values():
+            unchecked = self._unchecked.get(store.name)
             state = store.core.sources.get(self._source)
             rows = store.disk.synced
             row = rows.get(Table.REGISTRATIONS, [reg_id_key(state.reg_id)])[0] if state else None
-            if row is None or unpack_registration(row).begun_epoch < newest:
+            if not unchecked or row is None or unpack_registration(row).begun_epoch < newest:
                 continue
-            for sequence, payload in self.on_disk(
-                store, store.disk.synced, 0, len(self.stable_contents) - 1
-            ).items():
-                self.require(
-                    payload == self.stable_contents[sequence],
-                    "I2",
-                    f"{store.name} holds {payload!r} under {sequence}, which is stable as "
-                    f"{self.stable_contents[sequence]!r}",
-                )
+            later = [item for item in unchecked if item.last > stable_upto]
+            for item in RangeSet(unchecked):
+                last = min(item.last, stable_upto)
+                for sequence, payload in self.on_disk(store, rows, item.first, last).items():
+                    self.require(
+                        payload == self.stable_contents[sequence],
+                        "I2",
+                        f"{store.name} holds {payload!r} under {sequence}, which is stable as "
+                        f"{self.stable_contents[sequence]!r}",
+                    )
+            self._unchecked[store.name] = later
 
     # Receivers.
 
@@ -250,7 +288,7 @@ class Checker:
     def started_at(self, name: str, first: int) -> None:
         """An instance starts: never above what was consumed before."""
         receiver = self._receivers[name]
-        for sequence in range(first):
+        for sequence in range(receiver.done_upto + 1, first):
             consumed = receiver.consumed.get(sequence, set())
             stable = self.stable_contents.get(sequence)
             self.require(
@@ -273,14 +311,16 @@ class Checker:
         receiver.next = sequence + 1
         receiver.running[sequence] = payload
         receiver.handed.setdefault(sequence, set()).add(payload)
-        if receiver.stable_only:
+        if receiver.stable_only and self.stable_contents.get(sequence) != payload:
             holders = {
                 store
                 for store, contents in self._durable(sequence, sequence).items()
                 if contents.get(sequence) == payload
             }
             self.require(
-                self._policy.stable(holders), "I3", f"{name} is handed unstable {sequence}"
+                any(setup.stable(holders) for setup in self._setups.values()),
+                "I3",
+                f"{name} is handed unstable {sequence}",
             )
 
     def consumed(self, name: str, sequence: int) -> None:
@@ -290,8 +330,9 @@ class Checker:
 
     def acknowledges(self, name: str, upto: int) -> None:
         """Stores are told a position: everything before it was consumed, and is what is stable."""
-        consumed = self._receivers[name].consumed
-        for sequence in range(max(0, upto - 20), upto + 1):
+        receiver = self._receivers[name]
+        consumed = receiver.consumed
+        for sequence in range(receiver.done_upto + 1, upto + 1):
             stable = self.stable_contents.get(sequence)
             self.require(
                 stable is not None and stable in consumed.get(sequence, ()),
@@ -299,6 +340,7 @@ class Checker:
                 f"{name} acknowledges {upto}, but of {sequence} it consumed "
                 f"{consumed.get(sequence)}, and {stable!r} is stable",
             )
+        receiver.done_upto = max(receiver.done_upto, upto)
 
     def withdrawn(self, name: str, first: int, last: int) -> None:
         receiver = self._receivers[name]
@@ -316,16 +358,22 @@ class Checker:
 
     # The end.
 
-    def unfinished(self, last: int, accepted: Mapping[int, bytes] | None = None) -> str:
+    def unfinished(
+        self, instance: int, last: int, accepted: Mapping[int, bytes] | None = None
+    ) -> str:
         """What is still missing of everything up to last; empty once nothing is."""
         upto = len(self.stable_contents) - 1
         if upto < last:
             return f"{last} is not stable yet; that is so up to {upto}"
-        for store in self._stores.values():
+        for name in self._setups[instance].stores:
+            store = self._stores[name]
+            state = store.core.sources.get(self._source)
+            if state is None or state.held.ranges.contiguous_upto(0) < upto:
+                return f"{name} lacks some of {upto}: {state and state.held}"
             held = self.on_disk(store, store.disk.synced, 0, upto)
             missing = [n for n in range(upto + 1) if n not in held]
             if missing:
-                return f"{store.name} lacks {missing[:10]} of {upto}"
+                return f"{name} lacks {missing[:10]} of {upto}"
         for name, receiver in self._receivers.items():
             if receiver.next <= upto:
                 return f"{name} was handed everything before {receiver.next} of {upto}"
@@ -354,8 +402,8 @@ class Checker:
                     f"{name} was never handed {payload!r}, which is {sequence}",
                 )
         for stores in self._begun.values():
-            if not self._policy.stable(stores):
-                self._world.reach("begin by a minority")
+            if not any(setup.stable(stores) for setup in self._setups.values()):
+                self._world.reach("epoch begun by a minority")
 
     def accepted_by(self, instance: int) -> dict[int, bytes]:
         """What an instance accepted, by the numbers that its application was told."""

@@ -6,7 +6,8 @@ last sync, the first few. Nothing here knows what the rows mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from tests.simulation.world import World
 
@@ -14,16 +15,21 @@ from quorate.protocol.errors import StorageFailed
 from quorate.store.storage import MemoryStorage, Row, Table, Write
 
 
+class Watcher(Protocol):
+    """Who is told of every commit, with the store's name."""
+
+    def written(self, store: str, writes: Sequence[Write]) -> None: ...
+
+    def synced(self, store: str, writes: Sequence[Write]) -> None: ...
+
+
 class Disk:
     """One store's storage; it outlives the store's processes."""
 
-    def __init__(
-        self, world: World, name: str, written: Callable[[str, Sequence[Write]], None]
-    ) -> None:
-        """written: is told of every commit, with the name."""
+    def __init__(self, world: World, name: str, watcher: Watcher) -> None:
         self._world = world
         self._name = name
-        self._written = written
+        self._watcher = watcher
         self._now = MemoryStorage()
         self._unsynced: list[list[Write]] = []
         self.synced = MemoryStorage()
@@ -45,7 +51,7 @@ class Disk:
         self._now.write(commit)
         self._now.sync()
         self._unsynced.append(commit)
-        self._written(self._name, commit)
+        self._watcher.written(self._name, commit)
 
     def sync(self) -> None:
         if self.fails_next_sync:
@@ -73,5 +79,6 @@ class Disk:
     def _keep(self, count: int) -> None:
         for commit in self._unsynced[:count]:
             self.synced.write(commit)
+            self._watcher.synced(self._name, commit)
         self.synced.sync()
         del self._unsynced[:count]

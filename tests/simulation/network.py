@@ -7,19 +7,19 @@ was served. Nothing here looks into what is carried.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Coroutine
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from tests.simulation.world import Pending, Process, World
+from tests.simulation.world import Pending, Process, Wait, World
 
 from quorate.protocol.errors import Closed, QuorateError, Unreachable
 
 IN_FLIGHT_MAX = 6
 """Messages of a stream that may wait for their reader: gRPC's flow control."""
-CALL_SECONDS = 10.0
+CALL_SECONDS = 2.0
 
-Handler = Callable[..., Coroutine[Pending[Any], None, Any]]
+Handler = Callable[..., Coroutine[Wait, None, Any]]
 
 
 class Network:
@@ -32,9 +32,9 @@ class Network:
         self.duplicate_rate = 0.0
         self.slow_rate = 0.0
         self._servers: dict[str, tuple[Process, Any]] = {}
-        self._blocked: set[tuple[str, str]] = set()
-        self._waiting: dict[tuple[str, str], list[Callable[[], None]]] = {}
-        self._connections: list[Connection] = []
+        self._blocked: Counter[tuple[str, str]] = Counter()
+        self._waiting: dict[tuple[str, str], list[tuple[Process | None, Callable[[], None]]]] = {}
+        self._connections: dict[Connection, None] = {}
 
     def serve(self, process: Process, server: Any) -> None:
         """Requests to the process's name go to the methods of this server."""
@@ -42,27 +42,35 @@ class Network:
 
     # Faults.
 
-    def block(self, sender: str, recipient: str) -> None:
-        self._blocked.add((sender, recipient))
+    def block(self, ways: Iterable[tuple[str, str]]) -> Callable[[], None]:
+        """Let nothing pass on these ways, until what is returned is called."""
+        mine = list(ways)
+        self._blocked.update(mine)
+
+        def free() -> None:
+            self._blocked.subtract(mine)
+            self._let_pass(mine)
+
+        return free
 
     def heal(self) -> None:
         """Every way is free again; what waited arrives now."""
         self._blocked.clear()
-        waiting, self._waiting = self._waiting, {}
-        for callbacks in waiting.values():
-            for callback in callbacks:
-                callback()
+        self._let_pass(list(self._waiting))
 
-    def reset(self, one: str, other: str | None = None) -> int:
+    def _let_pass(self, ways: Iterable[tuple[str, str]]) -> None:
+        for way in ways:
+            if self._blocked[way] <= 0:
+                for process, callback in self._waiting.pop(way, ()):
+                    self.world.later(0.0, callback, process)
+
+    def reset(self, one: str, other: str | None = None) -> None:
         """Break the connections of one process, or only those to the other."""
-        broken = 0
-        for connection in self._connections:
-            names = {connection.client.process.name, connection.server.process.name}
-            if one in names and (other is None or other in names):
+        for connection in list(self._connections):
+            client, server = connection.client.process.name, connection.server.process.name
+            if one in (client, server) and (other is None or other in (client, server)):
                 connection.reset()
-                broken += 1
-        self._forget_broken()
-        return broken
+                self.forget(connection)
 
     # Calls.
 
@@ -74,14 +82,14 @@ class Network:
         client.later(seconds, lambda: answer.fail(Unreachable(server, "it did not answer in time")))
         chooser = self.world.chooser
         if chooser.random() < self.failure_rate:
-            self.world.fault("call lost", f"{method} from {client.name} to {server}")
+            self.world.fault("call lost", "%s from %s to %s", method, client.name, server)
             lost = Unreachable(server, "the connection broke")
             client.later(self._delay(), lambda: answer.fail(lost))
             if chooser.random() < 0.5:
                 return await answer
         times = 1
         if chooser.random() < self.duplicate_rate:
-            self.world.fault("call duplicated", f"{method} from {client.name} to {server}")
+            self.world.fault("call duplicated", "%s from %s to %s", method, client.name, server)
             times = 2
         for _ in range(times):
             self._carry(
@@ -97,15 +105,18 @@ class Network:
         process, server = self._servers.get(name, (None, None))
         if process is None or not process.alive:
             refused = Unreachable(name, "nobody listens")
-            self._carry(name, client.name, lambda: answer.fail(refused))
+            self._carry(name, client.name, lambda: answer.fail(refused), client)
             return
         handler: Handler = getattr(server, method)
-        process.later(0.0, lambda: self._begin(process, client, handler, request, answer))
+        begun: Process = process
 
-    def _begin(
-        self, server: Process, client: Process, handler: Handler, request: Any, answer: Pending[Any]
-    ) -> None:
-        server.start(self._answer(server, client, handler, request, answer))
+        def begin() -> None:
+            begun.start(self._answer(begun, client, handler, request, answer))
+
+        if process.paused:
+            process.defer(begin)
+        else:
+            begin()
 
     async def _answer(
         self, server: Process, client: Process, handler: Handler, request: Any, answer: Pending[Any]
@@ -114,11 +125,9 @@ class Network:
             value = await handler(request)
         except QuorateError as error:
             failure = error
-            self._carry(
-                server.name, client.name, lambda: client.later(0.0, lambda: answer.fail(failure))
-            )
+            self._carry(server.name, client.name, lambda: answer.fail(failure), client)
             return
-        self._carry(server.name, client.name, lambda: client.later(0.0, lambda: answer.set(value)))
+        self._carry(server.name, client.name, lambda: answer.set(value), client)
 
     # Streams.
 
@@ -131,7 +140,7 @@ class Network:
             client.later(self._delay(), lambda: end.broke(Unreachable(server, "nobody listens")))
             return end
         connection = Connection(self, client, process)
-        self._connections.append(connection)
+        self._connections[connection] = None
         handler: Handler = getattr(handlers, method)
 
         def begin() -> None:
@@ -148,37 +157,49 @@ class Network:
         else:
             end.close(Closed("The stream"))
 
-    def _forget_broken(self) -> None:
-        self._connections = [each for each in self._connections if not each.broken]
+    def forget(self, connection: Connection) -> None:
+        """Nothing more is carried by it."""
+        self._connections.pop(connection, None)
 
     def killed(self, process: Process) -> None:
         """The process is no more: its connections break."""
-        for connection in self._connections:
+        for connection in list(self._connections):
             if process in (connection.client.process, connection.server.process):
                 connection.reset()
-        self._forget_broken()
+                self.forget(connection)
 
     # The way.
 
     def _delay(self) -> float:
-        chooser = self.world.chooser
-        if chooser.random() < self.slow_rate:
-            return chooser.uniform(0.01, 0.8)
-        return chooser.uniform(0.0001, 0.004)
+        random = self.world.chooser.random
+        if self.slow_rate and random() < self.slow_rate:
+            return 0.01 + 0.4 * random()
+        return 0.0001 + 0.0039 * random()
 
-    def _carry(self, sender: str, recipient: str, arrive: Callable[[], None]) -> None:
-        self.carry_in_order(sender, recipient, arrive, 0.0)
+    def _carry(
+        self,
+        sender: str,
+        recipient: str,
+        arrive: Callable[[], None],
+        process: Process | None = None,
+    ) -> None:
+        self.carry_in_order(sender, recipient, arrive, 0.0, process)
 
     def carry_in_order(
-        self, sender: str, recipient: str, arrive: Callable[[], None], not_before: float
+        self,
+        sender: str,
+        recipient: str,
+        arrive: Callable[[], None],
+        not_before: float,
+        process: Process | None,
     ) -> float:
         """Have it arrive, not before that time; returns when, as far as that is known."""
         way = (sender, recipient)
-        if way in self._blocked:
-            self._waiting.setdefault(way, []).append(arrive)
+        if self._blocked[way] > 0:
+            self._waiting.setdefault(way, []).append((process, arrive))
             return not_before
         at = max(self.world.now + self._delay(), not_before)
-        self.world.later(at - self.world.now, arrive)
+        self.world.later(at - self.world.now, arrive, process)
         return at
 
 
@@ -189,11 +210,10 @@ class Connection:
         self.client = End(network, client, server.name)
         self.server = End(network, server, client.name)
         self.client.other, self.server.other = self.server, self.client
-        self.broken = False
+        self.client.connection = self.server.connection = self
 
     def reset(self) -> None:
         """Both sides lose what is on its way, each at its own time."""
-        self.broken = True
         for end in (self.client, self.server):
             end.cut_off(Unreachable(end.peer, "the connection broke"))
 
@@ -205,6 +225,7 @@ class End:
         self.process = process
         self.peer = peer
         self.other: End | None = None
+        self.connection: Connection | None = None
         self.error: QuorateError | None = None
         """Why nothing more can be read or written."""
         self._network = network
@@ -234,16 +255,14 @@ class End:
         """Have this happen at the other end, after all that was sent before."""
         world, other = self._network.world, self.other
         assert other is not None
-        if world.chooser.random() < self._network.failure_rate / 4:
-            world.fault("stream broken", f"between {self.process.name} and {self.peer}")
+        rate = self._network.failure_rate
+        if rate and world.chooser.random() < rate / 4:
+            world.fault("stream broken", "between %s and %s", self.process.name, self.peer)
             self._network.reset(self.process.name, self.peer)
             return
         self._queued.append(arrive)
         self._not_before = self._network.carry_in_order(
-            self.process.name,
-            self.peer,
-            lambda: other.process.later(0.0, self._deliver_next),
-            self._not_before + 1e-9,
+            self.process.name, self.peer, self._deliver_next, self._not_before + 1e-9, other.process
         )
 
     def _deliver_next(self) -> None:
@@ -292,11 +311,17 @@ class End:
         if self.other is not None and not self._cut:
             other = self.other
             self.transmit(lambda: other.broke(error))
+            self._forget_if_over()
+
+    def _forget_if_over(self) -> None:
+        if self.connection is not None and self.other is not None and self.other.error is not None:
+            self._network.forget(self.connection)
 
     def broke(self, error: QuorateError) -> None:
         """The peer has closed."""
         if self.error is None:
             self.error = error
+            self._forget_if_over()
         self._wake_reader()
         self._wake_writer()
 

@@ -35,8 +35,8 @@ from quorate.store.receivers import Registered
 from quorate.v1 import messages_pb2 as v1
 
 REQUEST_SECONDS = 1.0
-SILENCE_SECONDS = 10.0
-REGISTRATION_SECONDS = 1.0
+SILENCE_SECONDS = 3.0
+REGISTRATION_SECONDS = 0.3
 ACKNOWLEDGE_SECONDS = 0.1
 REPEAT_SECONDS = 3.0
 HOUSEKEEPING_SECONDS = 1.0
@@ -100,7 +100,7 @@ class ReceiverInstance:
             await self._directory_changed.pause()
         start = await self._register()
         self.checker.started_at(self.name, start.first)
-        self.world.note(f"{self.name} starts at {start.first} {start.point}")
+        self.world.note("%s starts at %s %s", self.name, start.first, start.point)
         self.stream = Stream(
             start.lineage,
             start.first,
@@ -118,8 +118,7 @@ class ReceiverInstance:
         for peer in (SOURCE, *names):
             self._wakes[peer] = Event(self.process)
             self.process.start(self._work(peer))
-        for name in names:
-            self.process.start(self._acknowledge(name))
+        self.process.start(self._acknowledge_all(names))
         self.process.start(self._follow())
         self.process.start(self._consume())
         await self._keep_house()
@@ -252,7 +251,7 @@ class ReceiverInstance:
             try:
                 attached = await self._live(end, record.address)
             except QuorateError as error:
-                self.world.note(f"{self.name}: live stream: {error}")
+                self.world.note("%s: live stream: %s", self.name, error)
                 attached = self.plan.attached
             end.close(Closed("The live stream"))
             self.plan.attached = False
@@ -330,7 +329,7 @@ class ReceiverInstance:
         self.acknowledgements.withdraw(withdrawn.first)
         delivered = min(self._inbox.take_back(self.source, withdrawn.first), withdrawn.last)
         if delivered >= withdrawn.first:
-            self.world.reach("delivered messages withdrawn", f"{self.name} {withdrawn}")
+            self.world.reach("delivered messages withdrawn", "%s %s", self.name, withdrawn)
             self.checker.withdrawn(self.name, withdrawn.first, delivered)
 
     def _hand_on(self) -> None:
@@ -343,7 +342,7 @@ class ReceiverInstance:
     def _settle(self) -> None:
         self._hand_on()
         while (gap := self.plan.gap()) is not None:
-            self.world.reach("gap", f"{self.name} [{gap.first}, {gap.last}]")
+            self.world.reach("gap", "%s [%s, %s]", self.name, gap.first, gap.last)
             self.checker.gap(self.name, gap.first, gap.last, gap.evidence)
             self.acknowledgements.progress.skip(gap.first, gap.last)
             self.stream.skip(gap.last)
@@ -401,7 +400,7 @@ class ReceiverInstance:
                     absent = missing.why == v1.LOOKUP_ABSENT
                     answer = Answer.ABSENT if absent else Answer.UNKNOWN
                     plan.missing(request, missing.first, missing.last, answer, "", now)
-                    self.world.reach("store said absent", f"{request.peer} to {self.name}")
+                    self.world.reach("store said absent", "%s to %s", request.peer, self.name)
                 case "end":
                     told = response.end
                     lineage = lineage_from_wire(told.lineage)
@@ -450,27 +449,41 @@ class ReceiverInstance:
 
     # Acknowledgements.
 
-    async def _acknowledge(self, store: str) -> None:
-        confirmed, at = -1, 0.0
+    async def _acknowledge_all(self, stores: Sequence[str]) -> None:
+        confirmed = dict.fromkeys(stores, (-1, 0.0))
+        busy: set[str] = set()
         while not self.fenced:
             await self.process.sleep(ACKNOWLEDGE_SECONDS)
             position = self.acknowledgements.position(self.stream.stable_upto)
-            if position is None or store not in self.answers:
+            if position is None:
                 continue
-            if position <= confirmed and self.world.now - at < REPEAT_SECONDS:
-                continue
-            self.checker.acknowledges(self.name, position)
-            asked = AskedAcknowledge(self.source, self.session_id, self.epoch, position)
-            try:
-                await self.network.call(self.process, store, "acknowledge", asked)
-                confirmed, at = position, self.world.now
-            except Fenced:
-                self.fenced = True
-                self.world.reach("receiver fenced", self.name)
-            except UnknownTopic:
-                self.answers.pop(store, None)
-            except QuorateError:
-                pass
+            for store, (before, at) in confirmed.items():
+                if store not in self.answers or store in busy:
+                    continue
+                if position > before or self.world.now - at >= REPEAT_SECONDS:
+                    busy.add(store)
+                    self.process.start(self._acknowledge(store, position, confirmed, busy))
+
+    async def _acknowledge(
+        self,
+        store: str,
+        position: int,
+        confirmed: dict[str, tuple[int, float]],
+        busy: set[str],
+    ) -> None:
+        self.checker.acknowledges(self.name, position)
+        asked = AskedAcknowledge(self.source, self.session_id, self.epoch, position)
+        try:
+            await self.network.call(self.process, store, "acknowledge", asked)
+            confirmed[store] = position, self.world.now
+        except Fenced:
+            self.fenced = True
+            self.world.reach("receiver fenced", self.name)
+        except UnknownTopic:
+            self.answers.pop(store, None)
+        except QuorateError:
+            pass
+        busy.discard(store)
 
 
 class ReceiverApplication:

@@ -8,11 +8,11 @@ Nothing here decides what is stable.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from functools import partial
 
 from tests.simulation.checker import Checker
 from tests.simulation.network import End, Network
+from tests.simulation.rules import Setup
 from tests.simulation.store_actor import (
     AppendRequest,
     AskedBegin,
@@ -20,9 +20,9 @@ from tests.simulation.store_actor import (
     Durable,
     Opened,
 )
+from tests.simulation.weather import Weather
 from tests.simulation.world import Event, Pending, Process, World
 
-from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     Closed,
     ContentConflict,
@@ -36,7 +36,6 @@ from quorate.protocol.errors import (
 from quorate.protocol.framing import check_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.policy import Policy
 from quorate.protocol.wire import lineage_to_wire
 from quorate.source import events
 from quorate.source.core import SourceCore
@@ -47,9 +46,10 @@ from quorate.source.registration import AskBegin, AskPromise, Hold, OpenStream, 
 from quorate.source.survivors import Kept
 from quorate.v1 import messages_pb2 as v1
 
-SILENCE_SECONDS = 10.0
-KEEPALIVE_SECONDS = 1.0
+SILENCE_SECONDS = 3.0
+KEEPALIVE_SECONDS = 0.5
 TICK_SECONDS = 0.1
+REGISTRATION_SECONDS = 0.3
 PATIENCE_SECONDS = 0.005
 LIVE_FRAMES_MAX = 8
 RETENTION_BYTES_MAX = 3_000
@@ -94,7 +94,7 @@ class SourceInstance:
         network: Network,
         checker: Checker,
         name: SourceName,
-        stores: Sequence[str],
+        setup: Setup,
         number: int,
         options: SourceOptions,
         publish_store: PublishStore,
@@ -110,8 +110,8 @@ class SourceInstance:
         self.identity = self.process.name.encode()
         self.core = SourceCore(
             name,
-            [StoreAddress(store, store) for store in stores],
-            Policy.majority_of(stores),
+            [StoreAddress(store, store) for store in setup.stores],
+            setup.policy(),
             options,
             self.identity,
             stable_upto=publish_store.stable_upto,
@@ -120,10 +120,11 @@ class SourceInstance:
         if publish_store.batches:
             world.reach("publish store sent again", self.process.name)
         self.core.address = self.process.name
-        self._stores = tuple(stores)
-        self._news = {store: Event(self.process) for store in stores}
+        self.setup = setup
+        self._news = {store: Event(self.process) for store in setup.stores}
+        self._taking: dict[str, int] = {}
         self._over: dict[str, Pending[None]] = {}
-        self._failures = dict.fromkeys(stores, 0)
+        self._failures = dict.fromkeys(setup.stores, 0)
         self._attached: list[_Attached] = []
         self._scheduled = False
         self._late = False
@@ -134,11 +135,11 @@ class SourceInstance:
         self._settled_upto = publish_store.stable_upto
         self._sent = 0
         self._was_complete = False
-        checker.opened(number)
+        checker.opened(number, setup)
         network.serve(self.process, self)
-        world.note(f"{self.process.name} starts, knows stable {publish_store.stable_upto}")
+        world.note("%s starts, knows stable %s", self.process.name, publish_store.stable_upto)
         self.core.start(world.now)
-        for store in stores:
+        for store in setup.stores:
             self.process.start(self._run(store))
         self.process.start(self._tick())
 
@@ -180,7 +181,8 @@ class SourceInstance:
             self.checker.decided(core.epoch, first, self.process.name)
         if core.stable_upto > self._settled_upto:
             self._settled_upto = core.stable_upto
-            self.checker.stable(self.number, core.epoch, core.stable_upto)
+            active = [store for store, epoch in self._taking.items() if epoch == core.epoch]
+            self.checker.stable(self.number, core.epoch, core.stable_upto, active)
             self.publish_store.settle(core.stable_upto)
             self._stable_advanced()
         if core.events:
@@ -202,7 +204,7 @@ class SourceInstance:
         self._soon()
 
     def _note(self, event: events.Event) -> None:
-        self.world.note(f"{self.process.name}: {type(event).__name__} {event}")
+        self.world.note("%s: %s %s", self.process.name, type(event).__name__, event)
         match event:
             case events.QuorumLost():
                 self.world.reach("quorum lost", self.process.name)
@@ -270,6 +272,7 @@ class SourceInstance:
         if not self.core.opened(store, epoch, opened.next_sequence, 1, self.world.now):
             end.close(Closed("The stream"))
             raise Unreachable(store, "a newer epoch begins")
+        self._taking[store] = epoch
         self._after_input()
         tasks = [
             self.process.start(self._read(store, end, over)),
@@ -278,6 +281,7 @@ class SourceInstance:
         try:
             await over
         except QuorateError:
+            self._taking.pop(store, None)
             for task in tasks:
                 task.cancel()
             end.close(Closed("The stream"))
@@ -346,7 +350,7 @@ class SourceInstance:
                 kept.append(item)
                 first = item.last + 1
         except QuorateError as error:
-            self.world.note(f"{self.process.name}: fetching what was kept: {error}")
+            self.world.note("%s: fetching what was kept: %s", self.process.name, error)
         end.close(Closed("The fetch"))
 
     # Packing.
@@ -378,7 +382,11 @@ class SourceInstance:
         self.publish_store.append(packed.batch)
         payloads = read_payloads(packed.batch, check_batch(packed.batch))
         self.checker.released(
-            self.number, packed.first, payloads, remembered=self.publish_store.outlives
+            self.number,
+            self.core.epoch,
+            packed.first,
+            payloads,
+            remembered=self.publish_store.outlives,
         )
         frame = self.core.release(packed, self.world.now)
         self._wake()
@@ -485,23 +493,22 @@ class SourceApplication:
         network: Network,
         checker: Checker,
         name: SourceName,
-        stores: Sequence[str],
-        outlives: bool,
+        weather: Weather,
     ) -> None:
         self.world = world
-        # No setting may lose what is stable, so each world has its own.
         options = SourceOptions(
-            registration_interval=1.0,
+            registration_interval=REGISTRATION_SECONDS,
             retention_bytes_max=RETENTION_BYTES_MAX,
             flight_messages=40,
-            consensus=world.chooser.choice((Behaviour.HIGHEST, *Behaviour)),
+            consensus=weather.consensus,
         )
-        self._new = partial(SourceInstance, world, network, checker, name, stores, options=options)
-        self._publish_store = PublishStore(outlives)
+        setup = weather.setups[0]
+        self._new = partial(SourceInstance, world, network, checker, name, setup, options=options)
+        self._publish_store = PublishStore(weather.outlives)
         self.instances: list[SourceInstance] = []
         self.sending = True
         self._starting = False
-        self.pause_between_sends = 0.2
+        self._pause = weather.pause_between_sends
         self.start(take_over=False)
         world.later(0.0, self._go_on)
 
@@ -542,5 +549,5 @@ class SourceApplication:
                         break
         if self.current.over:
             self.current.kill()
-            self.restart_after(chooser.uniform(0.05, 1.0))
-        self.world.later(chooser.expovariate(1 / self.pause_between_sends), self._go_on)
+            self.restart_after(chooser.uniform(0.02, 0.4))
+        self.world.later(chooser.expovariate(1 / self._pause), self._go_on)

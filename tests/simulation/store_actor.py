@@ -42,8 +42,8 @@ from quorate.v1 import messages_pb2 as v1
 
 A = TypeVar("A")
 
-SILENCE_SECONDS = 10.0
-REPAIR_SECONDS = 1.0
+SILENCE_SECONDS = 3.0
+REPAIR_SECONDS = 0.4
 FETCH_BATCHES = 4
 
 
@@ -125,7 +125,7 @@ class StoreActor:
         self.network = network
         self.checker = checker
         self.name = name
-        self.disk = Disk(world, name, checker.written)
+        self.disk = Disk(world, name, checker)
         self._peers = [peer for peer in peers if peer != name]
         self._acknowledged_commit = 0
         self.start()
@@ -162,7 +162,11 @@ class StoreActor:
         self.process.start(self._write())
         self.process.start(self._repair())
         self.checker.started(self)
-        self.world.note(f"{self.name} starts at commit {commit.number}")
+        self.world.note("%s starts at commit %s", self.name, commit.number)
+
+    def start_if_down(self) -> None:
+        if not self.alive:
+            self.start()
 
     def crash(self) -> None:
         self.process.kill()
@@ -218,7 +222,6 @@ class StoreActor:
             except StorageFailed:
                 self.crash()
                 return
-            await self.process.sleep(0.0)
             self._on_committed(commit)
 
     async def commit(self, commit: _Commit) -> None:
@@ -249,7 +252,7 @@ class StoreActor:
         membership: Membership | None = None
         if record.membership is not None:
             membership = membership_from_wire(record.membership)
-        self.world.note(f"{self.name} promised {asked.epoch}; holds {promised.held}")
+        self.world.note("%s promised %s; holds %s", self.name, asked.epoch, promised.held)
         return Grant(
             promised.state.reg_id,
             self.name.encode(),
@@ -271,9 +274,11 @@ class StoreActor:
         self.checker.changes(self.name, step.epoch, "begins")
         set_aside = await self.made_durable(self.core.sources[source], change)
         self.checker.begun(self.name, step.epoch)
-        self.world.note(f"{self.name} began {step.epoch} {step.lineage}, {set_aside} set aside")
+        self.world.note(
+            "%s began %s %s, %s set aside", self.name, step.epoch, step.lineage, set_aside
+        )
         if set_aside:
-            self.world.reach("divergent tail set aside", f"by {self.name}: {set_aside}")
+            self.world.reach("divergent tail set aside", "by %s: %s", self.name, set_aside)
         return set_aside
 
     def _checked_begin(
@@ -296,7 +301,7 @@ class StoreActor:
         )
         stream = change.answer.stream
         if asked.retained_from > lacks_from:
-            self.world.reach("hole opened by a new stream", f"{self.name} from {lacks_from}")
+            self.world.reach("hole opened by a new stream", "%s from %s", self.name, lacks_from)
         call = self._calls[stream] = AppendCall(end)
         self._tell_watchers(stream.state)
         await self.made_durable(stream.state, change)
@@ -313,7 +318,7 @@ class StoreActor:
             for task in (reading, watching):
                 task.cancel()
             self._closed(stream)
-            self.world.note(f"{self.name}: stream of epoch {stream.epoch} ends: {type(error)}")
+            self.world.note("%s: stream of epoch %s ends: %s", self.name, stream.epoch, type(error))
             raise
 
     async def _read(self, stream: AppendStream, call: AppendCall) -> None:
@@ -346,7 +351,7 @@ class StoreActor:
         match frame.WhichOneof("kind"):
             case "skip":
                 skipped = core.skip(stream, frame.skip.first, frame.skip.last)
-                self.world.reach("hole opened by Skip", f"{self.name} {frame.skip.first}")
+                self.world.reach("hole opened by Skip", "%s %s", self.name, frame.skip.first)
                 call.commit = self.submit(stream.state, skipped, call, stream.expected - 1)
             case "information":
                 writes += core.inform(stream, frame.information)
@@ -502,7 +507,7 @@ class StoreActor:
                     end.close(Closed("The fetch"))
                     return -1
                 if change.writes:
-                    self.world.reach("repair filled a hole", f"{self.name} {part}")
+                    self.world.reach("repair filled a hole", "%s %s", self.name, part)
                 writes = change.writes + self.core.learn_stable(state, part.last)
                 self.submit(state, writes)
         except Unreachable:

@@ -7,12 +7,14 @@ it. A world then ends with a violation of what must hold, within a bounded numbe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from tests.simulation import store_actor
 from tests.simulation.network import End
+from tests.simulation.rules import majority_of
 from tests.simulation.simulation import Failed, simulate
 from tests.simulation.store_actor import StoreActor
 
@@ -34,7 +36,6 @@ from quorate.store.state import AppendStream, Change
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
-SEEDS_MAX = 100
 _real_decide = recovery.decide
 _real_begin = StoreCore.begin
 _real_open = StoreCore.open
@@ -174,6 +175,7 @@ def _one_no_is_a_gap(to: pytest.MonkeyPatch) -> None:
         return None
 
     to.setattr(FetchPlan, "gap", gap)
+    to.setattr(store_actor, "REPAIR_SECONDS", 2.0)
 
 
 def _nothing_is_held_back(to: pytest.MonkeyPatch) -> None:
@@ -207,43 +209,61 @@ def _positions_are_made_up(to: pytest.MonkeyPatch) -> None:
     to.setattr(Receivers, "register", register)
 
 
-MUTATIONS: tuple[Patch, ...] = (
-    _promise_leaves_the_stream,
-    _begin_below_the_promise,
-    _same_promise_to_anyone,
-    _promise_is_not_durable,
-    _no_blocking_set,
-    _no_floor,
-    _nothing_is_set_aside,
-    _acknowledged_before_the_sync,
-    _gaps_are_taken,
-    _unstable_is_forgotten,
-    _unstable_is_acknowledged,
-    _one_no_is_a_gap,
-    _nothing_is_held_back,
-    _repair_takes_any_lineage,
-    _positions_are_made_up,
+@dataclasses.dataclass(frozen=True)
+class Mutation:
+    """A guard taken out, and the weather in which it is missed soonest."""
+
+    patch: Patch
+    weather: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    seeds: int = 50
+    """In so many worlds at most."""
+
+    def __str__(self) -> str:
+        return self.patch.__name__.strip("_")
+
+
+THREE = {"setups": (majority_of(["store1", "store2", "store3"]),)}
+
+MUTATIONS = (
+    Mutation(_promise_leaves_the_stream),
+    Mutation(_begin_below_the_promise),
+    Mutation(_same_promise_to_anyone),
+    Mutation(_promise_is_not_durable),
+    Mutation(_no_blocking_set, {"kinds": ("fail_sync", "pause_source", "crash_stores"), **THREE}),
+    Mutation(_no_floor),
+    Mutation(_nothing_is_set_aside, {"kinds": ("strand_source",)}),
+    Mutation(_acknowledged_before_the_sync),
+    Mutation(_gaps_are_taken),
+    Mutation(_unstable_is_forgotten),
+    Mutation(_unstable_is_acknowledged, {"kinds": ("strand_source", "crash_receiver")}),
+    Mutation(
+        _one_no_is_a_gap,
+        {"kinds": ("leave_behind", "crash_receiver"), "pause_between_sends": 0.03, **THREE},
+    ),
+    Mutation(_nothing_is_held_back),
+    Mutation(_repair_takes_any_lineage, {"kinds": ("strand_source", "partition"), **THREE}),
+    Mutation(_positions_are_made_up),
 )
 
 
-def _first_found(seeds: range) -> Failed | None:
-    for seed in seeds:
+def _first_found(weather: Mapping[str, Any], seeds: int) -> int | None:
+    for seed in range(seeds):
         try:
-            simulate(seed)
-        except Failed as failed:
-            return failed
+            simulate(seed, **weather)
+        except Failed:
+            return seed
     return None
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__.strip("_"))
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
 def test_a_guard_that_is_taken_out_is_missed(
-    mutation: Patch, monkeypatch: pytest.MonkeyPatch
+    mutation: Mutation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mutation(monkeypatch)
-    assert _first_found(range(SEEDS_MAX)) is not None
+    mutation.patch(monkeypatch)
+    assert _first_found(mutation.weather, mutation.seeds) is not None
 
 
 def test_a_transport_that_loses_messages_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `gaps_are_taken` takes out is what makes the difference."""
     _lose_frames(monkeypatch)
-    assert _first_found(range(10)) is None
+    assert _first_found({}, 10) is None

@@ -5,28 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.simulation.seeds import Tally, run
+from tests.simulation.seeds import RARE, Tally, run
 from tests.simulation.simulation import simulate
 
-SEEDS = range(150)
-RARE = (
-    "quorum lost",
-    "quorum regained",
-    "fenced in mid-recovery",
-    "source fenced",
-    "divergent tail set aside",
-    "kept but unstable sent again",
-    "publish store sent again",
-    "hole opened by a new stream",
-    "hole opened by Skip",
-    "repair filled a hole",
-    "batch overlaps what is held",
-    "begin by a minority",
-    "delivered messages withdrawn",
-    "live stream overrun",
-    "unsynced commit lost",
-    "unsynced commit survived",
-)
+SEEDS = range(400)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +17,8 @@ def known() -> Tally:
 
 
 def test_everything_holds_in_worlds_that_are_known(known: Tally) -> None:
-    assert known.stable > 100 * len(SEEDS)
+    assert [str(failed) for failed in known.failed] == []
+    assert known.stable > 30 * len(SEEDS)
     assert sum(known.faults.values()) > 10 * len(SEEDS)
 
 

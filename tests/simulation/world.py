@@ -10,11 +10,13 @@ import heapq
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Union
 
 T = TypeVar("T")
+Wait = Union["Pending[Any]", float]
+"""What a task waits for: a value to come, or some virtual seconds."""
 
-TRACE_LINES = 60
+TRACE_LINES = 80
 _TURN_SECONDS = 0.00002
 """Between what wakes a task and the task going on, at most: who goes first differs by seed."""
 
@@ -22,7 +24,7 @@ _TURN_SECONDS = 0.00002
 class World:
     """Virtual time, and what is to happen at which time."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, trace_lines: int = TRACE_LINES) -> None:
         self.seed = seed
         self.chooser = random.Random(seed)
         self.now = 0.0
@@ -30,43 +32,73 @@ class World:
         """How often each kind of fault was injected."""
         self.reached: Counter[str] = Counter()
         """How often each rare state was seen."""
-        self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         self.steps = 0
-        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._trace: deque[tuple[float, str, tuple[object, ...]]] = deque(maxlen=trace_lines)
+        self._queue: list[tuple[float, int, Process | None, Callable[[], None]]] = []
         self._scheduled = 0
 
-    def later(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Have this called after so much virtual time."""
+    def later(
+        self, seconds: float, callback: Callable[[], None], process: Process | None = None
+    ) -> None:
+        """Have this called after so much virtual time, in that process if one is given."""
         self._scheduled += 1
-        heapq.heappush(self._queue, (self.now + seconds, self._scheduled, callback))
+        heapq.heappush(self._queue, (self.now + seconds, self._scheduled, process, callback))
 
-    def run(self, until: float, done: Callable[[], bool] = lambda: False) -> None:
-        """Let things happen until that time, or until done says so."""
-        while self._queue and self._queue[0][0] <= until:
-            self.now, _, callback = heapq.heappop(self._queue)
+    def run(self, until: float) -> None:
+        """Let things happen until that time."""
+        queue, pop = self._queue, heapq.heappop
+        while queue and queue[0][0] <= until:
+            self.now, _, process, callback = pop(queue)
             self.steps += 1
-            callback()
-            if done():
-                return
+            if process is None:
+                callback()
+            elif process.alive:
+                if process.paused:
+                    process.defer(callback)
+                else:
+                    callback()
         self.now = until
 
-    def note(self, text: str) -> None:
-        """A line for the reader of a failure."""
-        self.trace.append(f"{self.now:10.5f} {text}")
+    def note(self, text: str, *arguments: object) -> None:
+        """A line for the reader of a failure; formatted with %, and only if there is one.
 
-    def fault(self, kind: str, text: str) -> None:
+        So an argument must not change afterwards.
+        """
+        self._trace.append((self.now, text, arguments))
+
+    def trace(self) -> str:
+        """The last lines."""
+        return "\n".join(
+            f"{at:10.5f} {text % what if what else text}" for at, text, what in self._trace
+        )
+
+    def fault(self, kind: str, text: str, *arguments: object) -> None:
         """A fault is injected."""
         self.faults[kind] += 1
-        self.note(f"*** {kind}: {text}")
+        self.note(f"*** {kind}: {text}", *arguments)
 
-    def reach(self, state: str, text: str = "") -> None:
+    def reach(self, state: str, text: str = "", *arguments: object) -> None:
         """A rare state is reached."""
         self.reached[state] += 1
-        self.note(f"    {state} {text}".rstrip())
+        self.note(f"    {state} {text}", *arguments)
+
+
+class _Sleep:
+    """Some virtual seconds."""
+
+    __slots__ = ("_seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __await__(self) -> Generator[float, None, None]:
+        yield self._seconds
 
 
 class Pending(Generic[T]):
     """A value, or an error, to come; the first of them counts. One task waits for it."""
+
+    __slots__ = ("_error", "_value", "_waiter", "done")
 
     def __init__(self) -> None:
         self.done = False
@@ -104,7 +136,9 @@ class Pending(Generic[T]):
 class Task:
     """A coroutine that runs in a process, from wait to wait."""
 
-    def __init__(self, process: Process, coroutine: Coroutine[Pending[Any], None, None]) -> None:
+    __slots__ = ("_cancelled", "_coroutine", "_process")
+
+    def __init__(self, process: Process, coroutine: Coroutine[Wait, None, None]) -> None:
         self._process = process
         self._coroutine = coroutine
         self._cancelled = False
@@ -121,11 +155,15 @@ class Task:
             waits_for = self._coroutine.send(None)
         except StopIteration:
             return
-        waits_for.when_done(self._wake)
+        if isinstance(waits_for, float):
+            self._process.world.later(waits_for, self._step, self._process)
+        else:
+            waits_for.when_done(self._wake)
 
     def _wake(self) -> None:
         process = self._process
-        process.later(process.world.chooser.random() * _TURN_SECONDS, self._step)
+        world = process.world
+        world.later(world.chooser.random() * _TURN_SECONDS, self._step, process)
 
 
 class Process:
@@ -138,17 +176,15 @@ class Process:
         self.paused = False
         self._deferred: list[Callable[[], None]] = []
 
-    def start(self, coroutine: Coroutine[Pending[Any], None, None]) -> Task:
+    def start(self, coroutine: Coroutine[Wait, None, None]) -> Task:
         return Task(self, coroutine)
 
     def later(self, seconds: float, callback: Callable[[], None]) -> None:
         """Have this called, in the process, after so much virtual time."""
-        self.world.later(seconds, lambda: self._run(callback))
+        self.world.later(seconds, callback, self)
 
     async def sleep(self, seconds: float) -> None:
-        pending: Pending[None] = Pending()
-        self.later(seconds, lambda: pending.set(None))
-        await pending
+        await _Sleep(seconds)
 
     def pause(self) -> None:
         self.paused = True
@@ -164,13 +200,9 @@ class Process:
         self.alive = False
         self._deferred.clear()
 
-    def _run(self, callback: Callable[[], None]) -> None:
-        if not self.alive:
-            return
-        if self.paused:
-            self._deferred.append(callback)
-        else:
-            callback()
+    def defer(self, callback: Callable[[], None]) -> None:
+        """Have this called when the process wakes."""
+        self._deferred.append(callback)
 
 
 class Event:

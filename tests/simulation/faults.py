@@ -1,0 +1,209 @@
+"""The faults of a simulated world, one method a kind; which of them happen is the weather's.
+
+Whatever destroys data asks the checker first whether the policy tolerates it. Nothing here checks
+anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tests.simulation.network import Network
+from tests.simulation.receiver_actor import ReceiverApplication
+from tests.simulation.source_actor import SourceApplication, SourceInstance
+from tests.simulation.store_actor import StoreActor
+from tests.simulation.weather import Weather
+from tests.simulation.world import World
+
+
+class Faults:
+    """Makes things go wrong until it is stopped."""
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        weather: Weather,
+        stores: list[StoreActor],
+        source: SourceApplication,
+        receivers: list[ReceiverApplication],
+    ) -> None:
+        self._world = world
+        self._network = network
+        self._chooser = world.chooser
+        self._stores = stores
+        self._source = source
+        self._receivers = receivers
+        self._pause = weather.pause_between_faults
+        self._kinds: list[Callable[[], None]] = [getattr(self, kind) for kind in weather.kinds]
+        self._zombies: list[SourceInstance] = []
+        self._stopped = False
+        network.failure_rate = weather.failure_rate
+        network.duplicate_rate = weather.duplicate_rate
+        network.slow_rate = weather.slow_rate
+        if self._kinds:
+            world.later(self._chooser.uniform(0.0, 0.5), self._next)
+
+    def stop(self) -> None:
+        """Nothing goes wrong any more: everyone runs, and reaches everyone."""
+        self._stopped = True
+        network = self._network
+        network.heal()
+        network.failure_rate = network.duplicate_rate = network.slow_rate = 0.0
+        for zombie in self._zombies:
+            zombie.kill()
+        for store in self._stores:
+            store.disk.sync_seconds_max = 0.002
+            store.disk.fails_next_sync = False
+            store.process.wake()
+            store.start_if_down()
+        self._source.current.process.wake()
+        for receiver in self._receivers:
+            receiver.instance.process.wake()
+
+    def _next(self) -> None:
+        if not self._stopped:
+            self._chooser.choice(self._kinds)()
+            self._world.later(self._chooser.expovariate(1 / self._pause), self._next)
+
+    # Stores.
+
+    def crash_store(self) -> None:
+        store = self._chooser.choice(self._stores)
+        if store.alive:
+            self._world.fault("store crash", store.name)
+            store.crash()
+            self._restart(store)
+
+    def crash_stores(self) -> None:
+        for store in self._stores:
+            if store.alive:
+                self._world.fault("store crash, all at once", store.name)
+                store.crash()
+                self._restart(store)
+
+    def _restart(self, store: StoreActor) -> None:
+        self._world.later(self._chooser.choice((0.01, 0.1, 0.4, 1.5)), store.start_if_down)
+
+    def fail_sync(self) -> None:
+        store = self._chooser.choice(self._stores)
+        if store.alive and not store.disk.fails_next_sync:
+            self._world.fault("sync failure", store.name)
+            store.disk.fails_next_sync = True
+            self._world.later(self._chooser.uniform(0.2, 1.5), store.start_if_down)
+
+    def slow_disk(self) -> None:
+        store = self._chooser.choice(self._stores)
+        self._world.fault("slow disk", store.name)
+        store.disk.sync_seconds_max = self._chooser.choice((0.002, 0.05, 0.3, 0.8))
+
+    def pause_store(self) -> None:
+        store = self._chooser.choice(self._stores)
+        if store.alive and not store.process.paused:
+            self._world.fault("store pause", store.name)
+            store.process.pause()
+            self._world.later(self._chooser.choice((0.1, 0.4, 1.5)), store.process.wake)
+
+    # The network.
+
+    def _everyone(self) -> list[str]:
+        return [
+            *(store.name for store in self._stores),
+            *(instance.process.name for instance in self._source.instances[-2:]),
+            *(receiver.name for receiver in self._receivers),
+        ]
+
+    def partition(self) -> None:
+        names, chooser = self._everyone(), self._chooser
+        alone = chooser.sample(names, chooser.randint(1, len(names) - 1))
+        self._world.fault("partition", "%s alone", alone)
+        self._cut(alone, chooser.choice((0.1, 0.4, 1.5)))
+
+    def _cut(self, alone: Sequence[str], seconds: float) -> None:
+        """Part these from all others for so long."""
+        others = [name for name in self._everyone() if name not in alone]
+        pairs = [(one, other) for one in alone for other in others]
+        free = self._network.block([*pairs, *((other, one) for one, other in pairs)])
+        self._world.later(seconds, free)
+
+    def leave_behind(self) -> None:
+        """One store misses so much that the source no longer has it when the store is back."""
+        left = self._chooser.choice(self._stores).name
+        self._world.fault("store left behind", left)
+        self._cut([left], self._chooser.choice((0.7, 1.2)))
+
+    def cut_one_way(self) -> None:
+        sender, recipient = self._chooser.sample(self._everyone(), 2)
+        self._world.fault("one-way partition", "from %s to %s", sender, recipient)
+        free = self._network.block([(sender, recipient)])
+        self._world.later(self._chooser.choice((0.2, 1.0, 2.5)), free)
+
+    def reset_connections(self) -> None:
+        name = self._chooser.choice(self._everyone())
+        self._world.fault("connections reset", name)
+        self._network.reset(name)
+
+    # The source.
+
+    def crash_source(self) -> None:
+        source = self._source.current
+        if source.process.alive:
+            self._world.fault("source crash", source.process.name)
+            source.kill()
+
+    def strand_source(self) -> None:
+        """The source reaches one store at most, but its receivers, and dies with that store."""
+        chooser, source = self._chooser, self._source.current
+        if source.over or source.process.paused:
+            return
+        last = chooser.choice((None, *self._stores))
+        self._world.fault("source stranded", "%s with %s", source.process.name, last and last.name)
+        name = source.process.name
+        others = [store.name for store in self._stores if store is not last]
+        ways = [*((name, other) for other in others), *((other, name) for other in others)]
+        free = self._network.block(ways)
+
+        def die() -> None:
+            free()
+            if self._stopped:
+                return
+            source.kill()
+            if last is not None and last.alive:
+                last.crash()
+                self._restart(last)
+
+        self._world.later(chooser.choice((0.05, 0.2, 0.5)), die)
+
+    def pause_source(self) -> None:
+        chooser, source = self._chooser, self._source.current
+        if source.over or source.process.paused:
+            return
+        if not self._source.may_have_zombies or chooser.random() < 0.3:
+            self._world.fault("source pause", source.process.name)
+            source.process.pause()
+            self._world.later(chooser.choice((0.1, 0.5, 1.5)), source.process.wake)
+            return
+        take_over = chooser.random() < 0.7
+        self._world.fault("zombie", "%s, take_over=%s", source.process.name, take_over)
+        zombie = self._source.replace_paused(take_over)
+        self._zombies.append(zombie)
+
+        def wake() -> None:
+            self._world.note("%s wakes up", zombie.process.name)
+            zombie.process.wake()
+
+        self._world.later(chooser.choice((0.02, 0.2, 0.6, 1.5)), wake)
+
+    # Receivers.
+
+    def crash_receiver(self) -> None:
+        receiver = self._chooser.choice(self._receivers)
+        if receiver.instance.process.alive:
+            self._world.fault("receiver crash", receiver.name)
+            receiver.restart()
+
+    def pause_receiver(self) -> None:
+        process = self._chooser.choice(self._receivers).instance.process
+        self._world.fault("receiver pause", process.name)
+        process.pause()
+        self._world.later(self._chooser.choice((0.1, 0.5, 1.5)), process.wake)

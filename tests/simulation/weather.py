@@ -1,0 +1,90 @@
+"""What a simulated world is like: drawn from its seed, as far as a test does not fix it.
+
+Weather is what makes a rare state likely; it never decides what is right.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.simulation import rules
+from tests.simulation.rules import Setup
+
+from quorate.protocol.consensus import Behaviour
+from quorate.receiver.options import AcknowledgeMode
+
+STORES_MAX = 7
+
+KINDS: Mapping[str, int] = {
+    "crash_store": 2,
+    "crash_stores": 1,
+    "fail_sync": 1,
+    "slow_disk": 1,
+    "partition": 2,
+    "cut_one_way": 1,
+    "leave_behind": 1,
+    "reset_connections": 1,
+    "crash_source": 1,
+    "pause_source": 1,
+    "strand_source": 2,
+    "pause_store": 1,
+    "crash_receiver": 1,
+    "pause_receiver": 1,
+}
+"""Every kind of fault, by the name of its method in Faults, and how likely it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weather:
+    """All that is decided of a world before it begins."""
+
+    setups: tuple[Setup, ...]
+    """What the source is configured with, one after the other."""
+    kinds: tuple[str, ...]
+    """Faults that happen; one that is named twice is twice as likely."""
+    faulty_seconds: float
+    pause_between_faults: float
+    pause_between_sends: float
+    failure_rate: float
+    duplicate_rate: float
+    slow_rate: float
+    outlives: bool
+    """The source's publish store outlives its processes."""
+    consensus: Behaviour
+    """The source's; no setting may lose what is stable."""
+    modes: tuple[AcknowledgeMode, ...]
+    """One for each receiver. Every other one wants only what is stable."""
+    consensus_of_receivers: tuple[Behaviour, ...]
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """All stores of any setup."""
+        return tuple(sorted({store for setup in self.setups for store in setup.stores}))
+
+
+def drawn(chooser: random.Random, fixed: Mapping[str, Any]) -> Weather:
+    """Weather by chance, but for what is fixed."""
+    names = [f"store{number}" for number in range(1, STORES_MAX + 1)]
+    simple = rules.majority_of(names[: chooser.choice((3, 3, 3, 5))])
+    setup = rules.drawn(chooser, names) if chooser.random() < 0.5 else simple
+    receivers = chooser.choice((1, 2, 2))
+    every_kind = [kind for kind, times in KINDS.items() for _ in range(times)]
+    weather = Weather(
+        setups=(setup,),
+        # Each world has its own: few kinds, often, show what many hide from each other.
+        kinds=tuple(chooser.sample(every_kind, chooser.randint(2, len(every_kind)))),
+        faulty_seconds=chooser.choice((2.0, 4.0, 4.0, 6.0)),
+        pause_between_faults=chooser.choice((0.06, 0.15, 0.4)),
+        pause_between_sends=chooser.choice((0.03, 0.1, 0.2)),
+        failure_rate=chooser.choice((0.0, 0.001, 0.005, 0.02)),
+        duplicate_rate=chooser.choice((0.0, 0.01, 0.1)),
+        slow_rate=chooser.choice((0.0, 0.01, 0.1)),
+        outlives=chooser.random() < 0.4,
+        consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
+        modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),
+        consensus_of_receivers=tuple(chooser.choice(list(Behaviour)) for _ in range(receivers)),
+    )
+    return replace(weather, **fixed)
