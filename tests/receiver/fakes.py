@@ -184,9 +184,11 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             elif one.epoch < receiver[0]:
                 error = Fenced("receiver", one.epoch, receiver[0])
             else:
-                assert one.upto >= 0
+                assert one.upto >= NOTHING
+                assert one.source_epoch == self.sources[source].lineage.epoch
                 receiver[1] = max(receiver[1], min(one.upto, self.sources[source].high))
-                self.acknowledgements.append(one.upto)
+                if one.upto > NOTHING:
+                    self.acknowledgements.append(one.upto)
             if error is not None:
                 refused.append(
                     store_v1.RefusedAcknowledgement(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import permutations, product
+
 import pytest
 from tests.store.support import ORDERS, TRADES, World, batch
 
@@ -11,6 +13,7 @@ from quorate.protocol.errors import (
     UnknownTopic,
 )
 from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import Lineage, Term
 
 SESSION = 0x20
 
@@ -28,9 +31,9 @@ def register(world: World, epoch: int, reg_id: int = 0) -> tuple[int, bool]:
     return registered.acknowledged_upto, registered.known
 
 
-def acknowledge(world: World, epoch: int, upto: int) -> int:
+def acknowledge(world: World, epoch: int, upto: int, source_epoch: int = 0) -> int:
     """The position after it."""
-    world.write(world.receivers.acknowledge(ORDERS, SESSION, epoch, upto))
+    world.write(world.receivers.acknowledge(ORDERS, SESSION, epoch, upto, source_epoch))
     return world.core.sources[ORDERS].receivers[SESSION].acknowledged_upto
 
 
@@ -106,3 +109,97 @@ def test_reg_ids_are_shared_with_sources(world: World) -> None:
 def test_epoch_zero_is_no_epoch(world: World) -> None:
     with pytest.raises(InvalidArgument):
         register(world, 0)
+
+
+def test_a_sign_of_life_moves_nothing_and_is_refused_to_the_fenced(world: World) -> None:
+    register(world, 1)
+    assert world.receivers.acknowledge(ORDERS, SESSION, 1, NOTHING) == ()
+    assert acknowledge(world, 1, 5) == 5
+    assert world.receivers.acknowledge(ORDERS, SESSION, 1, NOTHING) == ()
+    register(world, 2)
+    with pytest.raises(Fenced):
+        acknowledge(world, 1, NOTHING)
+
+
+def test_the_same_instance_may_ask_again_in_its_epoch(world: World) -> None:
+    def ask(instance: bytes, epoch: int = 1) -> tuple[int, bool]:
+        answer = world.done(world.receivers.register(ORDERS, SESSION, 0, epoch, instance))
+        return answer.acknowledged_upto, answer.known
+
+    assert ask(b"one") == (NOTHING, False)
+    acknowledge(world, 1, 5)
+    assert ask(b"one") == (5, True)
+    for other in (b"two", b""):
+        with pytest.raises(Fenced):
+            ask(other)
+    assert ask(b"two", 2) == (5, True)
+    with pytest.raises(Fenced):
+        ask(b"one")
+    with pytest.raises(Fenced):
+        ask(b"one", 2)
+
+
+FIRST = Lineage((Term(1, 0),))
+
+
+def begun(kept: int, kept_next: int) -> tuple[Lineage, Lineage]:
+    """The lineages of epochs 2 and 3."""
+    second = FIRST.extended(kept, 2)
+    return second, second.extended(kept_next, 3)
+
+
+def histories() -> list[tuple[int, int, int, int, int, int]]:
+    """How far was stable in epoch 1, kept by 2, stable in 2, kept by 3; and, of epoch 1, how far
+    the store held the stream and knew it to be stable."""
+    return [
+        (stable, kept, stable_next, kept_next, held, told)
+        for stable, kept, stable_next, kept_next in product(range(-1, 2), repeat=4)
+        if stable <= kept and stable <= stable_next <= kept_next
+        for held in range(-1, 3)
+        for told in range(-1, min(stable, held) + 1)
+    ]
+
+
+def test_positions_never_move_back_whatever_order_things_come_in() -> None:
+    """Receivers acknowledge what is stable, and begins keep that. The store may be behind: it holds
+    a tail that is void by now, and hears of acknowledgements, late, repeated or reordered, before
+    the begins that they speak of, or never of one of the begins."""
+    count = 0
+    for stable, kept, stable_next, kept_next, held, told in histories():
+        lineages = dict(zip((2, 3), begun(kept, kept_next), strict=True))
+        acknowledged = [(stable, 1), (stable_next, 2), (stable_next, 3), (stable, 1)]
+        for begins in ((2, 3), (3,)):
+            for order in permutations([*acknowledged[:3], *begins]):
+                if order.index(3) < order.index(begins[0]):
+                    continue
+                world = World()
+                stream = world.stream()
+                if held >= 0:
+                    world.append(stream, batch(0, held))
+                world.write(world.core.keepalive(stream, told))
+                register(world, 1)
+                position = NOTHING
+                for step in (*order, acknowledged[3]):
+                    if isinstance(step, int):
+                        world.promise(step)
+                        world.begin(lineages[step])
+                    else:
+                        acknowledge(world, 1, *step)
+                    state = world.core.sources[ORDERS]
+                    after = state.receivers[SESSION].acknowledged_upto
+                    assert after >= position, (lineages, held, told, order)
+                    assert after <= stable_next
+                    position = after
+                count += 1
+    assert count > 5_000
+
+
+def test_a_position_never_stays_above_where_the_stream_begins_anew(world: World) -> None:
+    """Not even if something had been acknowledged that was not stable: the new messages with these
+    numbers are not to be skipped."""
+    register(world, 1)
+    assert acknowledge(world, 1, 9) == 9
+    world.promise(2)
+    world.begin(FIRST.extended(6, 2))
+    assert register(world, 2) == (6, True)
+    assert register(world.restarted(), 3) == (6, True)

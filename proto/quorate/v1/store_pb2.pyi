@@ -175,14 +175,16 @@ class RegisterReceiverResponse(_message.Message):
     def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ...) -> None: ...
 
 class Acknowledgement(_message.Message):
-    __slots__ = ("source", "epoch", "upto")
+    __slots__ = ("source", "epoch", "upto", "source_epoch")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     UPTO_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     epoch: int
     upto: int
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., upto: _Optional[int] = ...) -> None: ...
+    source_epoch: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., upto: _Optional[int] = ..., source_epoch: _Optional[int] = ...) -> None: ...
 
 class AcknowledgeRequest(_message.Message):
     __slots__ = ("session_id", "acknowledgements")

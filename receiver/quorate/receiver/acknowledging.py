@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from quorate.protocol.errors import Fenced, QuorateError
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.wire import source_to_wire
 from quorate.receiver.fetching import hear_stable
 from quorate.receiver.peers import CALL_SECONDS, Peers, errors_of
@@ -18,8 +19,9 @@ from quorate.v1 import store_pb2 as store_v1
 log = logging.getLogger("quorate.receiver")
 
 REPEAT_SECONDS = 3.0
-"""A position is told again after this: a store takes it only as far as it holds the stream itself,
-and one that fences this receiver has to be heard of."""
+"""Every store is told the position again after this, also while nothing is consumed: one that was
+wiped, or took it only as far as it held the stream, gets to know it, and one that fences this
+receiver is heard of."""
 EVERYONE_SECONDS = 0.25
 """A flush waits so long for every store; then for enough of them."""
 STABLE_SECONDS = 1.0
@@ -95,7 +97,7 @@ class Acknowledger:
         holders = {
             name
             for name, address in session.record.stores
-            if self._confirmed.get((address, session.source), (-1, 0.0))[0] >= position
+            if self._confirmed.get((address, session.source), (NOTHING, 0.0))[0] >= position
         }
         if asyncio.get_running_loop().time() < everyone_until:
             return holders >= session.registrar.answers.keys()
@@ -123,10 +125,12 @@ class Acknowledger:
         due = {}
         for session in self._ready():
             position = session.acknowledgements.position(session.stream.stable_upto)
+            if position is None:
+                position = NOTHING
             names = [name for name, at in session.record.stores if at == address]
-            if position is None or not names or names[0] not in session.registrar.answers:
+            if not names or names[0] not in session.registrar.answers:
                 continue
-            upto, at = self._confirmed.get((address, session.source), (-1, 0.0))
+            upto, at = self._confirmed.get((address, session.source), (NOTHING, 0.0))
             if position > upto or now - at >= REPEAT_SECONDS:
                 due[session.source] = (session, names[0], position)
         return due
@@ -136,7 +140,10 @@ class Acknowledger:
             session_id=self._session_id,
             acknowledgements=[
                 store_v1.Acknowledgement(
-                    source=source_to_wire(source), epoch=session.registrar.epoch, upto=position
+                    source=source_to_wire(source),
+                    epoch=session.registrar.epoch,
+                    upto=position,
+                    source_epoch=session.stream.lineage.epoch,
                 )
                 for source, (session, _, position) in due.items()
             ],
@@ -146,10 +153,13 @@ class Acknowledger:
         for refused in response.refused:
             source = SourceName(refused.source.topic, refused.source.session_id)
             error = failure_from_wire(refused.failure, address)
-            if isinstance(error, Fenced):
-                raise error
-            log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
             session, name, _ = due.pop(source)
+            self._confirmed.pop((address, source), None)
+            if isinstance(error, Fenced):
+                if error.promised > session.registrar.epoch:
+                    raise error
+                continue  # by this one itself: it has taken a higher epoch meanwhile
+            log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
             session.registrar.forget(name)
         now = asyncio.get_running_loop().time()
         for source, (_, _, position) in due.items():

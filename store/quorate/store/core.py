@@ -200,7 +200,7 @@ class StoreCore:
         held.next_sequence = min(held.next_sequence, first)
         held.ranges.remove(first, SEQUENCE_MAX)
         held.set_aside += count
-        return count, [*moves, *state.drop_markers(first)]
+        return count, [*moves, *state.drop_markers(first), *state.positions_below(first)]
 
     def _new_source(
         self, source: SourceName, epoch: int, instance: bytes, reg_id: int

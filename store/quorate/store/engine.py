@@ -66,12 +66,16 @@ class Engine:
         self._commits[state.reg_id] = number
         return number
 
+    def submitted(self, state: SourceState) -> int:
+        """The number of the last commit with rows of this source; 0: none since the start."""
+        return self._commits.get(state.reg_id, 0)
+
     async def written(self, state: SourceState) -> None:
         """Return once what was accepted of this source by now is durable, and so readable.
 
         Raises StorageFailed.
         """
-        await self.writer.durable(self._commits.get(state.reg_id, 0))
+        await self.writer.durable(self.submitted(state))
 
     async def settled(self, state: SourceState) -> None:
         """Return once everything of this source is durable: while it streams, perhaps never.

@@ -16,9 +16,9 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
-from quorate.store.records import ReceiverRecord, pack_receiver, receiver_key
+from quorate.store.records import ReceiverRecord
 from quorate.store.state import Change, RegIds, SourceState
-from quorate.store.storage import Table, Write
+from quorate.store.storage import Write
 
 TOPICS_MAX = 100
 """How many topics are listed for people who asked for an unknown one."""
@@ -99,13 +99,21 @@ class Receivers:
             held.stable_upto,
             known,
         )
-        return Change(answer, (_row(state, session_id, record),))
+        return Change(answer, (state.receiver_row(session_id, record),))
 
     def acknowledge(
-        self, source: SourceName, session_id: int, epoch: int, upto: int
+        self,
+        source: SourceName,
+        session_id: int,
+        epoch: int,
+        upto: int,
+        source_epoch: int = 0,
     ) -> tuple[Write, ...]:
         """Move the receiver's position, never back, never past what is held.
 
+        source_epoch: of the lineage that the receiver counts in. While this store follows an older
+        one its own end is no bound, for it may be void: only what it was told is stable is the same
+        in both. upto -1 moves nothing, and is refused like any other.
         Raises UnknownTopic, NotRegistered, Fenced.
         """
         state = self.source(source)
@@ -116,11 +124,9 @@ class Receivers:
         if epoch < record.epoch:
             raise Fenced(who, epoch, record.epoch)
         upto = min(upto, state.held.ranges.high)
+        if source_epoch > state.registration.begun_epoch:
+            upto = min(upto, state.held.stable_upto)
         if upto <= record.acknowledged_upto:
             return ()
         record.acknowledged_upto = upto
-        return (_row(state, session_id, record),)
-
-
-def _row(state: SourceState, session_id: int, record: ReceiverRecord) -> Write:
-    return Write(Table.RECEIVERS, receiver_key(state.reg_id, session_id), pack_receiver(record))
+        return (state.receiver_row(session_id, record),)

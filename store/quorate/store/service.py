@@ -204,13 +204,17 @@ class Service(StoreServicer):  # type: ignore[misc]
         for entry in request.acknowledgements:
             source = SourceName(entry.source.topic, entry.source.session_id)
             try:
-                writes = engine.receivers.acknowledge(source, session_id, entry.epoch, entry.upto)
+                writes = engine.receivers.acknowledge(
+                    source, session_id, entry.epoch, entry.upto, entry.source_epoch
+                )
             except QuorateError as error:
                 failure = failure_to_wire(error)
                 response.refused.add(source=entry.source, failure=failure)
                 continue
+            # Also without rows of its own: the same position may still be on its way to the disk.
+            state = engine.core.sources[source]
+            commit = max(commit, engine.submitted(state))
             if writes:
-                state = engine.core.sources[source]
                 commit = engine.submit(state, writes, engine.is_synced(source.topic))
         await engine.writer.durable(commit)
         return response

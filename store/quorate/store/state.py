@@ -23,7 +23,9 @@ from quorate.store.records import (
     marker_key,
     pack_held,
     pack_marker,
+    pack_receiver,
     pack_registration,
+    receiver_key,
     reg_id_key,
 )
 from quorate.store.storage import Table, Write
@@ -119,6 +121,24 @@ class SourceState:
             Write(Table.MARKERS, marker_key(self.reg_id, marker.sequence), None)
             for marker in markers
         )
+
+    def positions_below(self, first: int) -> list[Write]:
+        """Move receivers' positions to below this number: from it on there are other messages.
+
+        Only what is stable is acknowledged, and begin never takes that back; so this moves none,
+        unless something else went wrong before. Then a receiver is given messages again, rather
+        than none of the new ones.
+        """
+        rows = []
+        for session_id, record in self.receivers.items():
+            if record.acknowledged_upto >= first:
+                record.acknowledged_upto = first - 1
+                rows.append(self.receiver_row(session_id, record))
+        return rows
+
+    def receiver_row(self, session_id: int, record: ReceiverRecord) -> Write:
+        key = receiver_key(self.reg_id, session_id)
+        return Write(Table.RECEIVERS, key, pack_receiver(record))
 
     def held_row(self) -> Write:
         return Write(Table.HELD, reg_id_key(self.reg_id), pack_held(self.held))
