@@ -50,6 +50,7 @@ class Served:
         self.stable_upto = NOTHING
         self.information = v1.SourceInformation()
         self.live = False
+        self.proxy = ""
         self.fetches: list[tuple[int, int]] = []
         self.hangs = False
         self.refuses: QuorateError | None = None
@@ -122,6 +123,11 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.registrations_fail: QuorateError | None = None
         self.registrations_hang = False
         self.acknowledgements: list[int] = []
+        self.signs_of_life = 0
+        """Acknowledgements of nothing."""
+        self.registrations: list[Any] = []
+        self.deregistrations: list[Any] = []
+        self.deregistrations_hang = False
         self.changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
 
@@ -143,6 +149,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             self.changed.notify_all()
 
     async def RegisterReceiver(self, request: Any, context: Any) -> Any:
+        self.registrations.append(request)
         if self.registrations_hang:
             await asyncio.Event().wait()
         if self.registrations_fail is not None:
@@ -173,6 +180,17 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             lineage=lineage_to_wire(served.lineage),
         )
 
+    async def Deregister(self, request: Any, context: Any) -> Any:
+        self.deregistrations.append(request)
+        if self.deregistrations_hang:
+            await asyncio.Event().wait()
+        who = (_name(request.source), request.receiver_session_id)
+        receiver = self.receivers.get(who, [0, NOTHING])
+        if request.epoch < receiver[0]:
+            await abort(context, Fenced("receiver", request.epoch, receiver[0]))
+        self.receivers.pop(who, None)
+        return store_v1.DeregisterResponse(reg_id=100, last_sequence=receiver[1])
+
     async def Acknowledge(self, request: Any, context: Any) -> Any:  # noqa: ARG002
         refused = []
         for one in request.acknowledgements:
@@ -183,12 +201,12 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 error = NotRegistered("receiver", "not known")
             elif one.epoch < receiver[0]:
                 error = Fenced("receiver", one.epoch, receiver[0])
+            elif one.upto < 0:
+                self.signs_of_life += 1
             else:
-                assert one.upto >= NOTHING
                 assert one.source_epoch == self.sources[source].lineage.epoch
                 receiver[1] = max(receiver[1], min(one.upto, self.sources[source].high))
-                if one.upto > NOTHING:
-                    self.acknowledgements.append(one.upto)
+                self.acknowledgements.append(one.upto)
             if error is not None:
                 refused.append(
                     store_v1.RefusedAcknowledgement(
@@ -219,7 +237,9 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                     continue
                 if not request.topic and not re.fullmatch(request.topic_pattern, source.topic):
                     continue
-                entry = store_v1.DirectoryEntry(information=served.information, live=served.live)
+                entry = store_v1.DirectoryEntry(
+                    information=served.information, live=served.live, proxy=served.proxy
+                )
                 if told.get(source) != entry.SerializeToString():
                     told[source] = entry.SerializeToString()
                     yield store_v1.WatchResponse(entry=entry)

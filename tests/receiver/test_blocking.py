@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.receiver.fakes import NAME, Group
 
-from quorate.protocol.errors import Fenced, InvalidArgument, UnknownTopic
+from quorate.protocol.errors import Deregistered, Fenced, InvalidArgument, UnknownTopic
 from quorate.receiver import ReceiverOptions, RegistrationComplete
 from quorate.receiver.blocking import Receiver
 from quorate.transport.blocking import run_blocking
@@ -155,3 +155,11 @@ def test_control_c_interrupts_and_loses_nothing(group: Group) -> None:
         timer.join()
         run_blocking(send(group, 19))
         assert take(receiver, 10) == list(range(10, 20))
+
+
+def test_deregistering_ends_it_for_good(group: Group) -> None:
+    with opened(group) as receiver:
+        receiver.deregister()
+        with pytest.raises(Deregistered):
+            receiver.flush()
+    assert not any(store.receivers for store in group.stores)

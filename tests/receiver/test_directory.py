@@ -11,9 +11,10 @@ from quorate.receiver.directory import Directory, SourceRecord
 POLICY = Policy.majority_of("abc")
 
 
-def record(epoch: int = 1, version: int = 1, *, live: bool = True) -> SourceRecord:
+def record(epoch: int = 1, version: int = 1, *, live: bool = True, proxy: str = "") -> SourceRecord:
     address = f"host:{epoch}{version}"
-    return SourceRecord(SourceName("orders", 7), address, epoch, version, POLICY, (), live)
+    source = SourceName("orders", 7)
+    return SourceRecord(source, address, epoch, version, POLICY, (), live, proxy)
 
 
 def test_the_first_word_counts() -> None:
@@ -49,3 +50,23 @@ def test_what_a_lost_store_said_of_life_is_void() -> None:
     assert directory.lost("a") == []
     assert directory.lost("b") == [record(live=False)]
     assert directory.lost("b") == []
+
+
+def test_a_proxy_is_named_while_the_source_is_away() -> None:
+    directory = Directory()
+    away = record(live=False)
+    directory.heard("a", away)
+    served = record(live=False, proxy="b")
+    assert directory.heard("b", served) == served
+    assert directory.heard("a", served) is None
+    assert directory.heard("c", record()) == record()
+    assert directory.heard("c", away) == served
+    assert directory.lost("b") == []
+    assert directory.lost("a") == [away]
+
+
+def test_a_proxy_of_an_older_epoch_is_no_longer_one() -> None:
+    directory = Directory()
+    directory.heard("a", record(live=False, proxy="a"))
+    newer = record(epoch=2, live=False)
+    assert directory.heard("b", newer) == newer

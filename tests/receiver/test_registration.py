@@ -47,7 +47,13 @@ class Registering:
         self.group = group
         self.unresponsive: list[str] = []
         self.registrar = Registrar(
-            peers, NAME, 0x20, {}, refused=lambda name, _: self.unresponsive.append(name)
+            peers,
+            NAME,
+            0x20,
+            {},
+            options=ReceiverOptions(),
+            take_over=False,
+            refused=lambda name, _: self.unresponsive.append(name),
         )
 
     @property

@@ -7,8 +7,12 @@ and `acknowledgements` (what may be acknowledged). For code without asyncio see 
 
 from quorate.protocol.consensus import Behaviour, StartingPoint
 from quorate.receiver.events import (
+    DeregistrationComplete,
+    DeregistrationSucceeded,
     Event,
     Gap,
+    ProxyGone,
+    ProxyServes,
     RegistrationChanged,
     RegistrationComplete,
     RegistrationWaiting,
@@ -34,9 +38,13 @@ __all__ = [
     "Behaviour",
     "DeliveredBatch",
     "Delivery",
+    "DeregistrationComplete",
+    "DeregistrationSucceeded",
     "Event",
     "Gap",
     "Message",
+    "ProxyGone",
+    "ProxyServes",
     "Receiver",
     "ReceiverOptions",
     "RegistrationChanged",

@@ -15,6 +15,7 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.receiver.events import Event
 from quorate.receiver.message import Acknowledgement, DeliveredBatch, Message
 from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
+from quorate.receiver.receiver import CLOSE_SECONDS
 from quorate.receiver.receiver import Receiver as AsyncReceiver
 from quorate.transport.blocking import run_blocking
 
@@ -36,6 +37,7 @@ class Receiver:
         topic_pattern: str | None = None,
         delivery: str | Delivery = Delivery.LIVE,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
+        take_over: bool = False,
         options: ReceiverOptions | None = None,
         timeout: float = 30.0,
     ) -> Receiver:
@@ -50,6 +52,7 @@ class Receiver:
                     topic_pattern=topic_pattern,
                     delivery=delivery,
                     acknowledge=acknowledge,
+                    take_over=take_over,
                     options=options,
                     timeout=timeout,
                 )
@@ -119,6 +122,11 @@ class Receiver:
         """As quorate.receiver.Receiver.close."""
         self._crossed.clear()
         run_blocking(self._receiver.close())
+
+    def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
+        """As quorate.receiver.Receiver.deregister."""
+        self._crossed.clear()
+        run_blocking(self._receiver.deregister(timeout))
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import grpc.aio
 
@@ -34,6 +34,8 @@ class SourceRecord:
     """Name and address of each of its stores."""
     live: bool
     """Some store says that the source streams to it, in this epoch."""
+    proxy: str = ""
+    """The store that answers for the source while it is away; empty: none."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -41,7 +43,9 @@ class SourceRecord:
         return self.epoch, self.version
 
 
-def record_from_wire(information: v1.SourceInformation, *, live: bool) -> SourceRecord:
+def record_from_wire(
+    information: v1.SourceInformation, *, live: bool, proxy: str = ""
+) -> SourceRecord:
     """Raises InvalidArgument if the peer sent an impossible one."""
     return SourceRecord(
         source_from_wire(information.source),
@@ -51,6 +55,7 @@ def record_from_wire(information: v1.SourceInformation, *, live: bool) -> Source
         policy_from_wire(information.policy),
         tuple((store.name, store.address) for store in information.stores),
         live,
+        proxy,
     )
 
 
@@ -60,18 +65,25 @@ class _Known:
     live_on: dict[str, int] = field(default_factory=dict)
     """Stores that the source streams to, with the epoch it does so in."""
 
+    proxy_on: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Stores that say who answers for the source, with the epoch and the name."""
+
     def record(self) -> SourceRecord:
-        newest = self.newest
-        live = newest.epoch in self.live_on.values()
-        return SourceRecord(
-            newest.source,
-            newest.address,
-            newest.epoch,
-            newest.version,
-            newest.policy,
-            newest.stores,
-            live,
-        )
+        epoch = self.newest.epoch
+        live = epoch in self.live_on.values()
+        proxies = {name for known, name in self.proxy_on.values() if known == epoch and not live}
+        return replace(self.newest, live=live, proxy=min(proxies, default=""))
+
+    def heard(self, store: str, record: SourceRecord) -> None:
+        self.lost(store)
+        if record.live:
+            self.live_on[store] = record.epoch
+        if record.proxy:
+            self.proxy_on[store] = (record.epoch, record.proxy)
+
+    def lost(self, store: str) -> None:
+        self.live_on.pop(store, None)
+        self.proxy_on.pop(store, None)
 
 
 class Directory:
@@ -88,10 +100,7 @@ class Directory:
             known = self._known[record.source] = _Known(record)
         elif record.order > known.newest.order:
             known.newest = record
-        if record.live:
-            known.live_on[store] = record.epoch
-        else:
-            known.live_on.pop(store, None)
+        known.heard(store, record)
         after = known.record()
         return after if after != before else None
 
@@ -100,7 +109,8 @@ class Directory:
         changed = []
         for known in self._known.values():
             before = known.record()
-            if known.live_on.pop(store, None) is not None and known.record() != before:
+            known.lost(store)
+            if known.record() != before:
                 changed.append(known.record())
         return changed
 
@@ -156,7 +166,7 @@ class Watcher:
         while (response := await call.read()) is not grpc.aio.EOF:
             if response.WhichOneof("kind") == "entry":
                 entry = response.entry
-                record = record_from_wire(entry.information, live=entry.live)
+                record = record_from_wire(entry.information, live=entry.live, proxy=entry.proxy)
                 self._changed(self.address, record)
             else:
                 self.topics = tuple(response.snapshot_end.topics)

@@ -184,6 +184,41 @@ class Withdrawn:
     """The new epoch."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeregistrationSucceeded:
+    """A store has forgotten this receiver of this source."""
+
+    source: SourceName
+    store: str
+    reg_id: int
+    """What its registration there was; 0: it had none."""
+    acknowledged_upto: int
+    """The highest sequence number that it had acknowledged there; -1: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeregistrationComplete:
+    """Every store of the source has forgotten this receiver."""
+
+    source: SourceName
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyServes:
+    """The source is away, and this store answers for it meanwhile."""
+
+    source: SourceName
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyGone:
+    """This store does not answer for the source any more: it is back, or the store is away."""
+
+    source: SourceName
+    store: str
+
+
 Event = (
     StoreRegistered
     | StoreUnresponsive
@@ -198,6 +233,10 @@ Event = (
     | Gap
     | Stalled
     | Withdrawn
+    | DeregistrationSucceeded
+    | DeregistrationComplete
+    | ProxyServes
+    | ProxyGone
 )
 
 

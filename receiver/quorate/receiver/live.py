@@ -156,7 +156,9 @@ class _LiveStream:
 
     def _hear(self, information: v1.SourceInformation) -> None:
         # Whether it lives, for the stores, is theirs to say.
-        record = record_from_wire(information, live=self._session.record.live)
+        record = record_from_wire(
+            information, live=self._session.record.live, proxy=self._session.record.proxy
+        )
         if record.order > self._session.record.order:
             self._session.update(record)
 

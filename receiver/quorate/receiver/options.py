@@ -48,6 +48,12 @@ class ReceiverOptions:
     """How long to wait for a source of the topic; None: for ever."""
     registration_interval: float = 3.0
     """How long a store that does not answer holds up a registration that has enough others."""
+    activity_timeout: float | None = None
+    """Seconds after its last sign of life for which stores refuse another instance of this receiver
+    (`take_over` overrides); None: as the stores are configured."""
+    state_lifetime: float | None = None
+    """Seconds after its last sign of life after which stores forget its position; what a store is
+    configured to counts if it is shorter. None: as the stores are configured."""
     acknowledge_interval: float = 0.1
     """How often what was consumed is acknowledged."""
     request_timeout: float = 1.0
@@ -62,6 +68,10 @@ class ReceiverOptions:
             )
         if self.wait_for_source is not None and self.wait_for_source < 0:
             raise InvalidArgument("wait_for_source", f"{self.wait_for_source} is below 0")
+        for name in ("activity_timeout", "state_lifetime"):
+            seconds = getattr(self, name)
+            if seconds is not None and seconds <= 0:
+                raise InvalidArgument(name, f"{seconds} is not above 0")
         for name in ("registration_interval", "acknowledge_interval", "request_timeout"):
             if getattr(self, name) <= 0:
                 raise InvalidArgument(name, f"{getattr(self, name)} is not above 0")

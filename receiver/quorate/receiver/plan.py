@@ -134,6 +134,7 @@ class FetchPlan:
         self.attached = False
         """A live stream comes in, so there is no need to ask for what is new."""
         self._source_live = False
+        self._proxy = ""
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -149,6 +150,18 @@ class FetchPlan:
         if live != self._source_live:
             self._source_live = live
             for peer in self._stores.values():
+                peer.poll_at = 0.0
+
+    @property
+    def proxy(self) -> str:
+        """The store that answers for the source while it is away: it knows best what is stable."""
+        return self._proxy
+
+    @proxy.setter
+    def proxy(self, store: str) -> None:
+        if store != self._proxy:
+            self._proxy = store
+            if (peer := self._stores.get(store)) is not None:
                 peer.poll_at = 0.0
 
     def set_stores(self, stores: Iterable[str]) -> None:
@@ -250,7 +263,8 @@ class FetchPlan:
         peer = self._peer(request.peer)
         if peer is not None:
             peer.failures = 0
-            peer.poll_at = now + (POLL_SECONDS if self.source_live else POLL_SECONDS_QUIET)
+            often = self.source_live or request.peer == self._proxy
+            peer.poll_at = now + (POLL_SECONDS if often else POLL_SECONDS_QUIET)
             if request.next <= request.last:
                 self._does_not_reach(request.peer, request.next - 1, now + NOT_YET_SECONDS)
         return withdrawn

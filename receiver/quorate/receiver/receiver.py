@@ -13,7 +13,14 @@ from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from quorate.protocol.errors import Closed, InvalidArgument, NoQuorum, QuorateError, UnknownTopic
+from quorate.protocol.errors import (
+    Closed,
+    Deregistered,
+    InvalidArgument,
+    NoQuorum,
+    QuorateError,
+    UnknownTopic,
+)
 from quorate.protocol.identity import (
     SourceName,
     StoreAddress,
@@ -25,6 +32,7 @@ from quorate.protocol.limits import SESSION_ID_MAX
 from quorate.receiver.acknowledging import Acknowledger
 from quorate.receiver.core import Room
 from quorate.receiver.cursor import Cursor
+from quorate.receiver.deregistering import Deregistration, Registered
 from quorate.receiver.directory import Directory, SourceRecord, Watcher
 from quorate.receiver.events import Event, Events
 from quorate.receiver.fetching import fetch_from
@@ -42,6 +50,8 @@ E = TypeVar("E", bound=enum.Enum)
 
 CLOSE_SECONDS = 3.0
 """How long closing waits for the stores to take the last acknowledgements."""
+ANONYMOUS_SECONDS = 1.0
+"""How long closing waits for stores to forget a receiver without a session ID of its own."""
 BREATH_MESSAGES = 4096
 """After so many messages without a pause the loop gets its turn."""
 
@@ -64,6 +74,7 @@ class Receiver:
         topic_pattern: str | None = None,
         delivery: str | Delivery = Delivery.LIVE,
         acknowledge: str | AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
+        take_over: bool = False,
         options: ReceiverOptions | None = None,
         timeout: float = 30.0,
     ) -> Receiver:
@@ -72,15 +83,17 @@ class Receiver:
         topic: one topic; or topic_pattern: a regular expression that must match the whole topic.
         stores: `[name=]host:port[#reg_id],…`; any store of the group leads to the others.
         session_id: who this is; the same one goes on where it was left, and fences the older
-        instance. Drawn if not given: then nothing is remembered that anyone could go on from.
+        instance. Drawn if not given: then stores forget the receiver when it is closed.
         reg_id: chosen RegID, for one topic with one source; also the session ID if none is given.
         delivery: "live" or "stable". acknowledge: "automatic", "batched" or "explicit".
+        take_over: take the identity even if its activity timeout protects another instance.
         timeout: seconds for stores to answer and for the sources that they know to be registered
         with.
 
         With no source yet it returns and waits while iterating, unless options.wait_for_source
         says how long to wait here: then it raises UnknownTopic. Raises NoQuorum if too few stores
-        answer, NotAStore or VersionMismatch if none is of use, RegIdInUse, InvalidArgument.
+        answer, NotAStore or VersionMismatch if none is of use, RegIdInUse, ReceiverActive,
+        InvalidArgument.
         """
         receiver = cls(
             _watch_request(topic, topic_pattern),
@@ -89,6 +102,7 @@ class Receiver:
             reg_id=reg_id,
             delivery=_one_of(Delivery, "delivery", delivery),
             acknowledge=_one_of(AcknowledgeMode, "acknowledge", acknowledge),
+            take_over=take_over,
             options=options or ReceiverOptions(),
         )
         try:
@@ -107,6 +121,7 @@ class Receiver:
         reg_id: int | None,
         delivery: Delivery,
         acknowledge: AcknowledgeMode,
+        take_over: bool,
         options: ReceiverOptions,
     ) -> None:
         """Use `open`."""
@@ -114,6 +129,8 @@ class Receiver:
             raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
         chosen = session_id or reg_id or secrets.randbelow(SESSION_ID_MAX) + 1
         self.session_id = check_session_id(chosen)
+        self._anonymous = not (session_id or reg_id)
+        self._take_over = take_over
         self._what = request.topic or request.topic_pattern
         self.cursor = Cursor(acknowledge)
         """Where the application is."""
@@ -235,6 +252,23 @@ class Receiver:
         try:
             if self._inbox.error is None and not await self._flushed(CLOSE_SECONDS):
                 log.warning("%s: the last acknowledgements reached too few stores", self._what)
+        finally:
+            await self._end()
+
+    async def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
+        """End this identity for good: every store forgets its registration and its position.
+
+        The receiver can not be used again; a new one with its session ID starts from the beginning.
+        Events tell of each store. Raises NoQuorum if after timeout seconds some stores have not
+        done it, Fenced if another instance owns the identity, Deregistered, Closed.
+        """
+        self.check_open()
+        self._closed = True
+        self._inbox.fail(Deregistered(f"Receiver {self.session_id:#x} of {self._what}"))
+        self._anonymous = False
+        await self._stop_running()
+        try:
+            await self._deregister(timeout)
         finally:
             await self._end()
 
@@ -380,6 +414,7 @@ class Receiver:
             peers=self._peers,
             session_id=self.session_id,
             reg_ids=self._reg_ids,
+            take_over=self._take_over,
             delivery=self._delivery,
             options=self._options,
             inbox=self._inbox,
@@ -410,11 +445,29 @@ class Receiver:
     async def _end(self) -> None:
         self._closed = True
         self._inbox.close()
+        await self._stop_running()
+        if self._anonymous:
+            # Nobody can come back to it.
+            try:
+                await self._deregister(ANONYMOUS_SECONDS)
+            except QuorateError as error:
+                log.info("%s: some stores still know this receiver: %s", self._what, error)
         self._events.end()
+        await self._peers.close()
+
+    async def _stop_running(self) -> None:
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.wait([self._runner])
-        await self._peers.close()
+
+    async def _deregister(self, timeout: float) -> None:
+        ending = Deregistration(self._peers, self.session_id, self._events.tell)
+        registered = [
+            Registered(session.source, session.registrar.epoch, session.record.stores)
+            for session in self._sessions.values()
+            if session.registrar.answers
+        ]
+        await ending.run(registered, timeout)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

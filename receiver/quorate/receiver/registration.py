@@ -16,7 +16,14 @@ from quorate.protocol.consensus import (
     enough_for_receivers,
     starting_point,
 )
-from quorate.protocol.errors import Fenced, InLimbo, QuorateError, RegIdInUse, Unreachable
+from quorate.protocol.errors import (
+    Fenced,
+    InLimbo,
+    QuorateError,
+    ReceiverActive,
+    RegIdInUse,
+    Unreachable,
+)
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
@@ -27,6 +34,7 @@ from quorate.receiver.directory import SourceRecord
 from quorate.receiver.options import ReceiverOptions
 from quorate.receiver.peers import CALL_SECONDS, Peers, errors_of
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.messages_pb2 import Lifetimes
 
 log = logging.getLogger("quorate.receiver")
 
@@ -95,6 +103,8 @@ class Registrar:
         session_id: int,
         reg_ids: Mapping[str, int],
         *,
+        options: ReceiverOptions,
+        take_over: bool,
         refused: Callable[[str, QuorateError], None],
     ) -> None:
         """reg_ids: by store address, where the application chose one.
@@ -103,6 +113,11 @@ class Registrar:
         self._source = source
         self._session_id = session_id
         self._reg_ids = reg_ids
+        self._lifetimes = Lifetimes(
+            activity_timeout_seconds=options.activity_timeout or 0.0,
+            state_lifetime_seconds=options.state_lifetime or 0.0,
+        )
+        self._take_over = take_over
         self._refused = refused
         self._reasons: dict[str, QuorateError] = {}
         self._instance = uuid.uuid4().bytes
@@ -125,11 +140,15 @@ class Registrar:
         """Try every store of the source once, in an epoch that suits all that answer.
 
         Stores that say nothing hold it up for no longer than the interval, in seconds, once those
-        that answered are enough; one in limbo is asked again. Raises RegIdInUse.
+        that answered are enough; one in limbo is asked again. Raises RegIdInUse, and ReceiverActive
+        if it is for another instance that too few do.
         """
         while True:
             heard = await self._ask_all(record, interval)
             if not heard:
+                active = [e for e in self._reasons.values() if isinstance(e, ReceiverActive)]
+                if active and not self.enough(record.policy):
+                    raise active[0]
                 return
             # Another instance of this receiver, or this one before its answer was lost, holds a
             # higher epoch somewhere: all stores are to know one epoch, above that.
@@ -214,6 +233,8 @@ class Registrar:
             reg_id=self._reg_ids.get(address, 0),
             epoch=epoch,
             instance=self._instance,
+            take_over=self._take_over,
+            lifetimes=self._lifetimes,
             protocol_version=PROTOCOL_VERSION,
         )
         try:

@@ -63,6 +63,7 @@ class Session:
         peers: Peers,
         session_id: int,
         reg_ids: dict[str, int],
+        take_over: bool,
         delivery: Delivery,
         options: ReceiverOptions,
         inbox: Inbox,
@@ -78,7 +79,15 @@ class Session:
         self.inbox = inbox
         self.room = room
         self.events = events
-        self.registrar = Registrar(peers, record.source, session_id, reg_ids, refused=self._refused)
+        self.registrar = Registrar(
+            peers,
+            record.source,
+            session_id,
+            reg_ids,
+            options=options,
+            take_over=take_over,
+            refused=self._refused,
+        )
         self.registered = asyncio.Event()
         self.stream: Stream
         self.plan: FetchPlan
@@ -112,9 +121,11 @@ class Session:
         self.stream.heard_of_epoch(self.record.epoch)
         self.plan = FetchPlan(self.stream, [name for name, _ in self.record.stores])
         self.plan.source_live = self.record.live
+        self.plan.proxy = self.record.proxy
         self.acknowledgements = Acknowledgements(start.first)
         self._tell_complete(start)
         self.registered.set()
+        self._tell_proxy("", self.record.proxy)
         self._work = work
         try:
             async with asyncio.TaskGroup() as self._tasks:
@@ -132,8 +143,10 @@ class Session:
         if record.order < before.order:
             # The directory has not heard yet what the source said itself.
             live = record.live and record.epoch == before.epoch
-            record = dataclasses.replace(before, live=live)
+            proxy = record.proxy if record.epoch == before.epoch else ""
+            record = dataclasses.replace(before, live=live, proxy=proxy)
         self.record = record
+        self._tell_proxy(before.proxy, record.proxy)
         changed = (before.epoch, before.address, before.stores) != (
             record.epoch,
             record.address,
@@ -148,6 +161,7 @@ class Session:
         if not self.registered.is_set():
             return
         self.plan.source_live = record.live
+        self.plan.proxy = record.proxy
         if changed:
             self.stream.heard_of_epoch(record.epoch)
             self.plan.set_stores([name for name, _ in record.stores])
@@ -281,6 +295,13 @@ class Session:
             tuple(name for name in names if name in limbo),
             tuple(name for name in names if name not in registrar.answers and name not in limbo),
         )
+
+    def _tell_proxy(self, before: str, now: str) -> None:
+        if before != now and self.registered.is_set():
+            if before:
+                self.events.tell(event.ProxyGone(self.source, before))
+            if now:
+                self.events.tell(event.ProxyServes(self.source, now))
 
     def _tell_complete(self, start: Start) -> None:
         answers, limbo = self.registrar.answers, self.registrar.in_limbo
