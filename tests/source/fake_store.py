@@ -56,7 +56,9 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.name = ""
         """What it calls itself; else its address."""
         self.incarnation = b"fake"
-        self.replaced: list[tuple[str, bytes]] = []
+        self.replaced: list[v1.StoreReplaced] = []
+        self.known_in: dict[str, v1.StoreReplaced] = {}
+        """Said in the answers to `promise`, `begin` or, for `opened`, the opening of a stream."""
         """Other stores that it has to say came back without their data."""
         self.begins: list[v1.BeginRequest] = []
         self.skips: list[tuple[int, int]] = []
@@ -152,6 +154,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             held=held_to_wire(self.held()),
             stable_upto=self.stable_upto,
             store_name=self.name or self.address,
+            known=self._known_in("promise"),
         )
 
     def held(self) -> tuple[HeldRange, ...]:
@@ -176,7 +179,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             for number, payload in self.messages.items()
             if any(first <= number <= last for first, last, _, _ in batches)
         }
-        return v1.BeginResponse(set_aside=aside)
+        return v1.BeginResponse(set_aside=aside, known=self._known_in("begin"))
 
     async def Append(
         self, requests: AsyncIterator[m.Frame], context: Context
@@ -195,7 +198,11 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.ending = None
         self.stream = asyncio.current_task()
         mine = self.stream
-        opened = v1.AppendOpened(next_sequence=expected, durability=m.DURABILITY_FSYNC)
+        opened = v1.AppendOpened(
+            next_sequence=expected,
+            durability=m.DURABILITY_FSYNC,
+            known=self._known_in("opened"),
+        )
         yield v1.AppendResponse(opened=opened)
         reader = asyncio.ensure_future(self._read(incoming, expected))
         acknowledged = expected - 1
@@ -205,9 +212,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 if ending is not None:
                     await abort(context, ending)
                 while self.replaced:
-                    name, incarnation = self.replaced.pop(0)
-                    said = v1.StoreReplaced(store_name=name, incarnation=incarnation)
-                    yield v1.AppendResponse(replaced=said)
+                    yield v1.AppendResponse(replaced=self.replaced.pop(0))
                 upto = acknowledged
                 while upto + 1 in self.messages:
                     upto += 1
@@ -231,9 +236,13 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             if self.stream is mine:
                 self.stream = None
 
+    def _known_in(self, answer: str) -> list[v1.StoreReplaced]:
+        return [self.known_in[answer]] if answer in self.known_in else []
+
     def say_replaced(self, store_name: str, incarnation: bytes) -> None:
         """Tell the source that another store came back without its data."""
-        self.replaced.append((store_name, incarnation))
+        said = v1.StoreReplaced(store_name=store_name, incarnation=incarnation)
+        self.replaced.append(said)
         self._poke()
 
     def acknowledge_again(self) -> None:

@@ -556,8 +556,9 @@ def test_nothing_is_packed_between_epochs_or_while_a_batch_is_being_written() ->
 # -- stores that come back without their data ------------------------------------------------
 
 
-def named(core: SourceCore, store: str, incarnation: bytes = b"disk", **known: Any) -> None:
-    grant = Grant(7, incarnation, Promise(**known), f"store {store}")
+def named(core: SourceCore, store: str, incarnation: bytes = b"", **known: Any) -> None:
+    disk = incarnation or b"disk of " + store.encode()
+    grant = Grant(7, disk, Promise(**known), f"store {store}")
     core.promised(store, core.epoch, grant, 1.0)
 
 
@@ -575,7 +576,7 @@ def with_named_stores() -> SourceCore:
 def test_what_a_former_incarnation_acknowledged_makes_nothing_stable() -> None:
     core = with_named_stores()
     core.acknowledged("a", 1, 1.0)
-    assert core.replaced("store a", b"new disk", 1.0) == "a"
+    assert core.known("store a", b"new disk", [], 1.0) == ["a"]
     core.acknowledged("a", 1, 1.0)
     core.acknowledged("b", 1, 1.0)
     assert core.stable_upto == -1
@@ -592,7 +593,7 @@ def test_what_is_stable_stays_stable_when_a_store_comes_back_without_it() -> Non
     core = with_named_stores()
     core.acknowledged("a", 1, 1.0)
     core.acknowledged("b", 0, 1.0)
-    core.replaced("store a", b"new disk", 1.0)
+    core.known("store a", b"new disk", [], 1.0)
     assert core.stable_upto == 0
     core.acknowledged("b", 1, 1.0)
     assert core.stable_upto == 0
@@ -615,7 +616,7 @@ def test_what_a_replaced_store_promised_does_not_count_in_its_begin() -> None:
     for store in "abc":
         held = earlier(5)
         core.promised(store, core.epoch, Grant(7, b"disk", held, f"store {store}"), 0.0)
-    core.replaced("store a", b"new disk", 1.0)
+    core.known("store a", b"new disk", [], 1.0)
     core.promised("a", core.epoch, Grant(7, b"new disk", Promise(), "store a"), 1.0)
     begin(core, "ab")
     assert core.stable_upto == -1
@@ -625,9 +626,9 @@ def test_a_store_in_limbo_is_told_of_once_and_again_when_it_comes_back_to_it() -
     core = with_named_stores()
     core.failed("c", InLimbo("orders", "c", "wiped"), 1.0)
     for _ in range(2):
-        core.promised("c", 1, Grant(7, b"d", Promise(limbo=True), "store c", "wiped"), 1.0)
+        core.promised("c", 1, Grant(7, b"d", Promise(limbo=True), limbo_reason="wiped"), 1.0)
     assert the(core, events.StoreInLimbo) == [events.StoreInLimbo("c", "wiped")]
-    core.promised("c", 1, Grant(7, b"d", Promise(), "store c"), 2.0)
+    core.promised("c", 1, Grant(7, b"d", Promise()), 2.0)
     begin(core, "c")
     core.failed("c", InLimbo("orders", "c", "wiped"), 3.0)
     assert len(the(core, events.StoreInLimbo)) == 2

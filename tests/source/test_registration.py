@@ -44,8 +44,8 @@ def registration(stores: str = "abc", policy: Policy | None = None) -> Registrat
     return made
 
 
-def grant(promise: Promise | None = None, name: str = "", incarnation: bytes = b"disk") -> Grant:
-    return Grant(7, incarnation, promise or Promise(), name)
+def grant(promise: Promise | None = None, disk: str = "disk", name: str = "") -> Grant:
+    return Grant(7, disk.encode(), promise or Promise(), name)
 
 
 def held(upto: int, epoch: int = 1) -> Promise:
@@ -317,26 +317,56 @@ def test_a_store_that_enters_limbo_is_asked_again() -> None:
     assert isinstance(made.step("c"), AskBegin)
 
 
+def own(store: str, disk: str | None = None) -> Grant:
+    """The answer of a store with a name and a disk of its own."""
+    return grant(disk=disk or f"disk of {store}", name=f"store {store}")
+
+
 def named(made: Registration) -> None:
-    """Each store answered under a name of its own."""
     for store in "abc":
-        made.promised(store, made.epoch, grant(name=f"store {store}"))
+        made.promised(store, made.epoch, own(store))
 
 
 def test_a_store_that_was_replaced_is_asked_anew_and_answers_of_the_former_do_not_count() -> None:
     made = registration()
     named(made)
-    assert made.replaced("store b", b"disk") is None
-    assert made.replaced("store b", b"new disk") == "b"
+    assert made.known("store b", b"disk of b", []) == []
+    assert made.known("store b", b"new disk", [b"disk of b"]) == ["b"]
     assert made.step("b") == AskPromise(1)
-    assert made.replaced("store b", b"new disk") is None
-    # What the former said before it died arrives late.
-    made.promised("b", 1, grant(name="store b"))
-    assert made.step("b") == AskPromise(1)
-    made.promised("b", 1, grant(name="store b", incarnation=b"new disk"))
-    assert made.step("b") == AskPromise(1)
-    made.promised("b", 1, grant(name="store b", incarnation=b"new disk"))
+    # What the former said before it died arrives late; and who has not heard yet still names it.
+    made.known("store b", b"disk of b", [])
+    for _ in range(2):
+        assert not made.promised("b", 1, own("b"))
+        assert made.step("b") == AskPromise(1)
+    made.promised("b", 1, own("b", "new disk"))
     assert made.step("b") == Hold()
+    assert made.known("store b", b"disk of b", []) == []
+
+
+def test_while_two_stores_differ_and_nobody_knows_which_was_before_nothing_counts() -> None:
+    made = registration()
+    named(made)
+    assert made.known("store b", b"another disk", []) == ["b"]
+    made.promised("b", 1, own("b"))
+    assert made.step("b") == AskPromise(1)
+    # It knows itself what it was before; a store that did not hear of that is behind.
+    made.known("store b", b"disk of b", [b"another disk"])
+    made.promised("b", 1, own("b"))
+    assert made.step("b") == Hold()
+
+
+def test_nothing_is_decided_from_the_promise_of_a_former_incarnation() -> None:
+    """However the two arrive: the promise, and the word that it is of a store that is no more."""
+    for heard_before in (True, False):
+        made = registration()
+        if heard_before:
+            made.known("store a", b"new disk", [b"disk of a"])
+        made.promised("a", 1, own("a"))
+        made.known("store a", b"new disk", [b"disk of a"])
+        made.promised("b", 1, own("b"))
+        assert made.decide(10.0, OwnKnowledge(-1, None)) is None
+        made.promised("a", 1, own("a", "new disk"))
+        assert made.decide(10.0, OwnKnowledge(-1, None)) is not None
 
 
 def test_a_begin_of_a_former_incarnation_counts_no_more() -> None:
@@ -346,10 +376,10 @@ def test_a_begin_of_a_former_incarnation_counts_no_more() -> None:
     made.begun("a", 1)
     made.begun("b", 1)
     assert made.begun_enough()
-    made.replaced("store b", b"new disk")
+    made.known("store b", b"new disk", [])
     assert not made.begun_enough()
     assert not made.begun("b", 1)
-    assert made.promised("b", 1, grant(name="store b", incarnation=b"new disk")) is False
+    assert made.promised("b", 1, own("b", "new disk")) is False
     assert made.begun("b", 1)
     assert made.begun_enough()
 
@@ -357,5 +387,5 @@ def test_a_begin_of_a_former_incarnation_counts_no_more() -> None:
 def test_a_promise_of_another_incarnation_says_that_the_former_is_gone() -> None:
     made = streaming()
     made.failed("c", NotRegistered("x", "blank"), 1.0)
-    assert made.promised("c", 1, grant(incarnation=b"new disk"))
+    assert made.promised("c", 1, grant(disk="new disk"))
     assert isinstance(made.step("c"), AskBegin)

@@ -13,6 +13,7 @@ from quorate.source import (
     StoreInLimbo,
     StoreReplaced,
 )
+from quorate.v1 import store_pb2 as v1
 
 Stores = list[FakeStore]
 
@@ -50,6 +51,7 @@ async def test_what_one_store_says_of_another_makes_the_source_begin_anew_with_i
 ) -> None:
     for number, store in enumerate(stores):
         store.name = f"store-{number}"
+        store.incarnation = b"disk %d" % number
     async with await open_source(stores) as source:
         stores[1].acknowledging.clear()
         await source.send(b"0")
@@ -62,6 +64,25 @@ async def test_what_one_store_says_of_another_makes_the_source_begin_anew_with_i
         await event_of(source, RegistrationSucceeded, nth=4)
         await stores[2].until_held(0)
         assert len(stores[2].begins) == 2
+
+
+@pytest.mark.expects_log("came back without|does not take")
+@pytest.mark.parametrize("where", ["promise", "begin", "opened"])
+async def test_every_answer_that_counts_may_say_that_a_store_was_replaced(
+    stores: Stores, where: str
+) -> None:
+    for number, store in enumerate(stores):
+        store.name = f"store-{number}"
+        store.incarnation = b"disk %d" % number
+    stores[2].incarnation = b"blank"
+    said = v1.StoreReplaced(store_name="store-1", incarnation=b"new")
+    stores[0].known_in[where] = said
+    async with await open_source(stores) as source:
+        # The former incarnation's answers are never taken again: the two others have to do.
+        receipt = await source.publish(b"0")
+        assert set(receipt.stores) == {stores[0].address, stores[2].address}
+        if where != "promise":
+            assert (await event_of(source, StoreReplaced)).store == stores[1].address
 
 
 async def test_begin_says_who_was_promised(stores: Stores) -> None:

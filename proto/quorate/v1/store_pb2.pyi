@@ -33,7 +33,7 @@ class PromiseRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class PromiseResponse(_message.Message):
-    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers")
+    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers", "known")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class PromiseResponse(_message.Message):
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
     MARKERS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     incarnation: bytes
     limbo: bool
@@ -60,7 +61,8 @@ class PromiseResponse(_message.Message):
     information: _messages_pb2.SourceInformation
     accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     markers: _containers.RepeatedCompositeFieldContainer[Marker]
-    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ...) -> None: ...
+    known: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
+    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
 
 class Marker(_message.Message):
     __slots__ = ("sequence", "epoch", "value")
@@ -91,10 +93,12 @@ class BeginRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., protocol_version: _Optional[int] = ..., instance: _Optional[bytes] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ...) -> None: ...
 
 class BeginResponse(_message.Message):
-    __slots__ = ("set_aside",)
+    __slots__ = ("set_aside", "known")
     SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
     set_aside: int
-    def __init__(self, set_aside: _Optional[int] = ...) -> None: ...
+    known: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
+    def __init__(self, set_aside: _Optional[int] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
     __slots__ = ("opened", "durable", "failed", "replaced")
@@ -109,20 +113,24 @@ class AppendResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ..., replaced: _Optional[_Union[StoreReplaced, _Mapping]] = ...) -> None: ...
 
 class StoreReplaced(_message.Message):
-    __slots__ = ("store_name", "incarnation")
+    __slots__ = ("store_name", "incarnation", "former")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    FORMER_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     incarnation: bytes
-    def __init__(self, store_name: _Optional[str] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
+    former: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, store_name: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., former: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class AppendOpened(_message.Message):
-    __slots__ = ("next_sequence", "durability")
+    __slots__ = ("next_sequence", "durability", "known")
     NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
     next_sequence: int
     durability: _messages_pb2.Durability
-    def __init__(self, next_sequence: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ...) -> None: ...
+    known: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
+    def __init__(self, next_sequence: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
 
 class Durable(_message.Message):
     __slots__ = ("upto",)
@@ -439,20 +447,22 @@ class DeregisterResponse(_message.Message):
     def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ...) -> None: ...
 
 class Greeting(_message.Message):
-    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits")
+    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     COMMITS_FIELD_NUMBER: _ClassVar[int]
+    FORMER_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     incarnation: bytes
     starts: int
     run: bytes
     commits: int
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[bytes] = ..., commits: _Optional[int] = ...) -> None: ...
+    former: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[bytes] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
     __slots__ = ("greeting", "source", "protocol_version")

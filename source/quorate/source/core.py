@@ -8,7 +8,7 @@ the publish store, and only then released to the wire.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from quorate.protocol.errors import Closed, Fenced, InLimbo, NotRegistered, QuorateError
@@ -190,17 +190,20 @@ class SourceCore:
         self._progress(now)
         self._overtake(now)
 
-    def replaced(self, store_name: str, incarnation: bytes, now: float) -> str | None:
-        """A store says that another has come back without its data.
+    def known(
+        self, store_name: str, incarnation: bytes, former: Iterable[bytes], now: float
+    ) -> list[str]:
+        """A store says which incarnation it, or another one, has, and which it had before.
 
-        Returns that other, by the name that the policy uses, if its stream must end now.
+        Returns whose streams must end now, by the names that the policy uses. Has to be told before
+        whatever else the same answer says: a decision must not rest on both.
         """
-        store = self.registration.replaced(store_name, incarnation)
-        if store is not None:
+        stores = self.registration.known(store_name, incarnation, former)
+        for store in stores:
             self._void(store)
             self.events.append(events.StoreReplaced(store, incarnation))
             self._progress(now)
-        return store
+        return stores
 
     def _void(self, store: str) -> None:
         """What the store's former incarnation acknowledged counts no more."""

@@ -25,6 +25,7 @@ from quorate.source.publish_store import PublishStore, Remembered
 from quorate.source.receipts import PendingReceipts, Receipt, durability_from_wire
 from quorate.source.store_session import StoreSession
 from quorate.transport.channels import KEEPALIVE_SECONDS, SILENCE_SECONDS_MAX
+from quorate.v1.store_pb2 import StoreReplaced
 
 _log = logging.getLogger("quorate.source")
 _TICK_SECONDS = 0.1
@@ -241,10 +242,11 @@ class Engine:
         for session in self._sessions.values():
             session.wake()
 
-    def store_replaced(self, store_name: str, incarnation: bytes) -> None:
-        """A store came back without its data, another says: its own stream begins anew."""
-        store = self.core.replaced(store_name, incarnation, self._loop.time())
-        if store is not None:
+    def store_known(self, said: StoreReplaced) -> None:
+        """Who came back without its data, as a store says: its own stream begins anew."""
+        for store in self.core.known(
+            said.store_name, said.incarnation, said.former, self._loop.time()
+        ):
             session = self._sessions[store]
             session.end_stream(Unreachable(session.store.address, "it came back without its data"))
             self.after_input()

@@ -8,7 +8,7 @@ the messages is not known here.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quorate.protocol.consensus import Behaviour
@@ -119,7 +119,8 @@ class Registration:
         self._begun_known = 0
         self._superseded = False
         self._incarnations: dict[str, tuple[str, bytes]] = {}
-        self._replaced: dict[str, bytes] = {}
+        self._said: dict[str, set[bytes]] = {}
+        self._former: set[bytes] = set()
         self.phase = Phase.PROMISING
         self.epoch = 1
         self.lineage = NO_LINEAGE
@@ -162,11 +163,7 @@ class Registration:
         """
         if epoch != self.epoch:
             return False
-        replaced = self._replaced.get(grant.store_name)
-        if replaced not in (None, grant.incarnation):
-            # The answer of the former incarnation may still have been on its way. A dead one does
-            # not answer twice.
-            self._replaced[grant.store_name] = grant.incarnation
+        if not self._is_present(grant.store_name, grant.incarnation):
             return False
         former = self._incarnations.get(store)
         another = former is not None and former[1] != grant.incarnation
@@ -180,20 +177,31 @@ class Registration:
             self._superseded = True
         return another
 
-    def replaced(self, store_name: str, incarnation: bytes) -> str | None:
-        """Another store says that this one has come back, without what it had.
+    def known(self, store_name: str, incarnation: bytes, former: Iterable[bytes]) -> list[str]:
+        """A store says which incarnation it, or another one, has, and which it had before.
 
-        Returns the store, by the name that policies use, if it was dealt with in its former
-        incarnation: its promise, its begin and its acknowledgements are void.
+        Returns who was dealt with as another, by the names that policies use: their promises,
+        begins and acknowledgements are void. More than one if a disk was copied.
         """
-        self._replaced[store_name] = incarnation
-        for store, former in self._incarnations.items():
-            if former[0] == store_name and former[1] != incarnation:
-                self._incarnations[store] = (store_name, incarnation)
-                self._grants.pop(store, None)
-                self._begun.discard(store)
-                return store
-        return None
+        self._said.setdefault(store_name, set()).add(incarnation)
+        self._former.update(former)
+        gone = [
+            store
+            for store, (name, disk) in self._incarnations.items()
+            if not self._is_present(name, disk)
+        ]
+        for store in gone:
+            del self._incarnations[store]
+            self._grants.pop(store, None)
+            self._begun.discard(store)
+        return gone
+
+    def _is_present(self, store_name: str, incarnation: bytes) -> bool:
+        """Whether nobody knows better; who says otherwise may be behind, but then some store will
+        say so: without that the source waits.
+        """
+        said = self._said.get(store_name, set()) - self._former
+        return incarnation not in self._former and said <= {incarnation}
 
     def begun(self, store: str, epoch: int) -> bool:
         """The store has begun. Returns whether that was for the epoch in force."""

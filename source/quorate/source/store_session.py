@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import grpc.aio
@@ -50,8 +51,8 @@ class SessionOwner(Protocol):
     def after_input(self) -> None:
         """The core was told something: act on what follows from it."""
 
-    def store_replaced(self, store_name: str, incarnation: bytes) -> None:
-        """The store says that another came back without its data."""
+    def store_known(self, said: v1.StoreReplaced) -> None:
+        """The store says which incarnation a store has."""
 
     def store_idle(self) -> None:
         """A stream has written, or a store acknowledged, all there was."""
@@ -157,6 +158,7 @@ class StoreSession:
                 protocol_version=PROTOCOL_VERSION,
             ),
         )
+        self._tell_known(response.known)
         membership = (
             membership_from_wire(response.membership) if response.HasField("membership") else None
         )
@@ -177,8 +179,12 @@ class StoreSession:
             response.limbo_reason,
         )
 
+    def _tell_known(self, known: Iterable[v1.StoreReplaced]) -> None:
+        for said in known:
+            self._owner.store_known(said)
+
     async def _begin(self, step: AskBegin) -> None:
-        await self._call(
+        response = await self._call(
             self.stub.Begin,
             v1.BeginRequest(
                 source=source_to_wire(self._core.name),
@@ -189,6 +195,7 @@ class StoreSession:
                 protocol_version=PROTOCOL_VERSION,
             ),
         )
+        self._tell_known(response.known)
 
     async def _stream(self, epoch: int) -> None:
         """Open the stream and keep it going until it fails; raises why."""
@@ -234,6 +241,7 @@ class StoreSession:
         if not isinstance(response, v1.AppendResponse) or not response.HasField("opened"):
             raise Unreachable(self.store.address, "the stream ended at once")
         opened = response.opened
+        self._tell_known(opened.known)
         if not self._core.opened(
             self.store.name, epoch, opened.next_sequence, opened.durability, self._now()
         ):
@@ -260,8 +268,7 @@ class StoreSession:
         if response.HasField("failed"):
             raise failure_from_wire(response.failed, self.store.address)
         if response.HasField("replaced"):
-            replaced = response.replaced
-            self._owner.store_replaced(replaced.store_name, replaced.incarnation)
+            self._owner.store_known(response.replaced)
 
     async def _write(self, call: AppendCall) -> None:
         try:
