@@ -120,6 +120,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         """Epoch and position of each receiver."""
         self.instances: dict[tuple[SourceName, int], tuple[int, bytes]] = {}
         self.limbo = False
+        self.asked_to_register = 0
         self.registrations_fail: QuorateError | None = None
         self.registrations_hang = False
         self.acknowledgements: list[int] = []
@@ -165,6 +166,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             await abort(context, Fenced("receiver", request.epoch, receiver[0]))
         known = receiver is not None
         position = receiver[1] if receiver else NOTHING
+        self.asked_to_register += 1
         self.receivers[who] = [request.epoch, position]
         self.instances[who] = (request.epoch, request.instance)
         await self.tell()
@@ -312,6 +314,7 @@ class Group:
     def __init__(self, source: SourceName = NAME) -> None:
         self.name = source
         self.stores = [FakeStore(name) for name in "abc"]
+        self.policy = Policy.majority_of("abc")
         self.source = FakeSource(source)
         self.epoch = 1
         self.lineage = Lineage((Term(1, 0),))
@@ -341,7 +344,7 @@ class Group:
             source=source_to_wire(self.name),
             address=self.source.address,
             epoch=self.epoch,
-            policy=policy_to_wire(Policy.majority_of("abc")),
+            policy=policy_to_wire(self.policy),
             stores=[v1.StoreEntry(name=s.name, address=s.address) for s in self.stores],
             version=1,
         )
@@ -407,6 +410,21 @@ class Group:
         await self.announce()
         if inform:
             self.source.say(v1.Frame(information=self.source.served.information))
+
+    async def move(self, stores: list[FakeStore], policy: Policy | None = None) -> None:
+        """The source goes over to these stores, in a new epoch, and tells the old ones so."""
+        old, self.stores = self.stores, stores
+        self.policy = policy or Policy.majority_of(store.name for store in stores)
+        for store in stores:
+            if not store.address:
+                await store.start()
+            served = store.sources.setdefault(self.name, Served(self.name))
+            served.held.add(0, self.next - 1)
+            served.stable_upto = self.source.served.stable_upto
+        await self.register_anew(kept_upto=self.next - 1)
+        for store in old:
+            store.sources[self.name].information = self.source.served.information
+            await store.tell()
 
 
 def _name(wire: v1.SourceName) -> SourceName:

@@ -21,9 +21,8 @@ QUICK = {"registration_interval": 0.3, "acknowledge_interval": 0.01, "request_ti
 async def opened(group: Group, topic: str | None = "orders", **arguments: Any) -> Receiver:
     options = ReceiverOptions(**(QUICK | arguments.pop("options", {})))
     arguments.setdefault("session_id", 0x20)
-    return await Receiver.open(
-        topic, stores=group.addresses, options=options, timeout=5, **arguments
-    )
+    arguments.setdefault("stores", group.addresses)
+    return await Receiver.open(topic, options=options, timeout=5, **arguments)
 
 
 async def take(receiver: Receiver, count: int) -> list[Message]:

@@ -6,91 +6,12 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.receiver.real_peers import Stores, numbered, receiver, send, source, take
 
-from quorate.protocol.errors import NotRegistered
 from quorate.protocol.identity import SourceName
-from quorate.receiver import Receiver, ReceiverOptions, SourceAttached
-from quorate.source import Source
-from quorate.store.configuration import StoreConfiguration
-from quorate.store.node import StoreNode
-
-QUICK = ReceiverOptions(registration_interval=0.5, acknowledge_interval=0.02)
-
-
-class Stores:
-    """Three real stores in this process."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._addresses: dict[str, str] = {}
-        self.nodes: dict[str, StoreNode] = {}
-
-    async def start(self, name: str) -> None:
-        node = StoreNode(
-            StoreConfiguration(
-                name=name,
-                data_directory=self._directory / name,
-                listen=self._addresses.get(name, "127.0.0.1:0"),
-                peers=(),
-            )
-        )
-        await node.start()
-        self.nodes[name] = node
-        self._addresses[name] = node.address
-
-    async def stop(self, name: str) -> None:
-        await self.nodes.pop(name).stop()
-
-    @property
-    def addresses(self) -> str:
-        return ",".join(f"{name}={address}" for name, address in self._addresses.items())
-
-
-@pytest.fixture
-async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
-    stores = Stores(tmp_path)
-    for name in "abc":
-        await stores.start(name)
-    yield stores
-    for name in tuple(stores.nodes):
-        await stores.stop(name)
-
-
-async def source(stores: Stores, **arguments: Any) -> Source:
-    return await Source.open("orders", session_id=0x10, stores=stores.addresses, **arguments)
-
-
-async def receiver(stores: Stores, **arguments: Any) -> Receiver:
-    arguments.setdefault("options", QUICK)
-    return await Receiver.open("orders", session_id=0x20, stores=stores.addresses, **arguments)
-
-
-async def take(one: Receiver, count: int) -> list[tuple[int, bytes]]:
-    got: list[tuple[int, bytes]] = []
-    async with asyncio.timeout(30):
-        async for message in one:
-            got.append((message.sequence, message.payload))
-            if len(got) == count:
-                return got
-    raise AssertionError(f"ended after {got}")
-
-
-def numbered(first: int, last: int) -> list[tuple[int, bytes]]:
-    return [(n, b"%d" % n) for n in range(first, last + 1)]
-
-
-async def send(one: Source, first: int, last: int) -> None:
-    while first <= last:
-        try:
-            first = (await one.send_many([b"%d" % n for n in range(first, last + 1)])).stop
-        except NotRegistered:
-            await asyncio.sleep(0.02)
-            first = one.next_sequence
+from quorate.receiver import ReceiverOptions, SourceAttached
 
 
 @pytest.mark.parametrize("delivery", ["live", "stable"])

@@ -127,7 +127,8 @@ class Watcher:
     ) -> None:
         """changed: is told of each entry; and of None when the store can not be heard any more."""
         self._peers = peers
-        self._request = request
+        self._request = store_v1.WatchRequest()
+        self._request.CopyFrom(request)
         self._request.protocol_version = PROTOCOL_VERSION
         self._changed = changed
         self.address = address

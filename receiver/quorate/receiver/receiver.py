@@ -143,9 +143,12 @@ class Receiver:
         self._inbox = Inbox(options.buffer_bytes // 2)
         self._room = Room(options.buffer_bytes // 4, options.buffer_bytes // 2)
         self._sessions: dict[SourceName, Session] = {}
+        self._request = request
         self._watchers = [
             Watcher(self._peers, store.address, request, self._heard) for store in stores
         ]
+        self._found: dict[str, asyncio.Task[None]] = {}
+        """Watchers of stores that were not named, but belong to a source."""
         self._acknowledger = Acknowledger(
             self._peers,
             self.session_id,
@@ -420,8 +423,24 @@ class Receiver:
             inbox=self._inbox,
             room=self._room,
             events=self._events,
+            stores_changed=self._watch_stores,
         )
+        self._watch_stores()
         return session
+
+    def _watch_stores(self) -> None:
+        """Listen to the directory of every store of a source: the source may leave those that were
+        named."""
+        named = {watcher.address for watcher in self._watchers}
+        wanted = {
+            address for session in self._sessions.values() for _, address in session.record.stores
+        } - named
+        for address in self._found.keys() - wanted:
+            self._found.pop(address).cancel()
+            self._heard(address, None)
+        for address in wanted - self._found.keys():
+            watcher = Watcher(self._peers, address, self._request, self._heard)
+            self._found[address] = self._tasks.create_task(watcher.run())
 
     async def _follow(self, session: Session) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -69,7 +69,9 @@ class Session:
         inbox: Inbox,
         room: Room,
         events: event.Events,
+        stores_changed: Callable[[], None],
     ) -> None:
+        """stores_changed: is told when `record` names other stores."""
         self.source = record.source
         self.record = record
         self.peers = peers
@@ -79,6 +81,7 @@ class Session:
         self.inbox = inbox
         self.room = room
         self.events = events
+        self._tell_stores_changed = stores_changed
         self.registrar = Registrar(
             peers,
             record.source,
@@ -352,6 +355,7 @@ class Session:
         if added or removed:
             self.events.tell(event.RegistrationChanged(self.source, added, removed))
         self._stores_changed.set()
+        self._tell_stores_changed()
 
     def _forget_others(self) -> None:
         """Stores that are not the source's any more have no say."""

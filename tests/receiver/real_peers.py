@@ -1,0 +1,106 @@
+"""Real stores in this process, and what tests of the receiver with them share."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+from quorate.protocol.errors import NotRegistered
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.receiver import Receiver, ReceiverOptions
+from quorate.receiver.peers import Peers
+from quorate.source import Source
+from quorate.store.configuration import StoreConfiguration
+from quorate.store.node import StoreNode
+from quorate.v1.store_pb2 import StatusRequest
+
+QUICK = ReceiverOptions(registration_interval=0.5, acknowledge_interval=0.02)
+
+
+class Stores:
+    """Three real stores in this process."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._addresses: dict[str, str] = {}
+        self.nodes: dict[str, StoreNode] = {}
+
+    async def start(self, name: str) -> None:
+        node = StoreNode(
+            StoreConfiguration(
+                name=name,
+                data_directory=self._directory / name,
+                listen=self._addresses.get(name, "127.0.0.1:0"),
+                peers=(),
+            )
+        )
+        await node.start()
+        self.nodes[name] = node
+        self._addresses[name] = node.address
+
+    async def stop(self, name: str) -> None:
+        await self.nodes.pop(name).stop()
+
+    async def wipe(self, name: str) -> None:
+        """The store comes back without its data, and nobody told it that it had any."""
+        await self.stop(name)
+        shutil.rmtree(self._directory / name)
+        await self.start(name)
+
+    async def positions(self, session_id: int = 0x20) -> dict[str, int]:
+        """Of a receiver, at each store that knows it."""
+        peers, found = Peers(), {}
+        for name in self.nodes:
+            status = await peers.store(self._addresses[name]).Status(
+                StatusRequest(protocol_version=PROTOCOL_VERSION)
+            )
+            for known in status.sources:
+                for one in known.receivers:
+                    if one.session_id == session_id:
+                        found[name] = one.acknowledged_upto
+        await peers.close()
+        return found
+
+    async def until_positions(self, **expected: int) -> None:
+        """Wait until the stores have these positions of the receiver."""
+        async with asyncio.timeout(20):
+            while await self.positions() != expected:  # noqa: ASYNC110, stores tell nobody
+                await asyncio.sleep(0.05)
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(f"{name}={address}" for name, address in self._addresses.items())
+
+
+async def source(stores: Stores, **arguments: Any) -> Source:
+    return await Source.open("orders", session_id=0x10, stores=stores.addresses, **arguments)
+
+
+async def receiver(stores: Stores, **arguments: Any) -> Receiver:
+    arguments.setdefault("options", QUICK)
+    return await Receiver.open("orders", session_id=0x20, stores=stores.addresses, **arguments)
+
+
+async def take(one: Receiver, count: int) -> list[tuple[int, bytes]]:
+    got: list[tuple[int, bytes]] = []
+    async with asyncio.timeout(30):
+        async for message in one:
+            got.append((message.sequence, message.payload))
+            if len(got) == count:
+                return got
+    raise AssertionError(f"ended after {got}")
+
+
+def numbered(first: int, last: int) -> list[tuple[int, bytes]]:
+    return [(n, b"%d" % n) for n in range(first, last + 1)]
+
+
+async def send(one: Source, first: int, last: int) -> None:
+    while first <= last:
+        try:
+            first = (await one.send_many([b"%d" % n for n in range(first, last + 1)])).stop
+        except NotRegistered:
+            await asyncio.sleep(0.02)
+            first = one.next_sequence

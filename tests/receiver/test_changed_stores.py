@@ -1,0 +1,119 @@
+"""A source whose stores change while a receiver follows it; several groups of stores."""
+
+from __future__ import annotations
+
+import pytest
+from tests.receiver.fakes import NAME, FakeStore, Group
+from tests.receiver.support import numbers, opened, position_is, take, told
+
+from quorate.protocol.policy import Group as PolicyGroup
+from quorate.protocol.policy import IntergroupRule, Policy
+from quorate.receiver import (
+    RegistrationChanged,
+    RegistrationComplete,
+    SourceAttached,
+    SourceChanged,
+)
+
+GONE = "directory of|does not register the receiver"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.receiver.session.HOUSEKEEPING_SECONDS", 0.1)
+    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.1)
+
+
+async def test_only_the_new_one_is_registered_with(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9)
+        await take(receiver, 10)
+        a, b, c = group.stores
+        d = FakeStore("d")
+        await group.move([a, b, d])
+        changed = await told(receiver, RegistrationChanged)
+        assert changed == RegistrationChanged(NAME, added=("d",), removed=("c",))
+        group.send(19)
+        group.keepalive()
+        assert numbers(await take(receiver, 10)) == list(range(10, 20))
+        await position_is(group, 18)
+        asked = [store.asked_to_register for store in (a, b, c, d)]
+        assert asked == [1, 1, 1, 1]
+        assert c.receivers[NAME, 0x20][1] <= 9
+    await c.stop()
+
+
+@pytest.mark.expects_log(GONE)
+async def test_moving_to_all_other_stores_and_on(group: Group) -> None:
+    """The stores that the receiver was told are switched off; the source is restarted after."""
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+        old = group.stores
+        await group.move([FakeStore(name) for name in "def"])
+        for store in group.stores:
+            await store.until(lambda store=store: (NAME, 0x20) in store.receivers)
+        for store in old:
+            await store.stop()
+        group.send(19)
+        group.keepalive()
+        assert numbers(await take(receiver, 10)) == list(range(10, 20))
+        await position_is(group, 18)
+        await group.restart_source(kept_upto=19)
+        await group.source.until_attached()
+        group.send(29)
+        group.keepalive()
+        assert numbers(await take(receiver, 10)) == list(range(20, 30))
+        await position_is(group, 28)
+        changes = [event for event in receiver._events._history if isinstance(event, SourceChanged)]
+        assert changes[-1].stores == ("d", "e", "f")
+        assert changes[-1].epoch == 3
+        assert all(store.asked_to_register == 1 for store in (*old, *group.stores))
+
+
+@pytest.mark.expects_log(GONE)
+async def test_a_receiver_that_comes_back_finds_the_new_stores_by_one_old_one(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(9)
+        await take(receiver, 10)
+        old, told_stores = group.stores, group.addresses
+        await group.move([FakeStore(name) for name in "def"])
+        for store in group.stores:
+            await store.until(lambda store=store: (NAME, 0x20) in store.receivers)
+    for store in old[1:]:
+        await store.stop()
+    group.store(14)
+    async with await opened(group, stores=told_stores) as receiver:
+        complete = await told(receiver, RegistrationComplete)
+        assert (complete.stores, complete.first_sequence) == (("d", "e", "f"), 10)
+        assert numbers(await take(receiver, 5)) == list(range(10, 15))
+    await old[0].stop()
+
+
+@pytest.mark.expects_log(GONE + "|waits for more stores")
+async def test_groups_one_of_which_is_gone(group: Group) -> None:
+    policy = Policy(
+        (PolicyGroup("g", ("a", "b", "c")), PolicyGroup("h", ("d", "e", "f"))), IntergroupRule.ANY
+    )
+    g, h = group.stores, [FakeStore(name) for name in "def"]
+    await group.announce()
+    group.store(19)
+    await group.move([*g, *h], policy)
+    async with await opened(group) as receiver:
+        complete = await told(receiver, RegistrationComplete)
+        assert (complete.stores, complete.missing) == (tuple("abcdef"), ())
+        assert numbers(await take(receiver, 10)) == list(range(10))
+        await position_is(group, 8)
+    for store in g:
+        await store.stop()
+    addresses = ",".join(store.address for store in h)
+    async with await opened(group, stores=addresses) as receiver:
+        complete = await told(receiver, RegistrationComplete)
+        assert (complete.missing, complete.first_sequence) == (("a", "b", "c"), 10)
+        assert numbers(await take(receiver, 10)) == list(range(10, 20))
