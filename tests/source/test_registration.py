@@ -350,7 +350,7 @@ def test_while_two_stores_differ_and_nobody_knows_which_was_before_nothing_count
     made.promised("b", 1, own("b"))
     assert made.step("b") == AskPromise(1)
     # It knows itself what it was before; a store that did not hear of that is behind.
-    made.known("store b", b"disk of b", [b"another disk"])
+    made.known("store b", b"", [b"another disk"])
     made.promised("b", 1, own("b"))
     assert made.step("b") == Hold()
 

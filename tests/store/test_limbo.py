@@ -98,6 +98,37 @@ class TestMet:
         assert met.replaced
         assert subject.peers["b"].incarnation == b"new"
 
+    def test_what_a_store_was_before_is_remembered_and_told(self) -> None:
+        subject = standing()
+        for incarnation in (b"one", b"two", b"three"):
+            subject.met(Greeting(store_name="b", incarnation=incarnation, starts=1, run=b"r"))
+        said = {each.store_name: each for each in subject.known()}
+        assert (said["b"].incarnation, list(said["b"].former)) == (b"three", [b"one", b"two"])
+        assert said["a"].incarnation == b""
+
+    def test_a_former_incarnation_that_still_runs_takes_nobodys_place(self) -> None:
+        subject = standing()
+        old = Greeting(store_name="b", incarnation=b"old", starts=7, run=b"1")
+        subject.met(old)
+        subject.met(Greeting(store_name="b", incarnation=b"new", starts=1, run=b"2"))
+        met = subject.met(old)
+        assert (met.replaced, met.writes) == (False, ())
+        assert met.remembered is not None
+        assert met.remembered.incarnation == b"new"
+        assert subject.peers["b"].incarnation == b"new"
+
+    def test_a_store_learns_from_its_peers_what_it_was_before(self) -> None:
+        subject = standing()
+        remembered = Greeting(store_name="a", incarnation=b"former", former=[b"first"])
+        (row,) = subject.learn_former(remembered)
+        assert row.value is not None
+        assert unpack_store(row.value).former == (b"first", b"former")
+        assert subject.learn_former(remembered) == ()
+        assert list(subject.greeting("", 0).former) == [b"first", b"former"]
+        # Who has come after this store is not what it was before.
+        after = Greeting(store_name="a", incarnation=b"next", former=[b"mine"])
+        assert subject.learn_former(after) == ()
+
     def test_a_copy_does_not_take_the_place_of_what_is_known(self) -> None:
         subject = standing()
         known = Greeting(store_name="b", incarnation=b"b", starts=5, run=b"1")

@@ -178,12 +178,14 @@ class Registration:
         return another
 
     def known(self, store_name: str, incarnation: bytes, former: Iterable[bytes]) -> list[str]:
-        """A store says which incarnation it, or another one, has, and which it had before.
+        """A store says which incarnation another one has, and which that, or itself, had before.
 
+        incarnation: empty if it speaks of itself: its own answers say which it has now.
         Returns who was dealt with as another, by the names that policies use: their promises,
         begins and acknowledgements are void. More than one if a disk was copied.
         """
-        self._said.setdefault(store_name, set()).add(incarnation)
+        if incarnation:
+            self._said.setdefault(store_name, set()).add(incarnation)
         self._former.update(former)
         gone = [
             store

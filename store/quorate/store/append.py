@@ -102,6 +102,7 @@ class AppendCall:
             opened = store_v1.AppendOpened(
                 next_sequence=change.answer.next_sequence,
                 durability=v1.DURABILITY_FSYNC if synced else v1.DURABILITY_OS,
+                known=engine.core.standing.known(),
             )
             await self._context.write(store_v1.AppendResponse(opened=opened))
         except BaseException:

@@ -25,7 +25,7 @@ from quorate.store.records import (
 )
 from quorate.store.storage import Table, Write
 from quorate.v1.messages_pb2 import SourceInformation
-from quorate.v1.store_pb2 import Greeting, ReceiverStatus
+from quorate.v1.store_pb2 import Greeting, ReceiverStatus, StoreReplaced
 
 NEW_REASON = "its data directory is new, and it has not heard enough of its peers"
 
@@ -117,7 +117,24 @@ class Standing:
             starts=self.record.starts,
             run=self.run,
             commits=commits,
+            former=self.record.former,
         )
+
+    def known(self) -> list[StoreReplaced]:
+        """Which incarnation every peer has that this store knows, and what it was before itself.
+
+        Goes with every answer that a source decides from: the source may still have the word of a
+        store that was wiped, and has left limbo since because this store told it what it knew then.
+        """
+        return [
+            StoreReplaced(store_name=self.store, former=self.record.former),
+            *(
+                StoreReplaced(
+                    store_name=peer.store_name, incarnation=peer.incarnation, former=peer.former
+                )
+                for peer in self.peers.values()
+            ),
+        ]
 
     def row(self) -> Write:
         return Write(Table.META, STORE_KEY, pack_store(self.record))
@@ -125,16 +142,33 @@ class Standing:
     def met(self, greeting: Greeting) -> Met:
         """Take note of who greets; remembered for good once the writes are durable."""
         known = self.peers.get(greeting.store_name)
+        if known is not None and greeting.incarnation in known.former:
+            return Met(known, False, ())
         if known is not None and known.incarnation == greeting.incarnation:
             if known.run != greeting.run and known.starts >= greeting.starts:
                 # A copy, or a directory that was put back: the later one stays what is known.
                 return Met(known, False, ())
             if known.run == greeting.run and known.commits >= greeting.commits:
                 return Met(known, False, ())
-        self.peers[greeting.store_name] = greeting
-        row = Write(Table.META, peer_key(greeting.store_name), pack_greeting(greeting))
         replaced = known is not None and known.incarnation != greeting.incarnation
+        present = Greeting()
+        present.CopyFrom(greeting)
+        if known is not None:
+            _add_former(present, known)
+        self.peers[greeting.store_name] = present
+        row = Write(Table.META, peer_key(greeting.store_name), pack_greeting(present))
         return Met(known, replaced, (row,))
+
+    def learn_former(self, remembered: Greeting | None) -> tuple[Write, ...]:
+        """Take note of what a peer remembers of this store's former incarnations."""
+        mine = self.greeting("", 0)
+        if remembered is None or mine.incarnation in remembered.former:
+            return ()
+        _add_former(mine, remembered)
+        if tuple(mine.former) == self.record.former:
+            return ()
+        self.record = replace(self.record, former=tuple(mine.former))
+        return (self.row(),)
 
     def founders(
         self, configured: Collection[str], heard: Mapping[str, Heard]
@@ -168,6 +202,13 @@ class Standing:
         """Leave limbo as one of the founders."""
         self.record = replace(self.record, limbo="", blank=False, founders=founders)
         return (self.row(),)
+
+
+def _add_former(present: Greeting, known: Greeting) -> None:
+    """What is known to be former, and the one that is known if it is another."""
+    for incarnation in (*known.former, known.incarnation):
+        if incarnation != present.incarnation and incarnation not in present.former:
+            present.former.append(incarnation)
 
 
 def started(

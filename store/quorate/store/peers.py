@@ -134,6 +134,9 @@ class Peers:
         """Carry out what follows from the answers."""
         standing = self._engine.core.standing
         writer = self._engine.writer
+        for item in self._heard().values():
+            if writes := standing.learn_former(item.answer.remembered):
+                await writer.durable(writer.submit(writes))
         if founders := standing.founders(self.addresses, self._heard()):
             await writer.durable(writer.submit(standing.found(founders)))
             names = ", ".join(sorted(founder.store_name for founder in founders))

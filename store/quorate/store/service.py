@@ -133,6 +133,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             stable_upto=promised.stable_upto,
             store_name=self._engine.core.store,
             markers=markers_to_wire(promised.markers),
+            known=self._engine.core.standing.known(),
             information=record.information,
         )
 
@@ -151,7 +152,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         if set_aside:
             _log.warning("epoch %d of %s set %d messages aside", request.epoch, source, set_aside)
         _log.info("began epoch %d of %s", request.epoch, source)
-        return store_v1.BeginResponse(set_aside=set_aside)
+        return store_v1.BeginResponse(set_aside=set_aside, known=engine.core.standing.known())
 
     async def Append(self, _: Any, context: Context) -> None:
         try:
