@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup demo test simulate lint types check proto proto-check bench clean
+.PHONY: help setup demo test simulate brute-force lint types check proto proto-check bench clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,6 +28,9 @@ test: $(STAMP) ## run the tests
 
 simulate: $(STAMP) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))
+
+brute-force: $(STAMP) ## go through small worlds: STATES=300000 of each larger one, WALKS=20000
+	$(BIN)/python -m tests.brute_force $(if $(STATES),--states $(STATES)) $(if $(WALKS),--walks $(WALKS)) $(if $(FIRST),--first $(FIRST))
 
 bench: $(STAMP) ## measure throughput and latency on this machine
 	$(BIN)/quorate bench $(BENCH)
