@@ -44,6 +44,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.ContentConflict: FAILED,
     errors.OutOfOrder: FAILED,
     errors.MissingMessages: FAILED,
+    errors.NotLost: FAILED,
     errors.CorruptBatch: FAILED,
     errors.VersionMismatch: FAILED,
     errors.UnknownTopic: FAILED,

@@ -4,7 +4,7 @@
     ├── Unreachable, StoreStopping, NotRegistered, NoQuorum, SourceActive,
     │   ReceiverActive, InLimbo                                              try again
     ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
-    │   Deregistered, PolicyNotInForce                                       the protocol says no
+    │   Deregistered, PolicyNotInForce, NotLost                              the protocol says no
     ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
@@ -222,6 +222,22 @@ class ContentConflict(QuorateError):
 
 
 @dataclass(eq=False)
+class NotLost(QuorateError):
+    source: str
+    first: int
+    last: int
+    store: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} does not record [{self.first}, {self.last}] of {self.source} as "
+            f"lost: {self.detail}. Nothing was recorded there. Look at `quorate status`, and name "
+            "only what no store has."
+        )
+
+
+@dataclass(eq=False)
 class OutOfOrder(QuorateError):
     source: str
     expected: int
@@ -247,7 +263,7 @@ class MissingMessages(QuorateError):
         return (
             f"{self.source} can not go on: [{self.first}, {self.last}] may have been stable and "
             f"no store that answered has it. It might be on: {self.might_have or 'no known store'}"
-            ". Bring one of them back."
+            ". Bring one of them back, or, if it is gone for good: `quorate repair --accept-loss`."
         )
 
 

@@ -83,6 +83,8 @@ class StoreConfiguration(BaseModel):
     """With less room than this on the disk, in bytes, the store stops before it is full."""
     pending_bytes_max: Annotated[int, Field(ge=FRAME_BYTES_MAX)] = 64 * _MIB
     """How much may wait to be written, in bytes; sources are held up beyond it."""
+    scrub_interval_seconds: Annotated[float, Field(ge=0)] = 86_400.0
+    """Everything that is held is read and checked once in this time; 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @model_validator(mode="after")

@@ -63,6 +63,17 @@ class Opened:
     next_sequence: int
 
 
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A begin that a peer has taken and this store has not."""
+
+    lineage: Lineage
+    membership: v1.Membership
+    promised_to: bytes
+    """The instance that the epoch was promised to; empty if that is not known any more."""
+    information: v1.SourceInformation | None
+
+
 class StoreCore:
     """All sources of one store."""
 
@@ -94,6 +105,17 @@ class StoreCore:
     def limbo_of(self, state: SourceState | None) -> str:
         """Why this store can not vouch for what it lacks of a source; empty: it can."""
         return (state.limbo if state is not None else "") or self.standing.limbo
+
+    def doubt_of(self, state: SourceState) -> str:
+        """Why what this store lacks of a source says nothing; empty: it vouches.
+
+        Besides limbo: a store that can not read what it had stays in service for that source.
+        """
+        if reason := self.limbo_of(state):
+            return reason
+        if state.unreadable:
+            return f"it can not read {', '.join(map(str, state.unreadable))}"
+        return ""
 
     def _check_vouches(self, source: SourceName, state: SourceState | None) -> None:
         if reason := self.limbo_of(state):
@@ -156,15 +178,47 @@ class StoreCore:
         self._check_vouches(source, state)
         if state is None:
             state = self._new_source(source, epoch, b"", 0)
-        record = state.registration
-        if epoch == record.begun_epoch:
+        if epoch == state.registration.begun_epoch:
             return self._begin_again(state, lineage, membership)
+        return self._take_lineage(state, lineage, membership)
+
+    def adopt(self, source: SourceName, missed: Missed) -> Change[int]:
+        """Take over a begin that this store missed, as if its promise and itself came late.
+
+        Answers how many messages were set aside. Every write of this source so far must be
+        readable. Raises TopicRefused, InvalidArgument, Fenced, InLimbo, ContentConflict.
+        """
+        epoch = missed.lineage.epoch
+        if epoch < 1:
+            raise InvalidArgument("lineage", "names no epoch")
+        self._check_topic(source.topic)
+        state = self.sources.get(source)
+        promised = state.registration.promised_epoch if state is not None else 0
+        if epoch < promised:
+            raise Fenced(str(source), epoch, promised)
+        self._check_vouches(source, state)
+        if state is None:
+            state = self._new_source(source, epoch, missed.promised_to, 0)
+        elif epoch <= state.registration.begun_epoch:
+            return Change(0)
+        change = self._take_lineage(state, missed.lineage, missed.membership)
+        if epoch > promised:
+            state.registration = replace(state.registration, promised_to=missed.promised_to)
+        information, known = missed.information, state.registration.information
+        if information is not None and (known is None or _order(information) > _order(known)):
+            state.registration = replace(state.registration, information=information)
+        return replace(change, writes=(*change.writes, state.registration_row()))
+
+    def _take_lineage(
+        self, state: SourceState, lineage: Lineage, membership: v1.Membership
+    ) -> Change[int]:
+        record, epoch = state.registration, lineage.epoch
         parts_at = diverges_at(record.lineage, lineage)
         if parts_at <= state.held.stable_upto:
-            raise ContentConflict(str(source), parts_at, state.held.stable_upto, self.store)
+            raise ContentConflict(str(record.name), parts_at, state.held.stable_upto, self.store)
         # What reads comes first: a failure must leave everything as it was.
         count, moves = self._set_aside(state, parts_at)
-        endings = self._end_stream(state, Fenced(str(source), record.begun_epoch, epoch))
+        endings = self._end_stream(state, Fenced(str(record.name), record.begun_epoch, epoch))
         promised_to = record.promised_to if epoch == record.promised_epoch else b""
         state.registration = replace(
             record,
@@ -174,6 +228,7 @@ class StoreCore:
             lineage=lineage,
             membership=membership,
         )
+        state.renew_losses()
         return Change(count, (state.registration_row(), state.held_row(), *moves), endings)
 
     def _begin_again(
@@ -200,7 +255,8 @@ class StoreCore:
         held.next_sequence = min(held.next_sequence, first)
         held.ranges.remove(first, SEQUENCE_MAX)
         held.set_aside += count
-        return count, [*moves, *state.drop_markers(first), *state.positions_below(first)]
+        moves += (*state.drop_markers(first), *state.positions_below(first))
+        return count, [*moves, *state.read_well(first, SEQUENCE_MAX)]
 
     def _new_source(
         self, source: SourceName, epoch: int, instance: bytes, reg_id: int
@@ -224,7 +280,7 @@ class StoreCore:
             state.held_by_epoch(),
             state.held.stable_upto,
             state.markers,
-            self.limbo_of(state),
+            self.doubt_of(state),
         )
 
     @staticmethod
@@ -271,7 +327,7 @@ class StoreCore:
             record, promised_to=instance, information=information, clean=False
         )
         endings = self._end_stream(state, Closed(f"The older stream of {source}"))
-        next_sequence = held.ranges.contiguous_upto(retained_from) + 1
+        next_sequence = state.has_upto(retained_from) + 1
         term = record.lineage.terms[-1]
         state.stream = AppendStream(state, epoch, term.first, instance, next_sequence)
         return Change(
@@ -342,7 +398,7 @@ class StoreCore:
         return self.learn_stable(stream.state, stable_upto)
 
     def skip(self, stream: AppendStream, first: int, last: int) -> tuple[Write, ...]:
-        """Note a hole that the source can not fill.
+        """Note a hole that the source can not fill: all of it stable, or an accepted loss.
 
         Raises OutOfOrder, InvalidArgument, Fenced, Closed.
         """
@@ -350,7 +406,7 @@ class StoreCore:
         held = stream.state.held
         if first != stream.expected:
             raise OutOfOrder(str(stream.state.name), stream.expected, first, self.store)
-        if not first <= last <= held.stable_upto:
+        if not first <= last <= held.stable_upto and not stream.state.is_lost(first, last):
             raise InvalidArgument(
                 "skip", f"[{first}, {last}] is not all stable; that is so up to {held.stable_upto}"
             )
@@ -426,14 +482,16 @@ class StoreCore:
         if (where := compared.conflict) is not None:
             raise ContentConflict(str(state.name), where.first, where.last, self.store)
         needed = compared.agreed.holes(header.first, last)
+        read_well = state.read_well(header.first, last)
         if not needed:
-            return ()
+            return read_well
         rows = batches.serve(self._reads, state.reg_id, needed, self.position, header)
         self._hold(state, header.first, last)
         return (
             self._journal_write(state, frame),
             *rows,
             *_marker_writes(state, header, last),
+            *read_well,
             state.held_row(),
         )
 
@@ -466,6 +524,10 @@ def _marker_writes(state: SourceState, header: BatchHeader, last: int) -> tuple[
     if not header.marker or last != header.last:
         return ()
     return state.add_marker(Marker(last, header.epoch, header.marker))
+
+
+def _order(information: v1.SourceInformation) -> tuple[int, int]:
+    return information.epoch, information.version
 
 
 def _check_belongs(state: SourceState, header: BatchHeader) -> None:

@@ -5,18 +5,20 @@ All calls are made on the event loop. Nothing here decides what may be written.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from quorate.protocol.errors import QuorateError
-from quorate.protocol.identity import SourceName
-from quorate.protocol.ranges import RangeSet
+from quorate.protocol.ranges import Range
 from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
 from quorate.store.receivers import Receivers
 from quorate.store.state import AppendStream, Change, SourceState
 from quorate.store.storage import Reads, Write
 from quorate.store.writer import Acknowledged, Writer
+
+_log = logging.getLogger("quorate.store.engine")
 
 A = TypeVar("A")
 
@@ -48,8 +50,6 @@ class Engine:
         self.directory = Directory()
         self.rejected = 0
         """Requests and batches that were refused since the start."""
-        self.unreadable: dict[SourceName, RangeSet] = {}
-        """Ranges that are held but were found unreadable; peers may have good copies."""
         self._calls: dict[AppendStream, Endable] = {}
         self._commits: dict[int, int] = {}
 
@@ -85,12 +85,30 @@ class Engine:
         while self._commits.get(state.reg_id, 0) > self.writer.committed:
             await self.written(state)
 
+    async def settled_range(self, state: SourceState, first: int, last: int) -> None:
+        """Return once what is held of [first, last] is durable, also while its source streams.
+
+        It is so until the caller awaits something. Raises StorageFailed.
+        """
+        while True:
+            before = _as_held(state, first, last)
+            await self.written(state)
+            if before == _as_held(state, first, last):
+                return
+
     async def made_durable(self, state: SourceState, change: Change[A]) -> A:
         """The answer of a change, once it may be seen; raises StorageFailed."""
         self.end_streams(change)
         # Also without rows of its own: the answer speaks of what is being written.
         await self.writer.durable(self.submit(state, change.writes))
         return change.answer
+
+    def found_unreadable(self, state: SourceState, part: Range, problem: str) -> None:
+        """A part of what is held can not be read; peers may have good copies."""
+        writes = state.found_unreadable(part.first, part.last)
+        if writes:
+            _log.error("%s %s can not be read: %s", state.name, part, problem)
+            self.submit(state, writes)
 
     def opened(self, stream: AppendStream, call: Endable) -> None:
         """A call serves this stream now."""
@@ -116,3 +134,8 @@ class Engine:
         """End every stream."""
         for call in list(self._calls.values()):
             call.end(error)
+
+
+def _as_held(state: SourceState, first: int, last: int) -> object:
+    """Changes with whatever serves any of these numbers."""
+    return state.lineage, state.unreadable, state.held.ranges.holes(first, last)

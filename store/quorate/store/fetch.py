@@ -8,7 +8,6 @@ reported as absent.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 
@@ -20,8 +19,6 @@ from quorate.store.engine import Engine
 from quorate.store.reading import StoredBatch, read
 from quorate.store.state import SourceState
 from quorate.v1 import messages_pb2 as v1
-
-_log = logging.getLogger("quorate.store.fetch")
 
 _CHUNK_BYTES = 1024 * 1024
 _CHUNK_BATCHES_MAX = 256
@@ -45,7 +42,8 @@ async def fetch(
             continue
         piece, is_held = known.piece(first, min(last, known.held.ranges.high))
         if not is_held:
-            yield _lacking(engine, state, piece)
+            for response in _lacking(engine, state, piece):
+                yield response
             first = piece.last + 1
             continue
         chunk = await loop.run_in_executor(
@@ -55,15 +53,15 @@ async def fetch(
             continue  # a new epoch began meanwhile: what was read may no longer belong
         for batch in chunk:
             if batch.problem:
-                _log.error("%s %s can not be read: %s", source, batch.part, batch.problem)
-                suspect = engine.unreadable.setdefault(source, RangeSet())
-                suspect.add(batch.part.first, batch.part.last)
+                engine.found_unreadable(state, batch.part, batch.problem)
             yield _response(batch)
         first = chunk[-1].part.last + 1
         size = sum(len(batch.frame) for batch in chunk)
         count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
-    if first <= last and engine.core.limbo_of(state):
-        yield _lacking(engine, state, Range(first, last))
+    if first <= last and (engine.core.limbo_of(state) or state.losses.high >= first):
+        upto = last if engine.core.limbo_of(state) else min(last, state.losses.high)
+        for response in _lacking(engine, state, Range(first, upto)):
+            yield response
     yield _end_of(state)
 
 
@@ -73,12 +71,23 @@ def _known_source(engine: Engine, source: SourceName) -> SourceState:
     return engine.receivers.source(source)
 
 
-def _lacking(engine: Engine, state: SourceState, piece: Range) -> v1.FetchResponse:
+def _lacking(engine: Engine, state: SourceState, piece: Range) -> list[v1.FetchResponse]:
     """A store in limbo can not say that what it lacks was never there."""
     store = engine.core.store
     if reason := engine.core.limbo_of(state):
-        return _missing(piece, v1.LOOKUP_UNKNOWN, f"store {store} is in limbo: {reason}")
-    return _missing(piece, v1.LOOKUP_ABSENT, f"store {store} lacks it")
+        why, detail = v1.LOOKUP_UNKNOWN, f"store {store} is in limbo: {reason}"
+    else:
+        why, detail = v1.LOOKUP_ABSENT, f"store {store} lacks it"
+    lost = state.losses.both(RangeSet([piece]))
+    parts = [(part, why, detail) for part in RangeSet([piece]).minus(lost)]
+    parts += [(part, v1.LOOKUP_LOST, _loss_of(state, part)) for part in lost]
+    return [_missing(*part) for part in sorted(parts)]
+
+
+def _loss_of(state: SourceState, part: Range) -> str:
+    """What the operator said who accepted the loss."""
+    records = (each for each in state.accepted if each.first <= part.first <= each.last)
+    return "; ".join(f"an operator accepted its loss: {each.reason}" for each in records)
 
 
 async def _readable(engine: Engine, state: SourceState) -> SourceState:

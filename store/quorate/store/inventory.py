@@ -51,7 +51,7 @@ async def inventory(
     else:
         states = list(engine.core.sources.values())
     responses += [
-        store_v1.InventoryResponse(source=_source(state, engine.core.limbo_of(state)))
+        store_v1.InventoryResponse(source=_source(state, engine.core.doubt_of(state)))
         for state in states
     ]
     # What was said of them may still be on its way to the disk.
@@ -106,6 +106,7 @@ def _source(state: SourceState, limbo: str) -> store_v1.SourceInventory:
             )
             for session_id, receiver in state.receivers.items()
         ],
+        accepted_losses=held_to_wire(state.lineage.parted(state.lost())),
         reg_id=state.reg_id,
     )
 

@@ -159,6 +159,11 @@ class Standing:
         row = Write(Table.META, peer_key(greeting.store_name), pack_greeting(present))
         return Met(known, replaced, (row,))
 
+    def leave_limbo(self) -> tuple[Write, ...]:
+        """Vouch again for what is lacking."""
+        self.record = replace(self.record, limbo="", blank=False)
+        return (self.row(),)
+
     def learn_former(self, remembered: Greeting | None) -> tuple[Write, ...]:
         """Take note of what a peer remembers of this store's former incarnations."""
         mine = self.greeting("", 0)

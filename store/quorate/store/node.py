@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from quorate.protocol.errors import (
@@ -31,12 +31,13 @@ from quorate.store.limbo import Standing, started
 from quorate.store.peers import Peers
 from quorate.store.receivers import Receivers
 from quorate.store.records import Malformed, StoreRecord
-from quorate.store.repair import Repair
 from quorate.store.rocks import RocksStorage
 from quorate.store.service import Service
 from quorate.store.state import RegIds
 from quorate.store.status import StoreFacts, disk_bytes, status
 from quorate.store.storage import Storage
+from quorate.store.upkeep import Upkeep
+from quorate.store.upkeep_records import LossRecord, ScrubRecord
 from quorate.store.writer import Writer
 from quorate.transport.channels import new_server
 from quorate.v1 import messages_pb2 as v1
@@ -113,6 +114,8 @@ class StoreNode:
             directory.check_recovered(last.number)
             sources = await asyncio.to_thread(restart.sources, storage, reg_ids)
             standing = self._standing(directory, storage)
+            records = await asyncio.to_thread(restart.losses, storage)
+            checked = restart.scrub(storage)
         except (Malformed, StorageFailed) as error:
             raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
         await asyncio.to_thread(_begin_run, directory, storage, standing)
@@ -139,11 +142,8 @@ class StoreNode:
         writer.start()
         peers = Peers(self._engine, configuration.peers or (), self._greeting)
         self.peers = peers
-        await self._serve(self._engine, peers)
-        self._tasks = [
-            asyncio.create_task(peers.run()),
-            asyncio.create_task(Repair(self._engine, self.address).run()),
-        ]
+        upkeep = await self._serve(self._engine, peers, records, checked)
+        self._tasks = [asyncio.create_task(peers.run()), *upkeep.start()]
         _log.info(
             "store %s serves on %s from %s: %d sources, journal at %d",
             configuration.name,
@@ -171,7 +171,13 @@ class StoreNode:
         assert self._directory is not None
         return self._engine.core.standing.greeting(self.address, self._directory.acknowledged)
 
-    async def _serve(self, engine: Engine, peers: Peers) -> None:
+    async def _serve(
+        self,
+        engine: Engine,
+        peers: Peers,
+        records: Sequence[LossRecord],
+        checked: ScrubRecord,
+    ) -> Upkeep:
         configuration = self._configuration
         host, _, _ = configuration.listen.rpartition(":")
         try:
@@ -186,14 +192,28 @@ class StoreNode:
             v1.DURABILITY_FSYNC if configuration.durability == "fsync" else v1.DURABILITY_OS,
         )
 
+        upkeep = Upkeep(
+            engine,
+            self._executor,
+            peers,
+            self.address,
+            records,
+            checked,
+            configuration.scrub_interval_seconds,
+        )
+
         async def tell_status() -> store_v1.StatusResponse:
             used = await asyncio.to_thread(disk_bytes, configuration.data_directory)
             assert self._directory is not None
-            return status(facts, engine, peers.status(), used, self._directory.free_bytes())
+            free = self._directory.free_bytes()
+            return upkeep.add_status(status(facts, engine, peers.status(), used, free))
 
-        self._service = Service(engine, self._executor, self._greeting, self.address, tell_status)
+        self._service = Service(
+            engine, self._executor, self._greeting, self.address, tell_status, upkeep
+        )
         add_StoreServicer_to_server(self._service, self._server)
         await self._server.start()
+        return upkeep
 
     def _is_synced(self, topic: str) -> bool:
         return self._configuration.durability_of(topic) == "fsync"

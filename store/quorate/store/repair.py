@@ -1,9 +1,8 @@
-"""Repair: fetches from peers what this store lacks and knows to be stable.
+"""Repair and anti-entropy: takes from peers what this store should have, compares with theirs.
 
-Runs in the background at a bounded rate. Holes and unreadable batches are filled as far as they are
-stable; the end of a stream whose source is away is filled as far as a peer was told that it is
-stable. Never more: what is not stable belongs to the source that may come back to it. The lineage
-is not taken from peers: a batch that does not fit the one that was begun here is left alone.
+In the background, one thing at a time, at the pace of quorate.store.pace. A begin that was missed
+is taken over first, then what lacks is fetched; now and then what is held is compared with each
+peer. What is to be done is decided in quorate.store.repair_plan; here it is only carried out.
 """
 
 from __future__ import annotations
@@ -11,22 +10,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
 
 import grpc.aio
 
-from quorate.protocol.errors import ContentConflict, QuorateError
-from quorate.protocol.framing import read_header
-from quorate.protocol.limits import PROTOCOL_VERSION, SEQUENCE_MAX
-from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.errors import ContentConflict, QuorateError, TopicRefused
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.store import repair_plan as plan
+from quorate.store.comparing import Comparing
+from quorate.store.core import Missed
+from quorate.store.digest import BLOCK
 from quorate.store.engine import Engine
+from quorate.store.filling import Filler
+from quorate.store.losses import Losses
+from quorate.store.neighbours import Neighbours, own_view, sources_of
+from quorate.store.pace import Pace
+from quorate.store.peers import Peers
+from quorate.store.scrub import Scrub
 from quorate.store.state import SourceState
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
-from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
 _log = logging.getLogger("quorate.store.repair")
@@ -35,171 +43,364 @@ ROUND_SECONDS = 1.0
 """How often the store looks for what it lacks."""
 BACK_OFF_SECONDS_MAX = 10.0
 """How long a source rests at most after no peer could help."""
-BYTES_PER_SECOND = 64 * 1024 * 1024
-"""So that repair leaves room for what is new."""
-_PACE_BYTES = 256 * 1024
-_ANSWER_SECONDS = 10.0
+COMPARE_SECONDS = 60.0
+"""How often what is newly stable is compared with each peer."""
+COMPARE_ALL_SECONDS = 24 * 3600.0
+"""How often all of it is."""
+PROGRESS_SECONDS = 0.5
+"""How often an operator is told how it goes."""
+_SHOWN_MAX = 5
 
 
 @dataclass(slots=True)
-class _Rest:
-    """When a source is looked at again."""
+class _Compared:
+    """How far a source was compared with one peer."""
+
+    next_sequence: int = 0
+    at: float = float("-inf")
+    all_at: float = float("-inf")
+    divergent: RangeSet = field(default_factory=RangeSet)
+
+
+@dataclass(slots=True)
+class _Case:
+    """What repair remembers of one source."""
 
     until: float = 0.0
-    seconds: float = ROUND_SECONDS
+    """It is not looked at again before."""
+    seconds: float = 0.0
+    lacking: int = 0
+    """Messages that were to be fetched when last looked."""
+    complained: list[Range] = field(default_factory=list)
+    filled: int = 0
+    compared: dict[str, _Compared] = field(default_factory=dict)
+    """By the peer's name."""
+
+    def divergent(self) -> RangeSet:
+        found = RangeSet()
+        for each in self.compared.values():
+            found = found.union(each.divergent)
+        return found
 
 
 class Repair:
     """The repair of one store."""
 
-    def __init__(self, engine: Engine, address: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        executor: Executor,
+        peers: Peers,
+        losses: Losses,
+        scrub: Scrub,
+        address: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """address: where peers know this store, so that it does not ask itself."""
+        self.pace = Pace(clock)
         self._engine = engine
-        self._address = address
-        self._rests: dict[int, _Rest] = {}
+        self._filler = Filler(engine, self.pace)
+        self._comparing = Comparing(engine, executor, self._filler)
+        self._neighbours = Neighbours(engine, peers, address)
+        self._losses = losses
+        self._scrub = scrub
+        self._clock = clock
+        self._cases: dict[SourceName, _Case] = {}
+        self._turn = asyncio.Lock()
+        self._now = "idle"
+
+    # In the background.
 
     async def run(self) -> None:
         """Look for what is lacking, again and again; ends only by being cancelled."""
         while True:
+            await self._adopt_all()
             for state in list(self._engine.core.sources.values()):
-                rest = self._rests.setdefault(state.reg_id, _Rest())
-                if time.monotonic() < rest.until:
-                    continue
-                try:
-                    done = await self.repair(state)
-                except QuorateError as error:
-                    level = logging.ERROR if isinstance(error, ContentConflict) else logging.WARNING
-                    _log.log(level, "repair of %s: %s", state.name, error)
-                    done = False
-                except Exception:
-                    _log.exception("repair of %s failed in a way that was not foreseen", state.name)
-                    done = False
-                rest.seconds = (
-                    ROUND_SECONDS if done else min(2 * rest.seconds, BACK_OFF_SECONDS_MAX)
-                )
-                rest.until = time.monotonic() + rest.seconds
+                case = self._case(state)
+                if self._clock() >= case.until:
+                    await self._look_after(state, case)
             await asyncio.sleep(ROUND_SECONDS)
 
-    async def repair(self, state: SourceState) -> bool:
-        """Fill what can be filled of one source. Returns whether nothing is lacking any more."""
-        peers = self._peers(state)
-        if not peers:
-            return False
-        wanted = self._lacking(state)
-        if not wanted and state.live:
-            return True
-        filled, complete = 0, not wanted
-        for peer in peers:
-            channel = open_channel(peer)
+    async def _look_after(self, state: SourceState, case: _Case) -> None:
+        async with self._turn:
+            done = await self._tried(state, self._mend(state, case, fresh=False))
+            if done:
+                await self._tried(state, self._compare_due(state, case))
+            self._now = "idle"
+        case.seconds = (
+            ROUND_SECONDS
+            if done
+            else min(max(2 * case.seconds, ROUND_SECONDS), BACK_OFF_SECONDS_MAX)
+        )
+        case.until = self._clock() + case.seconds
+
+    async def _tried(self, state: SourceState, work: object) -> bool:
+        """Whether it came to an end, and a good one; what it failed with is logged."""
+        try:
+            return bool(await work)  # type: ignore[misc]
+        except QuorateError as error:
+            level = logging.ERROR if isinstance(error, ContentConflict) else logging.WARNING
+            _log.log(level, "repair of %s: %s", state.name, error)
+        except Exception:
+            _log.exception("repair of %s failed in a way that was not foreseen", state.name)
+        return False
+
+    def _case(self, state: SourceState) -> _Case:
+        return self._cases.setdefault(state.name, _Case())
+
+    # Begins that were missed, and losses that were accepted elsewhere.
+
+    async def _adopt_all(self) -> None:
+        answers = self._neighbours.answers()
+        for source in sources_of(answers):
+            for answer in answers:
+                state = self._engine.core.sources.get(source)
+                knowledge = answer.sources.get(source)
+                if state is not None and knowledge is not None and knowledge.accepted_losses:
+                    self._learn_losses(state, knowledge.accepted_losses, answer.store)
             try:
-                filled += await self._fill_from(state, peer, StoreStub(channel), wanted)
-                wanted = self._lacking(state)
-                complete = not wanted
-            except grpc.aio.AioRpcError as error:
-                _log.debug("repair of %s: %s", state.name, error_from_call(peer, error))
-            finally:
-                await channel.close()
-            if complete and state.live:
+                await self._adopt(source)
+            except TopicRefused as error:
+                _log.debug("%s", error)
+            except QuorateError as error:
+                level = logging.ERROR if isinstance(error, ContentConflict) else logging.WARNING
+                _log.log(level, "taking over a begin of %s: %s", source, error)
+
+    def _learn_losses(
+        self, state: SourceState, losses: tuple[HeldRange, ...], told_by: str
+    ) -> None:
+        writes = self._losses.learn(state, losses, f"store {told_by}", time.time_ns())
+        if writes:
+            _log.warning("%s: %s", state.name, self._losses.records[-1])
+            self._engine.submit(state, writes)
+
+    async def _adopt(self, source: SourceName) -> None:
+        """Take over the newest begin of a source that this store missed, if there is one."""
+        engine, core = self._engine, self._engine.core
+        state = core.sources.get(source)
+        if core.limbo_of(state):
+            return
+        views = [view for view in await self._neighbours.views(source) if view.answered]
+        found = plan.begin_to_adopt(own_view(core.store, state), views)
+        if found is None or found.membership is None:
+            return
+        missed = Missed(
+            found.lineage,
+            membership_to_wire(found.membership),
+            found.promised_to,
+            found.information,
+        )
+        if state is not None:
+            await engine.settled(state)
+        change = core.adopt(source, missed)
+        set_aside = await engine.made_durable(core.sources[source], change)
+        engine.directory.changed(core.sources[source])
+        _log.info("took epoch %d of %s over from %s", found.begun_epoch, source, found.store)
+        if set_aside:
+            _log.warning(
+                "epoch %d of %s set %d messages aside", found.begun_epoch, source, set_aside
+            )
+
+    # What lacks.
+
+    async def _mend(self, state: SourceState, case: _Case, fresh: bool) -> bool:
+        """Fetch what can be fetched of one source. Returns whether nothing lacks any more."""
+        core = self._engine.core
+        if core.limbo_of(state):
+            return False  # leaving limbo comes first, and fetches by itself
+        views = await self._neighbours.views(state.name, fresh)
+        own = own_view(core.store, state)
+        stable_upto = plan.stable_upto(own, views)
+        wanted = plan.lacking(own, stable_upto)
+        case.lacking = wanted.count()
+        if wanted and not fresh:
+            views = await self._neighbours.views(state.name, fresh=True)
+        if wanted:
+            await self._run_errands(state, case, views, stable_upto)
+        self._engine.submit(state, core.learn_stable(state, stable_upto))
+        rest = plan.lacking(own_view(core.store, state), stable_upto)
+        case.lacking = rest.count()
+        self._complain(state, case, list(rest))
+        return not rest
+
+    async def _run_errands(
+        self, state: SourceState, case: _Case, views: list[plan.PeerView], stable_upto: int
+    ) -> None:
+        store, filled = self._engine.core.store, 0
+        wanted = plan.lacking(own_view(store, state), stable_upto)
+        for peer, ranges in _by_peer(plan.errands(wanted, own_view(store, state), views)):
+            self._now = f"fetching {state.name} from {peer.store or peer.address}"
+            async with open_channel(peer.address) as channel:
+                stub = StoreStub(channel)
+                try:
+                    for item in ranges:
+                        rest = plan.lacking(own_view(store, state), stable_upto)
+                        for part in rest.both(RangeSet([item])):
+                            count = await self._filler.fill(
+                                state, peer.address, stub, part, stable_upto
+                            )
+                            filled += count
+                            case.filled += count
+                except grpc.aio.AioRpcError as error:
+                    _log.debug("%s: %s", state.name, error_from_call(peer.address, error))
+            if not plan.lacking(own_view(store, state), stable_upto):
                 break
         if filled:
             _log.info("repaired %d messages of %s", filled, state.name)
-        if wanted:
-            _log.warning(
-                "%s lacks %s, and no peer could give it",
-                state.name,
-                ", ".join(map(str, wanted[:5])),
-            )
-        # Of a source that is away peers may learn more: that is looked at again, less often.
-        return complete and (state.live or filled > 0)
 
-    def _peers(self, state: SourceState) -> list[str]:
-        information = state.registration.information
-        if information is None:
-            return []
-        return [
-            store.address
-            for store in information.stores
-            if store.address != self._address and store.name != self._engine.core.store
-        ]
+    def _complain(self, state: SourceState, case: _Case, rest: list[Range]) -> None:
+        if rest and rest != case.complained:
+            shown = ", ".join(map(str, rest[:_SHOWN_MAX]))
+            _log.warning("%s lacks %s, and no peer could give it", state.name, shown)
+        case.complained = rest
 
-    def _lacking(self, state: SourceState) -> list[Range]:
-        """What is stable and lacking, or unreadable."""
-        stable_upto = state.held.stable_upto
-        lacking = RangeSet(state.holes())
-        for item in self._engine.unreadable.get(state.name, ()):
-            lacking.add(item.first, item.last)
-        return [
-            Range(item.first, min(item.last, stable_upto))
-            for item in lacking
-            if item.first <= stable_upto
-        ]
+    # What differs.
 
-    async def _fill_from(
-        self, state: SourceState, peer: str, stub: StoreStub, wanted: list[Range]
-    ) -> int:
-        filled = 0
-        for item in wanted:
-            filled += await self._fill(state, peer, stub, item)
-        if state.live:
-            return filled
-        # The source is away: what was stable may go on beyond what this store was told.
-        begins = state.held.next_sequence
-        async with aclosing(_fetch(stub, state, Range(begins, begins))) as answers:
-            ends = [answer.end.stable_upto async for answer in answers if answer.HasField("end")]
-        if ends and begins <= ends[0] <= SEQUENCE_MAX and not state.live:
-            filled += await self._fill(state, peer, stub, Range(begins, ends[0]))
-        return filled
+    async def _compare_due(self, state: SourceState, case: _Case) -> bool:
+        for peer in await self._neighbours.views(state.name):
+            if not peer.answered:
+                continue
+            seen = case.compared.setdefault(peer.store, _Compared())
+            now = self._clock()
+            if now - seen.all_at >= COMPARE_ALL_SECONDS:
+                seen.next_sequence, seen.divergent, seen.all_at = 0, RangeSet(), now
+            elif now - seen.at < COMPARE_SECONDS:
+                continue
+            seen.at = now
+            await self._compare(state, peer, seen)
+        return True
 
-    async def _fill(self, state: SourceState, peer: str, stub: StoreStub, wanted: Range) -> int:
-        engine = self._engine
-        filled = commit = unpaced = 0
-        async with aclosing(_fetch(stub, state, wanted)) as answers:
-            async for answer in answers:
-                if not answer.HasField("fetched"):
-                    continue
-                frame = answer.fetched.batch
-                header = read_header(frame, f"from {peer}")
-                if not state.lacks_all(header.first, header.last):
-                    await engine.settled(state)
-                change = engine.core.fill(state.name, frame, wanted)
-                part = change.answer
-                if part is None:
-                    _log.warning("%s follows another lineage of %s", peer, state.name)
-                    break
-                writes = change.writes + engine.core.learn_stable(state, part.last)
-                commit = engine.submit(state, writes)
-                if state.name in engine.unreadable:
-                    engine.unreadable[state.name].remove(part.first, part.last)
-                filled += len(part)
-                unpaced += len(frame)
-                if unpaced > _PACE_BYTES:
-                    await asyncio.sleep(unpaced / BYTES_PER_SECOND)
-                    await engine.writer.room()
-                    unpaced = 0
-        await engine.writer.durable(commit)
-        return filled
-
-
-async def _fetch(
-    stub: StoreStub, state: SourceState, wanted: Range
-) -> AsyncGenerator[v1.FetchResponse, None]:
-    """A peer's answers; a peer that says nothing for too long fails like one that is away."""
-    call = stub.Fetch(
-        v1.FetchRequest(
-            source=source_to_wire(state.name),
-            first=wanted.first,
-            last=wanted.last,
-            protocol_version=PROTOCOL_VERSION,
-        )
-    )
-    try:
-        while True:
+    async def _compare(self, state: SourceState, peer: plan.PeerView, seen: _Compared) -> None:
+        """Compare what was not compared yet."""
+        upto = plan.comparable_upto(own_view(self._engine.core.store, state), peer)
+        if upto < seen.next_sequence:
+            return
+        self._now = f"comparing {state.name} with {peer.store}"
+        wanted = Range(seen.next_sequence, upto)
+        async with open_channel(peer.address) as channel:
             try:
-                answer = await asyncio.wait_for(call.read(), _ANSWER_SECONDS)
-            except TimeoutError:
+                found = await self._comparing.compare(state, peer.store, StoreStub(channel), wanted)
+            except grpc.aio.AioRpcError as error:
+                _log.debug("%s: %s", state.name, error_from_call(peer.address, error))
                 return
-            if answer is grpc.aio.EOF:
-                return
-            yield answer
-    finally:
-        call.cancel()
+        seen.divergent = seen.divergent.union(found)
+        # The last block may not be whole yet.
+        seen.next_sequence = upto + 1 - (upto + 1) % BLOCK
+
+    # For operators.
+
+    async def now(
+        self, source: SourceName | None, thorough: bool
+    ) -> AsyncGenerator[store_v1.RepairProgress, None]:
+        """Repair one source, or all, and tell how it goes; the last word of each has a verdict."""
+        await self._adopt_all()
+        core = self._engine.core
+        names = [source] if source is not None else sorted(core.sources)
+        for name in names:
+            state = core.sources.get(name)
+            if state is None:
+                yield store_v1.RepairProgress(
+                    source=source_to_wire(name), verdict="does not know it", complete=True
+                )
+                continue
+            async for progress in self._repair_now(state, thorough):
+                yield progress
+
+    async def _repair_now(
+        self, state: SourceState, thorough: bool
+    ) -> AsyncGenerator[store_v1.RepairProgress, None]:
+        case = self._case(state)
+        before = case.filled, self._filler.bytes, self._scrub.messages
+
+        def progress(verdict: str = "") -> store_v1.RepairProgress:
+            divergent = case.divergent().count()
+            in_limbo = bool(self._engine.core.limbo_of(state))
+            return store_v1.RepairProgress(
+                source=source_to_wire(state.name),
+                filled_messages=case.filled - before[0],
+                filled_bytes=self._filler.bytes - before[1],
+                checked_messages=self._scrub.messages - before[2] if thorough else 0,
+                lacking=case.lacking,
+                divergent=divergent,
+                verdict=verdict,
+                complete=bool(verdict) and not (case.lacking or divergent or in_limbo),
+            )
+
+        task = asyncio.create_task(self._thoroughly(state, case, thorough))
+        try:
+            while not task.done():
+                await asyncio.wait((task,), timeout=PROGRESS_SECONDS)
+                if not task.done():
+                    yield progress()
+            yield progress(task.result())
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _thoroughly(self, state: SourceState, case: _Case, thorough: bool) -> str:
+        """Repair and compare, with fresh answers; the verdict, for people."""
+        if reason := self._engine.core.limbo_of(state):
+            return f"in limbo: {reason}"
+        async with self._turn:
+            try:
+                if thorough:
+                    self._now = f"reading {state.name}"
+                    self.pace.work()
+                    await self._scrub.check(state, 0, self._at_repair_pace)
+                await self._mend(state, case, fresh=True)
+                silent: list[str] = []
+                for peer in await self._neighbours.views(state.name, fresh=True):
+                    if not peer.answered:
+                        silent.append(peer.address)
+                        continue
+                    seen = case.compared[peer.store] = _Compared(0, self._clock(), self._clock())
+                    await self._compare(state, peer, seen)
+                if state.unreadable:  # comparing reads, too
+                    await self._mend(state, case, fresh=True)
+            finally:
+                self.pace.worked()
+                self._now = "idle"
+        return self._verdict(state, case, silent)
+
+    async def _at_repair_pace(self, size: int, seconds: float) -> None:
+        del size, seconds  # measured by the pace itself
+        self.pace.worked()
+        await self._filler.rest()
+        self.pace.work()
+
+    def _verdict(self, state: SourceState, case: _Case, silent: list[str]) -> str:
+        parts: list[str] = []
+        if case.lacking:
+            shown = ", ".join(map(str, case.complained[:_SHOWN_MAX]))
+            parts.append(f"lacks {case.lacking:,} messages that no peer could give: {shown}")
+        for peer, seen in case.compared.items():
+            if seen.divergent:
+                shown = ", ".join(map(str, list(seen.divergent)[:_SHOWN_MAX]))
+                parts.append(f"has other content than store {peer} for {shown}")
+        if lost := state.lost():
+            parts.append(f"{lost.count():,} messages are lost, as an operator accepted")
+        if silent:
+            parts.append(f"did not answer: {', '.join(silent)}")
+        return "; ".join(parts) or "whole"
+
+    def status(self) -> store_v1.RepairStatus:
+        """What people see of it."""
+        compared = [case for case in self._cases.values() if case.compared]
+        return store_v1.RepairStatus(
+            messages=self._filler.messages,
+            bytes=self._filler.bytes,
+            bytes_per_second=self.pace.bytes_per_second(),
+            lacking=sum(case.lacking for case in self._cases.values()),
+            compared=len(compared),
+            divergent=sum(bool(case.divergent()) for case in compared),
+            now=self._now,
+            scrub=self._scrub.status(),
+        )
+
+
+def _by_peer(errands: list[plan.Errand]) -> list[tuple[plan.PeerView, list[Range]]]:
+    """Errands to the same peer together, in the order in which they came."""
+    found: dict[str, tuple[plan.PeerView, list[Range]]] = {}
+    for errand in errands:
+        found.setdefault(errand.peer.address, (errand.peer, []))[1].append(errand.wanted)
+    return list(found.values())

@@ -13,6 +13,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.v1.messages_pb2 import SourceInformation
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,9 @@ class PeerView:
     held: tuple[HeldRange, ...] = ()
     stable_upto: int = NOTHING
     answered: bool = False
+    promised_to: bytes = b""
+    """The instance that the begun epoch was promised to; empty if it does not say."""
+    information: SourceInformation | None = None
 
 
 @dataclass(frozen=True, slots=True)

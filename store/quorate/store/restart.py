@@ -31,6 +31,17 @@ from quorate.store.records import (
 )
 from quorate.store.state import RegIds, SourceState
 from quorate.store.storage import Reads, Row, Table
+from quorate.store.upkeep_records import (
+    LOSS_KEYS,
+    SCRUB_KEY,
+    UNREADABLE_KEYS,
+    LossRecord,
+    ScrubRecord,
+    unpack_loss,
+    unpack_ranges,
+    unpack_scrub,
+    unreadable_reg_id,
+)
 from quorate.v1.store_pb2 import Greeting
 
 _ROWS = 1024
@@ -55,6 +66,17 @@ def peers(reads: Reads) -> dict[str, Greeting]:
     return {greeting.store_name: greeting for greeting in greetings}
 
 
+def losses(reads: Reads) -> list[LossRecord]:
+    """What operators accepted, in the order in which it was recorded. Raises Malformed."""
+    return [unpack_loss(value) for _, value in _rows(reads, Table.META, *LOSS_KEYS)]
+
+
+def scrub(reads: Reads) -> ScrubRecord:
+    """How far the store has checked what it holds. Raises Malformed."""
+    value = reads.get(Table.META, [SCRUB_KEY])[0]
+    return unpack_scrub(value) if value is not None else ScrubRecord()
+
+
 def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
     """Every source with its receivers; their RegIDs are claimed. Raises Malformed."""
     by_reg_id: dict[int, SourceState] = {}
@@ -70,6 +92,8 @@ def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
         by_reg_id[_known(by_reg_id, reg_id)].markers += (marker,)
     for key, value in _rows(reads, Table.META, *LIMBO_KEYS):
         by_reg_id[_known(by_reg_id, limbo_reg_id(key))].limbo = value.decode()
+    for key, value in _rows(reads, Table.META, *UNREADABLE_KEYS):
+        by_reg_id[_known(by_reg_id, unreadable_reg_id(key))].unreadable = unpack_ranges(value)
     for key, value in _rows(reads, Table.RECEIVERS):
         source_reg_id, session_id = receiver_of(key)
         state = by_reg_id[_known(by_reg_id, source_reg_id)]

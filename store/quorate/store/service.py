@@ -6,6 +6,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
+from contextlib import aclosing
 from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
@@ -34,6 +35,7 @@ from quorate.store.engine import Engine
 from quorate.store.fetch import fetch
 from quorate.store.inventory import inventory
 from quorate.store.state import SourceState
+from quorate.store.upkeep import Upkeep
 from quorate.transport.failures import abort, check_version, failure_to_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -72,12 +74,14 @@ class Service(StoreServicer):  # type: ignore[misc]
         greeting: Callable[[], store_v1.Greeting],
         address: str,
         status: Callable[[], Awaitable[store_v1.StatusResponse]],
+        upkeep: Upkeep,
     ) -> None:
         self._engine = engine
         self._executor = executor
         self._address = address
         self._greeting = greeting
         self._status = status
+        self._upkeep = upkeep
         self.stopping: QuorateError | None = None
         """Why new calls are refused."""
 
@@ -135,6 +139,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             markers=markers_to_wire(promised.markers),
             known=self._engine.core.standing.known(),
             information=record.information,
+            accepted_losses=held_to_wire(record.lineage.parted(promised.state.lost())),
         )
 
     @_answering
@@ -148,6 +153,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         if state is not None:
             await engine.settled(state)
         change = engine.core.begin(source, request.epoch, lineage, request.membership)
+        self._upkeep.learn_losses(source, request.accepted_losses)
         set_aside = await engine.made_durable(engine.core.sources[source], change)
         if set_aside:
             _log.warning("epoch %d of %s set %d messages aside", request.epoch, source, set_aside)
@@ -272,6 +278,31 @@ class Service(StoreServicer):  # type: ignore[misc]
                 yield response
         except QuorateError as error:
             await self.refuse(context, error)
+
+    @_answering
+    async def Digest(self, request: store_v1.DigestRequest) -> store_v1.DigestResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._upkeep.digest(request)
+
+    # Operators.
+
+    async def Repair(
+        self, request: store_v1.RepairRequest, context: Context
+    ) -> AsyncIterator[store_v1.RepairProgress]:
+        try:
+            self.check_running()
+            check_version(self._address, request.protocol_version)
+            async with aclosing(self._upkeep.repair_now(request)) as progress:
+                async for each in progress:
+                    self.check_running()
+                    yield each
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    @_answering
+    async def AcceptLoss(self, request: store_v1.AcceptLossRequest) -> store_v1.AcceptLossResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._upkeep.accept_loss(request)
 
     @_answering
     async def Status(self, request: store_v1.StatusRequest) -> store_v1.StatusResponse:

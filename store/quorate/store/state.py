@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from quorate.protocol.errors import QuorateError, RegIdInUse
 from quorate.protocol.identity import SourceName
-from quorate.protocol.lineage import Lineage
+from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.store.records import (
@@ -29,6 +29,7 @@ from quorate.store.records import (
     reg_id_key,
 )
 from quorate.store.storage import Table, Write
+from quorate.store.upkeep_records import LossRecord, pack_ranges, unreadable_key
 
 A = TypeVar("A")
 
@@ -60,6 +61,12 @@ class SourceState:
     """Ascending: the newest of what is stable, and all above."""
     limbo: str = ""
     """Why the store can not vouch for what it lacks of this source; empty: it can."""
+    unreadable: RangeSet = field(default_factory=RangeSet)
+    """What is held but was found unreadable. The set is replaced, never changed."""
+    accepted: tuple[LossRecord, ...] = ()
+    """What operators accepted for this source, ever."""
+    losses: RangeSet = field(default_factory=RangeSet)
+    """The numbers of those that still count. The set is replaced, never changed."""
 
     @property
     def name(self) -> SourceName:
@@ -79,13 +86,55 @@ class SourceState:
         return replace(self, held=replace(self.held, ranges=RangeSet(self.held.ranges)))
 
     def held_by_epoch(self) -> tuple[HeldRange, ...]:
-        """What is held, parted by epoch. Everything held belongs to the lineage."""
-        return self.lineage.parted(self.held.ranges)
+        """What is held and can be read, by epoch. Everything held belongs to the lineage."""
+        return self.lineage.parted(self.readable())
+
+    def readable(self) -> RangeSet:
+        """What is held, without what was found unreadable."""
+        return self.held.ranges.minus(self.unreadable) if self.unreadable else self.held.ranges
+
+    def lost(self) -> RangeSet:
+        """What an operator accepted as lost and is not here either."""
+        return self.losses.minus(self.held.ranges)
+
+    def is_lost(self, first: int, last: int) -> bool:
+        """Whether an operator accepted all of [first, last] as lost; False if it is no range."""
+        return 0 <= first <= last <= self.losses.contiguous_upto(first)
+
+    def has_upto(self, first: int) -> int:
+        """The highest n such that [first, n] can be read, or need not be had by anybody."""
+        has = self.readable()
+        return (has.union(self.losses) if self.losses else has).contiguous_upto(first)
 
     def holes(self) -> list[Range]:
         """The ranges below where the stream goes on that are lacking."""
         begins = self.lineage.terms[0].first if self.lineage.terms else 0
-        return self.held.ranges.holes(begins, self.held.next_sequence - 1)
+        holes = self.held.ranges.holes(begins, self.held.next_sequence - 1)
+        return list(RangeSet(holes).minus(self.losses)) if self.losses else holes
+
+    def found_unreadable(self, first: int, last: int) -> tuple[Write, ...]:
+        """Note what can not be read of [first, last]; nothing is written if it was known."""
+        found = RangeSet([Range(first, last)]).both(self.held.ranges).minus(self.unreadable)
+        if not found:
+            return ()
+        self.unreadable = self.unreadable.union(found)
+        return (self.unreadable_row(),)
+
+    def read_well(self, first: int, last: int) -> tuple[Write, ...]:
+        """Note that a good copy of [first, last] is here, or that none is needed any more."""
+        if not self.unreadable:
+            return ()
+        self.unreadable = self.unreadable.minus((Range(first, last),))
+        return (self.unreadable_row(),)
+
+    def renew_losses(self) -> None:
+        """Have the losses count that were accepted of what the lineage names now."""
+        losses = RangeSet()
+        for record in self.accepted:
+            upto = min(record.last, diverges_at(record.lineage, self.lineage) - 1)
+            if 0 <= record.first <= upto:
+                losses.add(record.first, upto)
+        self.losses = losses
 
     def lacks_all(self, first: int, last: int) -> bool:
         """Whether not one number of [first, last] is held."""
@@ -142,6 +191,10 @@ class SourceState:
 
     def held_row(self) -> Write:
         return Write(Table.HELD, reg_id_key(self.reg_id), pack_held(self.held))
+
+    def unreadable_row(self) -> Write:
+        value = pack_ranges(self.unreadable) or None
+        return Write(Table.META, unreadable_key(self.reg_id), value)
 
     def registration_row(self) -> Write:
         return Write(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.state import SourceState
@@ -84,7 +85,9 @@ def _source(state: SourceState, limbo: str) -> store_v1.SourceStatus:
         begun_epoch=record.begun_epoch,
         live=state.live,
         held=held_to_wire(state.held_by_epoch()),
-        holes=[v1.HeldRange(first=hole.first, last=hole.last) for hole in state.holes()],
+        holes=_ranges(state.holes()),
+        unreadable=_ranges(state.unreadable),
+        accepted_losses=_ranges(state.lost()),
         stable_upto=state.held.stable_upto,
         set_aside=state.held.set_aside,
         receivers=[
@@ -102,3 +105,7 @@ def _source(state: SourceState, limbo: str) -> store_v1.SourceStatus:
         membership=record.membership,
         clean=record.clean,
     )
+
+
+def _ranges(ranges: Iterable[Range]) -> list[v1.HeldRange]:
+    return [v1.HeldRange(first=item.first, last=item.last) for item in ranges]

@@ -1,0 +1,174 @@
+"""Comparing what two stores hold of a stream: digests first, content where they differ.
+
+Batches may begin and end elsewhere with the same content: only other content under a number that is
+stable is divergence. It is reported and never overwritten. Nothing here repairs anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import aclosing
+from typing import TypeVar
+
+from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.framing import BatchHeader, check_batch, read_payloads
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.wire import source_to_wire
+from quorate.store import digest
+from quorate.store.engine import Engine
+from quorate.store.filling import ANSWER_SECONDS_MAX, Filler, fetch_from
+from quorate.store.reading import read
+from quorate.store.state import SourceState
+from quorate.store.storage import Reads
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+_log = logging.getLogger("quorate.store.comparing")
+
+_SEGMENT = digest.BLOCK * 256
+"""How many numbers one request for digests covers."""
+_READ_AT_ONCE = 16
+
+T = TypeVar("T")
+
+
+class Comparing:
+    """Compares with peers, at the pace that the filler keeps."""
+
+    def __init__(self, engine: Engine, executor: Executor, filler: Filler) -> None:
+        self._engine = engine
+        self._executor = executor
+        self._filler = filler
+
+    async def compare(
+        self, state: SourceState, peer: str, stub: StoreStub, wanted: Range
+    ) -> RangeSet:
+        """The numbers of a range under which the two stores hold other content.
+
+        wanted: stable, in the lineage of both. Raises QuorateError, AioRpcError.
+        """
+        divergent = RangeSet()
+        await self._engine.written(state)
+        first = wanted.first
+        while first <= wanted.last:
+            last = min(first - first % _SEGMENT + _SEGMENT - 1, wanted.last)
+            for block in await self._differing(state, stub, Range(first, last), digest.BLOCK):
+                for close in await self._differing(state, stub, block, digest.CLOSE_BLOCK):
+                    found = await self._look(state, stub, close)
+                    for item in found:
+                        divergent.add(item.first, item.last)
+            first = last + 1
+        for item in divergent:
+            _log.error(
+                "stores %s and %s hold other content for %s %s, which is stable; nothing was "
+                "overwritten",
+                self._engine.core.store,
+                peer,
+                state.name,
+                item,
+            )
+        return divergent
+
+    async def _differing(
+        self, state: SourceState, stub: StoreStub, wanted: Range, block: int
+    ) -> list[Range]:
+        """The blocks of which both stores hold something, but perhaps not the same."""
+        request = store_v1.DigestRequest(
+            source=source_to_wire(state.name),
+            first=wanted.first,
+            last=wanted.last,
+            block=block,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        pace = self._filler.pace
+        pace.work()
+        try:
+            response = await stub.Digest(request, timeout=ANSWER_SECONDS_MAX)
+            theirs = [
+                digest.Block(each.first, each.last, each.held, each.digest)
+                for each in response.blocks
+            ]
+            reads, reg_id = self._engine.reads, state.reg_id
+            ours = await self._in_thread(lambda: digest.blocks(reads, reg_id, wanted, block))
+        finally:
+            pace.worked()
+        await self._filler.rest()
+        return digest.differing(ours, theirs)
+
+    async def _look(self, state: SourceState, stub: StoreStub, wanted: Range) -> RangeSet:
+        """Compare message by message."""
+        divergent = RangeSet()
+        pace = self._filler.pace
+        pace.work()
+        try:
+            async with aclosing(fetch_from(stub, state, wanted)) as answers:
+                async for answer in answers:
+                    if not answer.HasField("fetched"):
+                        continue
+                    frame = answer.fetched.batch
+                    header = check_batch(frame, "from a peer")
+                    first = max(answer.fetched.first, wanted.first)
+                    part = Range(first, min(answer.fetched.last, wanted.last))
+                    for found in await self._against_ours(state, header, frame, part):
+                        divergent.add(found.first, found.last)
+                    pace.worked(len(frame))
+                    await self._filler.rest()
+                    pace.work()
+        finally:
+            pace.worked()
+        return divergent
+
+    async def _against_ours(
+        self, state: SourceState, header: BatchHeader, frame: bytes, part: Range
+    ) -> list[Range]:
+        reads, lineage = self._engine.reads, state.lineage
+        known = state.as_it_is()
+        await self._engine.written(state)
+        found: list[Range] = []
+        for held in known.readable().both(RangeSet([part])):
+            ours, bad = await self._in_thread(
+                functools.partial(_differing_in, reads, state, header, frame, held)
+            )
+            if state.lineage is not lineage:
+                return []  # a new epoch began meanwhile: what was read may no longer belong
+            found += ours
+            for item, problem in bad:
+                self._engine.found_unreadable(state, item, problem)
+        return found
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+
+def _differing_in(
+    reads: Reads, state: SourceState, header: BatchHeader, frame: bytes, part: Range
+) -> tuple[list[Range], list[tuple[Range, str]]]:
+    """Where a peer's batch and what is held here differ, and what can not be read here."""
+    theirs = read_payloads(frame, header)
+    differ: list[Range] = []
+    bad: list[tuple[Range, str]] = []
+    first = part.first
+    while first <= part.last:
+        for batch in read(reads, state.reg_id, state.name, Range(first, part.last), _READ_AT_ONCE):
+            first = batch.part.last + 1
+            if batch.problem:
+                bad.append((batch.part, batch.problem))
+                continue
+            try:
+                ours_header = check_batch(batch.frame, "in the journal")
+                ours = read_payloads(batch.frame, ours_header)
+            except CorruptBatch as error:
+                bad.append((batch.part, str(error)))
+                continue
+            other = [
+                number
+                for number in range(batch.part.first, batch.part.last + 1)
+                if ours[number - ours_header.first] != theirs[number - header.first]
+            ]
+            differ += RangeSet(Range(number, number) for number in other)
+    return differ, bad

@@ -1,0 +1,163 @@
+"""What keeps a store whole: repair, scrub, accepted losses, as the service and the node see it.
+
+Requests of peers and of operators are checked and answered here; the work is done elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Sequence
+from concurrent.futures import Executor
+
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.ranges import Range
+from quorate.protocol.wire import held_from_wire, lineage_to_wire, source_from_wire
+from quorate.store import digest
+from quorate.store.engine import Engine
+from quorate.store.losses import Losses
+from quorate.store.peers import Peers
+from quorate.store.repair import Repair
+from quorate.store.scrub import Scrub
+from quorate.store.upkeep_records import LossRecord, ScrubRecord, loss_to_wire
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.upkeep")
+
+
+class Upkeep:
+    """The upkeep of one store."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        executor: Executor,
+        peers: Peers,
+        address: str,
+        records: Sequence[LossRecord],
+        checked: ScrubRecord,
+        scrub_interval_seconds: float,
+    ) -> None:
+        """address: where peers know this store. records, checked: what was found at the start.
+
+        scrub_interval_seconds: from one pass over everything to the next; 0: never.
+        """
+        self._engine = engine
+        self._executor = executor
+        self._scrub_interval = scrub_interval_seconds
+        self.losses = Losses(engine.core.store, engine.core.sources, engine.reads, records)
+        self.scrub = Scrub(engine, executor, checked, scrub_interval_seconds)
+        self.repair = Repair(engine, executor, peers, self.losses, self.scrub, address)
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """The tasks in the background, to be cancelled when the store stops."""
+        for record in self.losses.records:
+            _log.warning("accepted by an operator: %s", record)
+        tasks = [asyncio.create_task(self.repair.run())]
+        if self._scrub_interval:
+            tasks.append(asyncio.create_task(self.scrub.run()))
+        return tasks
+
+    def add_status(self, response: store_v1.StatusResponse) -> store_v1.StatusResponse:
+        """The store's status with what is to be said of its upkeep."""
+        response.repair.CopyFrom(self.repair.status())
+        response.accepted_losses.extend(map(loss_to_wire, self.losses.records))
+        return response
+
+    def learn_losses(self, source: SourceName, wire: Sequence[v1.HeldRange]) -> None:
+        """Note the losses that a source was told of by the stores that it decided from."""
+        state = self._engine.core.sources.get(source)
+        if not wire or state is None:
+            return
+        losses = held_from_wire(wire)
+        count = len(self.losses.records)
+        writes = self.losses.learn(state, losses, f"source {source}", time.time_ns())
+        if writes:
+            for record in self.losses.records[count:]:
+                _log.warning("accepted by an operator: %s", record)
+            self._engine.submit(state, writes)
+
+    # Calls.
+
+    async def digest(self, request: store_v1.DigestRequest) -> store_v1.DigestResponse:
+        """What is held, block by block; raises InvalidArgument, StorageFailed, CorruptBatch."""
+        source = source_from_wire(request.source)
+        if not 0 <= request.first <= request.last <= SEQUENCE_MAX:
+            raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
+        if request.block < 1:
+            raise InvalidArgument("block", f"can not have {request.block} numbers")
+        wanted = Range(request.first, request.last)
+        if request.last // request.block - request.first // request.block >= digest.BLOCKS_MAX:
+            raise InvalidArgument(
+                "range", f"has more than {digest.BLOCKS_MAX} blocks; ask for less"
+            )
+        state = self._engine.receivers.source(source)
+        lineage = state.lineage
+        await self._engine.written(state)
+        blocks = await asyncio.get_running_loop().run_in_executor(
+            self._executor,
+            digest.blocks,
+            self._engine.reads,
+            state.reg_id,
+            wanted,
+            request.block,
+        )
+        return store_v1.DigestResponse(
+            lineage=lineage_to_wire(lineage),
+            blocks=[
+                store_v1.BlockDigest(
+                    first=block.first, last=block.last, held=block.held, digest=block.digest
+                )
+                for block in blocks
+            ],
+        )
+
+    def repair_now(
+        self, request: store_v1.RepairRequest
+    ) -> AsyncGenerator[store_v1.RepairProgress, None]:
+        """Repair, and tell how it goes; raises InvalidArgument, StorageFailed."""
+        source = source_from_wire(request.source) if request.HasField("source") else None
+        return self.repair.now(source, request.thorough)
+
+    async def accept_loss(self, request: store_v1.AcceptLossRequest) -> store_v1.AcceptLossResponse:
+        """Record what an operator accepts; raises NotLost, InvalidArgument, StorageFailed."""
+        engine, now = self._engine, time.time_ns()
+        source = source_from_wire(request.source) if request.HasField("source") else None
+        if request.first == NOTHING:
+            return await self._leave_limbo(source, request.reason)
+        if source is None:
+            raise InvalidArgument("loss", "names no source")
+        state = engine.core.sources.get(source)
+        if state is not None:
+            await engine.settled_range(state, request.first, max(request.first, request.last))
+        change = self.losses.accept(source, request.first, request.last, request.reason, now)
+        state = engine.core.sources[source]
+        record = await engine.made_durable(state, change)
+        _log.warning("accepted by an operator: %s", record)
+        return store_v1.AcceptLossResponse(records=[str(record)])
+
+    async def _leave_limbo(
+        self, source: SourceName | None, reason: str
+    ) -> store_v1.AcceptLossResponse:
+        """Vouch for what is lacking though nobody could be asked, because an operator says so."""
+        engine, core = self._engine, self._engine.core
+        state = core.sources.get(source) if source is not None else None
+        if source is not None and state is None:
+            raise InvalidArgument("source", f"store {core.store} does not know {source}")
+        left = [state] if state is not None else list(core.sources.values())
+        if not any(map(core.limbo_of, (*left, state))):
+            raise InvalidArgument("limbo", f"store {core.store} is not in limbo there")
+        change = self.losses.left_limbo(state, reason, time.time_ns())
+        writes = list(change.writes)
+        for each in left:
+            each.limbo = ""
+            writes.append(each.limbo_row())
+        if source is None:
+            writes += core.standing.leave_limbo()
+        await engine.writer.durable(engine.writer.submit(writes))
+        _log.warning("accepted by an operator: %s", change.answer)
+        return store_v1.AcceptLossResponse(records=[str(change.answer)])
