@@ -23,6 +23,7 @@ from quorate.protocol.wire import lineage_to_wire, policy_to_wire, source_to_wir
 from quorate.transport.channels import new_server
 from quorate.transport.failures import abort, check_version, failure_to_wire
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import source_pb2 as source_v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.source_pb2_grpc import SourceServicer, add_SourceServicer_to_server
 from quorate.v1.store_pb2_grpc import StoreServicer, add_StoreServicer_to_server
@@ -267,6 +268,9 @@ class FakeSource(SourceServicer):  # type: ignore[misc]
         self.next_sequence = 0
         self.attached: list[asyncio.Queue[v1.Frame | None]] = []
         self.requests: list[Any] = []
+        self.asks_for_confirmation = False
+        self.confirmed: list[tuple[int, int, int]] = []
+        """Session, epoch and number of each."""
         self.changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
 
@@ -286,7 +290,9 @@ class FakeSource(SourceServicer):  # type: ignore[misc]
         self.requests.append(request)
         frames: asyncio.Queue[v1.Frame | None] = asyncio.Queue()
         attached = v1.Attached(
-            information=self.served.information, next_sequence=self.next_sequence
+            information=self.served.information,
+            next_sequence=self.next_sequence,
+            confirm=self.asks_for_confirmation,
         )
         self.attached.append(frames)
         async with self.changed:
@@ -298,6 +304,16 @@ class FakeSource(SourceServicer):  # type: ignore[misc]
     async def Fetch(self, request: Any, context: Any) -> AsyncIterator[Any]:
         async for response in self.served.fetch(request, context):
             yield response
+
+    async def Confirm(self, request: Any, context: Any) -> Any:  # noqa: ARG002
+        self.confirmed.append((request.session_id, request.source_epoch, request.upto))
+        async with self.changed:
+            self.changed.notify_all()
+        return source_v1.ConfirmResponse()
+
+    async def until_confirmed(self, upto: int, epoch: int = 1) -> None:
+        async with asyncio.timeout(10), self.changed:
+            await self.changed.wait_for(lambda: (0x20, epoch, upto) in self.confirmed)
 
     async def until_attached(self, times: int = 1) -> None:
         async with asyncio.timeout(10), self.changed:

@@ -195,12 +195,14 @@ class Keepalive(_message.Message):
     def __init__(self) -> None: ...
 
 class Attached(_message.Message):
-    __slots__ = ("information", "next_sequence")
+    __slots__ = ("information", "next_sequence", "confirm")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
     information: SourceInformation
     next_sequence: int
-    def __init__(self, information: _Optional[_Union[SourceInformation, _Mapping]] = ..., next_sequence: _Optional[int] = ...) -> None: ...
+    confirm: bool
+    def __init__(self, information: _Optional[_Union[SourceInformation, _Mapping]] = ..., next_sequence: _Optional[int] = ..., confirm: bool = ...) -> None: ...
 
 class Goodbye(_message.Message):
     __slots__ = ("last_sequence",)

@@ -25,17 +25,21 @@ _sym_db = _symbol_database.Default()
 from quorate.v1 import messages_pb2 as quorate_dot_v1_dot_messages__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17quorate/v1/source.proto\x12\nquorate.v1\x1a\x19quorate/v1/messages.proto\"\x92\x01\n\rAttachRequest\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.quorate.v1.SourceName\x12\x12\n\nsession_id\x18\x02 \x01(\x06\x12+\n\x08\x64\x65livery\x18\x03 \x01(\x0e\x32\x19.quorate.v1.DeliveryLevel\x12\x18\n\x10protocol_version\x18\x04 \x01(\r*c\n\rDeliveryLevel\x12\x1e\n\x1a\x44\x45LIVERY_LEVEL_UNSPECIFIED\x10\x00\x12\x17\n\x13\x44\x45LIVERY_LEVEL_LIVE\x10\x01\x12\x19\n\x15\x44\x45LIVERY_LEVEL_STABLE\x10\x02\x32\x82\x01\n\x06Source\x12\x38\n\x06\x41ttach\x12\x19.quorate.v1.AttachRequest\x1a\x11.quorate.v1.Frame0\x01\x12>\n\x05\x46\x65tch\x12\x18.quorate.v1.FetchRequest\x1a\x19.quorate.v1.FetchResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17quorate/v1/source.proto\x12\nquorate.v1\x1a\x19quorate/v1/messages.proto\"\x92\x01\n\rAttachRequest\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.quorate.v1.SourceName\x12\x12\n\nsession_id\x18\x02 \x01(\x06\x12+\n\x08\x64\x65livery\x18\x03 \x01(\x0e\x32\x19.quorate.v1.DeliveryLevel\x12\x18\n\x10protocol_version\x18\x04 \x01(\r\"\x9a\x01\n\x0e\x43onfirmRequest\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.quorate.v1.SourceName\x12\x12\n\nsession_id\x18\x02 \x01(\x06\x12\x0e\n\x06reg_id\x18\x03 \x01(\x04\x12\x14\n\x0csource_epoch\x18\x04 \x01(\x04\x12\x0c\n\x04upto\x18\x05 \x01(\x03\x12\x18\n\x10protocol_version\x18\x06 \x01(\r\"\x11\n\x0f\x43onfirmResponse*c\n\rDeliveryLevel\x12\x1e\n\x1a\x44\x45LIVERY_LEVEL_UNSPECIFIED\x10\x00\x12\x17\n\x13\x44\x45LIVERY_LEVEL_LIVE\x10\x01\x12\x19\n\x15\x44\x45LIVERY_LEVEL_STABLE\x10\x02\x32\xc6\x01\n\x06Source\x12\x38\n\x06\x41ttach\x12\x19.quorate.v1.AttachRequest\x1a\x11.quorate.v1.Frame0\x01\x12>\n\x05\x46\x65tch\x12\x18.quorate.v1.FetchRequest\x1a\x19.quorate.v1.FetchResponse0\x01\x12\x42\n\x07\x43onfirm\x12\x1a.quorate.v1.ConfirmRequest\x1a\x1b.quorate.v1.ConfirmResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'quorate.v1.source_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DELIVERYLEVEL']._serialized_start=215
-  _globals['_DELIVERYLEVEL']._serialized_end=314
+  _globals['_DELIVERYLEVEL']._serialized_start=391
+  _globals['_DELIVERYLEVEL']._serialized_end=490
   _globals['_ATTACHREQUEST']._serialized_start=67
   _globals['_ATTACHREQUEST']._serialized_end=213
-  _globals['_SOURCE']._serialized_start=317
-  _globals['_SOURCE']._serialized_end=447
+  _globals['_CONFIRMREQUEST']._serialized_start=216
+  _globals['_CONFIRMREQUEST']._serialized_end=370
+  _globals['_CONFIRMRESPONSE']._serialized_start=372
+  _globals['_CONFIRMRESPONSE']._serialized_end=389
+  _globals['_SOURCE']._serialized_start=493
+  _globals['_SOURCE']._serialized_end=691
 # @@protoc_insertion_point(module_scope)

@@ -26,3 +26,23 @@ class AttachRequest(_message.Message):
     delivery: DeliveryLevel
     protocol_version: int
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., delivery: _Optional[_Union[DeliveryLevel, str]] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class ConfirmRequest(_message.Message):
+    __slots__ = ("source", "session_id", "reg_id", "source_epoch", "upto", "protocol_version")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    REG_ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    session_id: int
+    reg_id: int
+    source_epoch: int
+    upto: int
+    protocol_version: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., source_epoch: _Optional[int] = ..., upto: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class ConfirmResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -46,6 +46,11 @@ class SourceStub(object):
                 request_serializer=quorate_dot_v1_dot_messages__pb2.FetchRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_messages__pb2.FetchResponse.FromString,
                 _registered_method=True)
+        self.Confirm = channel.unary_unary(
+                '/quorate.v1.Source/Confirm',
+                request_serializer=quorate_dot_v1_dot_source__pb2.ConfirmRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_source__pb2.ConfirmResponse.FromString,
+                _registered_method=True)
 
 
 class SourceServicer(object):
@@ -67,6 +72,13 @@ class SourceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Confirm(self, request, context):
+        """What a receiver has consumed, stable or not; batched like acknowledgements to stores.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SourceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -79,6 +91,11 @@ def add_SourceServicer_to_server(servicer, server):
                     servicer.Fetch,
                     request_deserializer=quorate_dot_v1_dot_messages__pb2.FetchRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_messages__pb2.FetchResponse.SerializeToString,
+            ),
+            'Confirm': grpc.unary_unary_rpc_method_handler(
+                    servicer.Confirm,
+                    request_deserializer=quorate_dot_v1_dot_source__pb2.ConfirmRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_source__pb2.ConfirmResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -136,6 +153,33 @@ class Source(object):
             '/quorate.v1.Source/Fetch',
             quorate_dot_v1_dot_messages__pb2.FetchRequest.SerializeToString,
             quorate_dot_v1_dot_messages__pb2.FetchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Confirm(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.Source/Confirm',
+            quorate_dot_v1_dot_source__pb2.ConfirmRequest.SerializeToString,
+            quorate_dot_v1_dot_source__pb2.ConfirmResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -77,7 +77,8 @@ class Acknowledgements:
     """What may be acknowledged of one source's stream, over all changes of its lineage."""
 
     def __init__(self, start: int) -> None:
-        self._start = start
+        self.start = start
+        """The first number that was to be delivered."""
         self._stretches: deque[Progress] = deque([Progress(start)])
         self._sent = start - 1
 
@@ -107,4 +108,4 @@ class Acknowledgements:
         the same number; a position beyond it would make a restarted receiver miss that one.
         """
         self._sent = max(self._sent, min(self.consumed_upto(), stable_upto))
-        return self._sent if self._sent >= self._start else None
+        return self._sent if self._sent >= self.start else None

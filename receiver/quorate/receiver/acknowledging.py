@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -80,6 +81,14 @@ class Acknowledger:
                 for kick in (self._kicked, *self._kicks.values()):
                     kick.set()
                 await pause(self._progressed, self._interval)
+        await self._confirm()
+
+    async def _confirm(self) -> None:
+        """Sources that want to know are told what was consumed, if that takes no time."""
+        telling = [session.confirm() for session in self._ready() if session.confirm is not None]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EVERYONE_SECONDS):
+                await asyncio.gather(*telling)
 
     async def _hear_stable(self, session: Session) -> None:
         consumed = session.acknowledgements.consumed_upto()

@@ -13,6 +13,7 @@ from quorate.protocol.framing import check_batch
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.receiver import events as event
+from quorate.receiver.confirming import Confirming
 from quorate.receiver.directory import record_from_wire
 from quorate.receiver.options import Delivery
 from quorate.receiver.peers import errors_of
@@ -69,6 +70,7 @@ class _LiveStream:
         self._epoch = 0
         self._call: Any = None
         self._reading_since: float | None = None
+        self._confirming: asyncio.Task[None] | None = None
         self._ended_because = ""
         self.attached = False
 
@@ -99,6 +101,9 @@ class _LiveStream:
         finally:
             watchdog.cancel()
             self._call.cancel()
+            session.confirm = None
+            if self._confirming is not None:
+                self._confirming.cancel()
 
     async def _read(self) -> Any:
         # No timer for each frame: the watchdog looks at the time now and then.
@@ -180,3 +185,8 @@ class _LiveStream:
             )
         )
         session.hand_on()
+        options = session.options
+        if options.allow_confirmed_delivery and (attached.confirm or options.confirm_delivery):
+            confirming = Confirming(session, self._address)
+            session.confirm = confirming.tell
+            self._confirming = asyncio.create_task(confirming.run())

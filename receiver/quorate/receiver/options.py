@@ -59,9 +59,16 @@ class ReceiverOptions:
     request_timeout: float = 1.0
     """A store that says nothing for so long is given up for another."""
 
+    confirm_delivery: bool = False
+    """Tell sources what was consumed also if they do not ask for it."""
+    allow_confirmed_delivery: bool = True
+    """False: tell no source what was consumed, so that this receiver counts for none."""
+
     def __post_init__(self) -> None:
         if self.request_maximum is not None and self.request_maximum < 0:
             raise InvalidArgument("request_maximum", f"{self.request_maximum} is below 0")
+        if self.confirm_delivery and not self.allow_confirmed_delivery:
+            raise InvalidArgument("confirm_delivery", "needs allow_confirmed_delivery")
         if self.buffer_bytes < 4 * FRAME_BYTES_MAX:
             raise InvalidArgument(
                 "buffer_bytes", f"{self.buffer_bytes:,} is below {4 * FRAME_BYTES_MAX:,}"

@@ -132,6 +132,12 @@ class Registrar:
         refusing = (name for name, why in self._reasons.items() if isinstance(why, InLimbo))
         return (frozenset(self.answers) - vouching(self.answers)).union(refusing)
 
+    @property
+    def reg_id(self) -> int:
+        """The receiver's at its stores; 0 if they assigned different ones."""
+        reg_ids = {answer.reg_id for answer in self.answers.values()}
+        return reg_ids.pop() if len(reg_ids) == 1 else 0
+
     def enough(self, policy: Policy) -> bool:
         """Whether those that answered settle where the receiver starts."""
         return enough_for_receivers(policy, vouching(self.answers))

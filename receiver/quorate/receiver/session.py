@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from quorate.protocol.errors import Fenced, QuorateError, StoreStopping, Unreachable
@@ -97,6 +97,8 @@ class Session:
         self.acknowledgements: Acknowledgements
         self.source_reg_id = 0
         """The RegID that the source has at its stores; 0 if they assigned different ones."""
+        self.confirm: Callable[[], Awaitable[None]] | None = None
+        """Tells the source what was consumed; while it is attached to and to be told."""
         self.directory_changed = asyncio.Event()
         self._stores_changed = asyncio.Event()
         self.lineage_changed = asyncio.Event()

@@ -10,6 +10,7 @@
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.source.events import (
+    DeliveryConfirmed,
     DeregistrationComplete,
     DeregistrationSucceeded,
     Event,
@@ -37,6 +38,7 @@ from quorate.source.source import Source
 
 __all__ = [
     "Behaviour",
+    "DeliveryConfirmed",
     "DeregistrationComplete",
     "DeregistrationSucceeded",
     "Durability",

@@ -20,6 +20,7 @@ from quorate.protocol.recovery import Decision
 from quorate.protocol.tracker import StabilityTracker
 from quorate.protocol.wire import policy_to_wire, source_to_wire
 from quorate.source import events
+from quorate.source.confirmations import Confirmations
 from quorate.source.frames import (
     batch_frame,
     batch_of,
@@ -93,6 +94,7 @@ class SourceCore:
         self.started = False
         """It is known which messages the stream has: receivers may attach."""
         self.window = Window(options)
+        self.confirmations = Confirmations(options.unique_confirmations)
         self.retention = Retention(0)
         self.registration = Registration(
             name,
@@ -314,7 +316,9 @@ class SourceCore:
         self._version = 1
         for cursor in self.streams.cursors.values():
             cursor.information_version = 0
-        self.window.restart(self.packed_upto, self.retention.payload_bytes, self.stable_upto)
+        self.confirmations.begin(kept_upto, self.stable_upto)
+        settled_upto = self.confirmations.settled(self.stable_upto)
+        self.window.restart(self.packed_upto, self.retention.payload_bytes, settled_upto)
         self.registration.streaming()
         self.started = True
         self._streaming_since = now
@@ -429,10 +433,26 @@ class SourceCore:
         else:
             self._trim()
 
+    def confirmed(self, session_id: int, reg_id: int, epoch: int, upto: int) -> None:
+        """A receiver has consumed everything up to here, counted in the lineage of that epoch."""
+        terms = self.registration.lineage.terms
+        if not self.started or all(term.epoch != epoch for term in terms):
+            return
+        # What the lineage gave to later epochs the receiver has not had.
+        later = [term.first for term in terms if term.epoch > epoch]
+        upto = min([upto, self.packed_upto, *(first - 1 for first in later)])
+        if self.confirmations.confirmed(session_id, upto):
+            unique = self.confirmations.upto if self._options.unique_confirmations else None
+            self.events.append(events.DeliveryConfirmed(session_id, reg_id, upto, unique))
+            self._settle()
+
     def _settle(self) -> None:
         """Act on what has become stable."""
+        settled_upto = self.confirmations.settled(self.stable_upto)
         settled_bytes = self.retention.settle(self.stable_upto)
-        self.window.settle(self.stable_upto, settled_bytes)
+        if settled_upto < self.stable_upto:
+            settled_bytes = self.retention.bytes_upto(settled_upto)
+        self.window.settle(settled_upto, settled_bytes)
         if self.window.exceeded_noted and not self.window.exceeded:
             self.window.exceeded_noted = False
             self.events.append(events.FlightRelieved(self.stable_upto))
@@ -446,6 +466,7 @@ class SourceCore:
             ),
             default=NOTHING,
         )
+        needed_from = min(needed_from, self.confirmations.upto + 1)
         self.retention.trim(needed_from, self._options.retention_bytes_max)
 
     # -- packing ----------------------------------------------------------------------------

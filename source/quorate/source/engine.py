@@ -58,7 +58,7 @@ class Engine:
             unstable=remembered.batches,
         )
         self.log = EventLog()
-        self.live = LiveServer(self.core, options, self.log)
+        self.live = LiveServer(self.core, options, self.log, self.after_input)
         self.receipts = PendingReceipts()
         self.packer = Packer(self.core, publish_store, self._released, self.fail)
         self._publish_store = publish_store

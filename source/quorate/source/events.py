@@ -111,6 +111,19 @@ class ReceiverAttached:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryConfirmed:
+    """A receiver has consumed everything up to here (SourceOptions.confirm_delivery)."""
+
+    session_id: int
+    reg_id: int
+    """The receiver's; 0 if its stores assigned different ones."""
+    upto: int
+    unique_upto: int | None
+    """Everything up to here was consumed by SourceOptions.unique_confirmations receivers, or was
+    stable before the source was opened; -1: nothing; None: none were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiverOverrun:
     """A receiver was too slow for the live stream; it catches up from the stores."""
 
@@ -172,6 +185,7 @@ Event = (
     | FlightRelieved
     | NotStable
     | ReceiverAttached
+    | DeliveryConfirmed
     | ReceiverOverrun
     | ReceiverDetached
     | DeregistrationSucceeded

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -26,7 +26,12 @@ from quorate.source.options import SourceOptions
 from quorate.transport.channels import frame_stream_handler, new_server
 from quorate.transport.failures import abort, check_version
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1.source_pb2 import DELIVERY_LEVEL_STABLE, AttachRequest
+from quorate.v1.source_pb2 import (
+    DELIVERY_LEVEL_STABLE,
+    AttachRequest,
+    ConfirmRequest,
+    ConfirmResponse,
+)
 
 _log = logging.getLogger("quorate.source")
 _SERVICE = "quorate.v1.Source"
@@ -71,8 +76,12 @@ class _Receiver:
 class LiveServer:
     """The source's own gRPC service."""
 
-    def __init__(self, core: SourceCore, options: SourceOptions, log: EventLog) -> None:
+    def __init__(
+        self, core: SourceCore, options: SourceOptions, log: EventLog, confirmed: Callable[[], None]
+    ) -> None:
+        """confirmed: is told when the core was told what a receiver consumed."""
         self._core = core
+        self._confirmed = confirmed
         self._options = options
         self._log = log
         self._receivers: set[_Receiver] = set()
@@ -87,6 +96,11 @@ class LiveServer:
                             self._fetch,
                             request_deserializer=v1.FetchRequest.FromString,
                             response_serializer=v1.FetchResponse.SerializeToString,
+                        ),
+                        "Confirm": grpc.unary_unary_rpc_method_handler(
+                            self._confirm,
+                            request_deserializer=ConfirmRequest.FromString,
+                            response_serializer=ConfirmResponse.SerializeToString,
                         ),
                     },
                 ),
@@ -162,7 +176,11 @@ class LiveServer:
         )
         self._receivers.add(receiver)
         self._log.add(events.ReceiverAttached(receiver.session_id, receiver.address))
-        attached = v1.Attached(information=core.information(), next_sequence=core.packed_upto + 1)
+        attached = v1.Attached(
+            information=core.information(),
+            next_sequence=core.packed_upto + 1,
+            confirm=self._options.asks_for_confirmation,
+        )
         receiver.told_stable_upto = core.stable_upto
         try:
             await context.write(
@@ -236,6 +254,16 @@ class LiveServer:
                 lineage=lineage_to_wire(self._core.registration.lineage),
             )
         )
+
+    async def _confirm(
+        self,
+        request: ConfirmRequest,
+        context: grpc.aio.ServicerContext[ConfirmRequest, ConfirmResponse],
+    ) -> ConfirmResponse:
+        await self._check(request.source, request.protocol_version, context)
+        self._core.confirmed(request.session_id, request.reg_id, request.source_epoch, request.upto)
+        self._confirmed()
+        return ConfirmResponse()
 
     async def _check(
         self, source: v1.SourceName, version: int, context: grpc.aio.ServicerContext[Any, Any]

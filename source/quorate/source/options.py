@@ -51,6 +51,13 @@ class SourceOptions:
     receiver_queue_bytes: int = 16 * 1024 * 1024
     """How much may wait for one receiver before it is left to catch up from the stores."""
 
+    confirm_delivery: bool = False
+    """Receivers tell what they have consumed; the application gets DeliveryConfirmed."""
+    unique_confirmations: int = 0
+    """So many distinct receivers must have consumed a message before it is out of flight, besides
+    its being stable, and before it leaves the retention by itself. Above 0 asks receivers like
+    confirm_delivery."""
+
     def __post_init__(self) -> None:
         for setting in (
             "flight_messages",
@@ -60,6 +67,8 @@ class SourceOptions:
         ):
             if getattr(self, setting) < 1:
                 raise InvalidArgument(setting, f"{getattr(self, setting)} is not at least 1")
+        if self.unique_confirmations < 0:
+            raise InvalidArgument("unique_confirmations", f"{self.unique_confirmations} is below 0")
         for setting in ("retention_bytes_max", "registration_interval", "stability_lifetime"):
             if getattr(self, setting) < 0:
                 raise InvalidArgument(setting, f"{getattr(self, setting)} is negative")
@@ -81,3 +90,8 @@ class SourceOptions:
                 "advertise",
                 f"is needed with listen={self.listen!r}: receivers must be told one address",
             )
+
+    @property
+    def asks_for_confirmation(self) -> bool:
+        """Receivers are to tell what they have consumed."""
+        return self.confirm_delivery or self.unique_confirmations > 0

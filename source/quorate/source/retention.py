@@ -80,6 +80,13 @@ class Retention:
             return self._frames[at - 1].payload_bytes_upto
         return -1
 
+    def bytes_upto(self, sequence: int) -> int:
+        """The payload bytes up to the last whole frame that ends here or before; -1: not known."""
+        ordinal = self.ordinal_of(sequence + 1)
+        return (
+            self._frames[ordinal - self.base - 1].payload_bytes_upto if ordinal > self.base else -1
+        )
+
     def trim(self, needed_from: int, bytes_max: int) -> None:
         """Let stable frames go that no store needs, and the oldest ones beyond bytes_max."""
         while self.base < self._settled:
