@@ -32,6 +32,9 @@ simulate: $(STAMP) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on,
 brute-force: $(STAMP) ## go through small worlds: STATES=300000 of each larger one, WALKS=20000
 	$(BIN)/python -m tests.brute_force $(if $(STATES),--states $(STATES)) $(if $(WALKS),--walks $(WALKS)) $(if $(FIRST),--first $(FIRST))
 
+soak: $(STAMP) ## chaos over real processes for MINUTES=5, from SEED=0 on
+	$(BIN)/python -m tests.end_to_end $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(NETWORK),--network $(NETWORK))
+
 bench: $(STAMP) ## measure throughput and latency on this machine
 	$(BIN)/quorate bench $(BENCH)
 

@@ -1,8 +1,9 @@
-"""A source and a receiver as applications have them, each writing down what it saw.
+"""A source, a receiver and an operator as users have them, each telling what it saw.
 
-    python -m tests.end_to_end.applications source|receiver SETTINGS-AS-JSON
+    python -m tests.end_to_end.applications source|receiver|operator SETTINGS-AS-JSON
 
-The history is a file of JSON lines that are written at once, so that it outlives kill -9.
+Orders come in as lines of JSON, [name, arguments…]; what is seen goes out as lines of JSON, at
+once, so that it is known even if the application is killed right after. It ends with its stdin.
 """
 
 from __future__ import annotations
@@ -13,26 +14,34 @@ import json
 import os
 import random
 import sys
-import time
-from pathlib import Path
+import threading
+from collections.abc import Coroutine
+from dataclasses import fields
 from typing import Any
 
+import grpc.aio
+
 from quorate.protocol.errors import NotRegistered, NotYetStable, QuorateError
+from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver import Gap, Receiver, RegistrationComplete, Withdrawn
 from quorate.source import FilePublishStore, Source, SourceOptions
+from quorate.v1 import store_pb2 as v1
+from quorate.v1.store_pb2_grpc import StoreStub
 
 TOPIC = "history"
-SESSION = 7
+_LOOK_SECONDS = 0.05
+_RETRY_SECONDS = 0.1
 
 
-class History:
-    """What one application saw."""
+def tell(kind: str, *facts: Any) -> None:
+    """Say what was seen."""
+    line = json.dumps([kind, *facts]).encode() + b"\n"
+    while line:
+        line = line[os.write(1, line) :]
 
-    def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def add(self, kind: str, *facts: Any) -> None:
-        os.write(self._file, json.dumps([kind, *facts]).encode() + b"\n")
+def tell_error(error: QuorateError) -> None:
+    tell("error", type(error).__name__, str(error))
 
 
 def message(tag: str, number: int, size: int) -> bytes:
@@ -46,127 +55,280 @@ def name_of(payload: bytes) -> str:
     return f"{tag.decode()}:{number.decode()}"
 
 
-async def send(settings: dict[str, Any], history: History) -> None:
-    """Send in every way until the file `until` is there; then one message more.
+class Application:
+    """Does what it is told; each order is a method of that name."""
 
-    Close when the file is gone: a store that missed the last epoch needs the source to catch up.
-    """
-    tag, until = settings["tag"], Path(settings["until"])
-    choice = random.Random(tag)
-    source = await opened_source(settings)
-    sent = 0
-    publishing: set[asyncio.Task[None]] = set()
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self._orders: asyncio.Queue[list[Any] | None] = asyncio.Queue()
+        self._beside: set[asyncio.Task[None]] = set()
 
-    def is_over() -> bool:
-        return until.exists()
-
-    def wait_gone() -> None:
-        while until.exists():
-            time.sleep(0.05)
-
-    def made() -> bytes:
-        nonlocal sent
-        sent += 1
-        return message(tag, sent, choice.choice((10, 100, 100, 1000, 50_000)))
-
-    def accepted(first: int, numbers: range) -> None:
-        history.add("accepted", first, [f"{tag}:{number}" for number in numbers])
-
-    async def publish() -> None:
-        payload = made()
-        with contextlib.suppress(NotRegistered, NotYetStable):
-            receipt = await source.publish(payload)
-            history.add("receipt", receipt.sequence, name_of(payload), receipt.epoch)
-
-    while not is_over():
+    async def run(self) -> None:
+        """Until it is told to close, or an error ends it."""
+        threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
         try:
-            match choice.randrange(4):
-                case 0:
-                    for _ in range(20):
-                        payload = made()
-                        accepted(await source.send(payload), range(sent, sent + 1))
-                case 1:
-                    before = sent + 1
-                    many = [made() for _ in range(choice.randrange(1, 200))]
-                    numbers = await source.send_many(many)
-                    accepted(numbers.start, range(before, sent + 1))
-                case 2:
-                    task = asyncio.create_task(publish())
-                    publishing.add(task)
-                    task.add_done_callback(publishing.discard)
-                case 3:
-                    upto = source.next_sequence - 1
-                    with contextlib.suppress(NotYetStable):
-                        await source.flush(1)
-                        history.add("flushed", upto)
-        except NotRegistered:
-            pass
-        await asyncio.sleep(0.02)
-    while True:
-        try:
-            history.add("end", (await source.publish(made())).sequence)
-            break
-        except NotRegistered:
-            await asyncio.sleep(0.05)
-    await asyncio.to_thread(wait_gone)
-    await source.close()
-
-
-async def opened_source(settings: dict[str, Any]) -> Source:
-    store = FilePublishStore(settings["publish"]) if settings["publish"] else None
-    options = SourceOptions(
-        listen=settings["listen"],
-        advertise=settings["advertise"],
-        registration_interval=1.0,
-        retention_bytes_max=1 << 20,
-        flight_messages=2000,
-    )
-    while True:
-        try:
-            return await Source.open(
-                TOPIC,
-                stores=settings["stores"],
-                session_id=SESSION,
-                publish_store=store,
-                take_over=True,
-                options=options,
-            )
+            await self.open()
+            while (order := await self._orders.get()) is not None:
+                name, *arguments = order
+                await getattr(self, name)(*arguments)
+                if name == "close":
+                    tell("closed")
+                    break
         except QuorateError as error:
-            if not error.retryable:
-                raise
-            await asyncio.sleep(0.2)
+            tell_error(error)
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        for line in iter(sys.stdin.readline, ""):
+            loop.call_soon_threadsafe(self._orders.put_nowait, json.loads(line))
+        # Whoever gives the orders is gone: so is this.
+        os._exit(1)
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it while other orders are followed."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def open(self) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
 
 
-async def receive(settings: dict[str, Any], history: History) -> None:
-    """Take everything, now and then slowly, until killed."""
-    choice = random.Random(settings["history"])
-    receiver = await Receiver.open(
-        TOPIC,
-        stores=settings["stores"],
-        session_id=settings["session"],
-        delivery=settings["delivery"],
-    )
-    watching = asyncio.create_task(watch(receiver, history))
-    async for batch in receiver.batches():
-        names = [name_of(payload) for payload in batch.payloads]
-        history.add("delivered", batch.first, names, batch.epoch)
-        if choice.random() < 0.03:
-            await asyncio.sleep(choice.uniform(0.1, 1.0))
-    await watching
+class SourceApplication(Application):
+    """Numbers its messages tag:1, tag:2, …"""
+
+    source: Source
+    _sent = 0
+    _chatting = False
+
+    async def open(self) -> None:
+        """settings: stores, session, tag; persistent: try again for as long as that may help."""
+        given = self.settings
+        path = given.get("publish")
+        options = SourceOptions(**given.get("options", {}))
+        while True:
+            try:
+                self.source = await Source.open(
+                    TOPIC,
+                    stores=given["stores"],
+                    session_id=given["session"],
+                    publish_store=FilePublishStore(path) if path else None,
+                    take_over=given.get("take_over", False),
+                    options=options,
+                    timeout=given.get("timeout", 30.0),
+                )
+                break
+            except QuorateError as error:
+                if not error.retryable or not given.get("persistent"):
+                    raise
+                tell("retried", type(error).__name__, str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+        tell("opened", self.source.epoch, self.source.next_sequence)
+        self.beside(self._watch())
+
+    async def _watch(self) -> None:
+        async for event in self.source.events():
+            facts = {field.name: str(getattr(event, field.name)) for field in fields(event)}
+            tell("event", type(event).__name__, facts)
+
+    async def send(self, count: int, size: int = 100) -> None:
+        """Send so many messages, in one go."""
+        before = self._sent + 1
+        payloads = [self._made(size) for _ in range(count)]
+        numbers = await self.source.send_many(payloads)
+        self._accepted(numbers.start, range(before, self._sent + 1))
+
+    async def try_to_send(self) -> None:
+        """Send a message, and say so if it is refused."""
+        try:
+            await self.send(1)
+        except QuorateError as error:
+            tell_error(error)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until what was sent is stable."""
+        upto = self.source.next_sequence - 1
+        with contextlib.suppress(NotYetStable):
+            await self.source.flush(timeout)
+            tell("stable", upto)
+
+    async def publish(self) -> None:
+        """Send a message for a receipt; does not hold up what is ordered next."""
+        self.beside(self._publish())
+
+    async def _publish(self) -> None:
+        payload = self._made(100)
+        try:
+            receipt = await self.source.publish(payload)
+            tell("receipt", receipt.sequence, name_of(payload), receipt.epoch)
+        except QuorateError as error:
+            tell_error(error)
+
+    async def chat(self) -> None:
+        """Send in every way until told to be quiet."""
+        self._chatting = True
+        self.beside(self._chat())
+
+    async def quiet(self) -> None:
+        self._chatting = False
+
+    async def _chat(self) -> None:
+        choice = random.Random(self.settings["tag"])
+        while self._chatting:
+            size = choice.choice((10, 100, 100, 1000, 50_000))
+            try:
+                match choice.randrange(4):
+                    case 0:
+                        for _ in range(20):
+                            number = await self.source.send(self._made(size))
+                            self._accepted(number, range(self._sent, self._sent + 1))
+                    case 1:
+                        await self.send(choice.randrange(1, 200), min(size, 1000))
+                    case 2:
+                        self.beside(self._publish())
+                    case 3:
+                        await self.flush(1)
+                tell("stable", self.source.stable_upto)
+            except NotRegistered:
+                pass
+            except QuorateError as error:
+                tell_error(error)
+                os._exit(1)
+            await asyncio.sleep(0.02)
+
+    async def finish(self) -> None:
+        """One message more, which becomes stable however long that takes."""
+        while True:
+            try:
+                receipt = await self.source.publish(payload := self._made(100))
+                tell("receipt", receipt.sequence, name_of(payload), receipt.epoch)
+                tell("finished", receipt.sequence)
+                return
+            except NotRegistered:
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def close(self) -> None:
+        await self.source.close()
+
+    def _made(self, size: int) -> bytes:
+        self._sent += 1
+        return message(self.settings["tag"], self._sent, size)
+
+    def _accepted(self, first: int, numbers: range) -> None:
+        tell("accepted", first, [f"{self.settings['tag']}:{number}" for number in numbers])
 
 
-async def watch(receiver: Receiver, history: History) -> None:
-    async for event in receiver.events():
-        match event:
-            case RegistrationComplete():
-                history.add("starts", event.first_sequence)
-            case Withdrawn():
-                history.add("withdrawn", event.first, event.last)
-            case Gap():
-                history.add("gap", event.first, event.last, repr(event))
+class ReceiverApplication(Application):
+    """Takes everything as it comes."""
 
+    receiver: Receiver
+
+    async def open(self) -> None:
+        """settings: stores, session, delivery; moody: stop for a moment now and then."""
+        given = self.settings
+        self.receiver = await Receiver.open(
+            TOPIC,
+            stores=given["stores"],
+            session_id=given["session"],
+            delivery=given["delivery"],
+        )
+        tell("opened")
+        self.beside(self._watch())
+        self.beside(self._receive())
+
+    async def _receive(self) -> None:
+        choice = random.Random(self.settings["tag"])
+        try:
+            async for batch in self.receiver.batches():
+                names = [name_of(payload) for payload in batch.payloads]
+                tell("delivered", batch.first, names, batch.epoch)
+                if self.settings.get("moody") and choice.random() < 0.03:
+                    await asyncio.sleep(choice.uniform(0.1, 1.0))
+        except QuorateError as error:
+            tell_error(error)
+
+    async def _watch(self) -> None:
+        async for event in self.receiver.events():
+            match event:
+                case RegistrationComplete():
+                    tell("starts", event.first_sequence, event.low, event.high)
+                case Withdrawn():
+                    tell("withdrawn", event.first, event.last)
+                case Gap():
+                    tell("gap", event.first, event.last, event.cause.name, repr(event))
+                case _:
+                    tell("event", type(event).__name__, repr(event))
+
+    async def close(self) -> None:
+        await self.receiver.close()
+
+
+class OperatorApplication(Application):
+    """Looks at the stores again and again and tells what changed."""
+
+    async def open(self) -> None:
+        """settings: stores, a list of [name, host:port]."""
+        for name, address in self.settings["stores"]:
+            self.beside(self._look(name, address))
+
+    async def _look(self, name: str, address: str) -> None:
+        request = v1.StatusRequest(protocol_version=PROTOCOL_VERSION)
+        options = [
+            ("grpc.initial_reconnect_backoff_ms", 50),
+            ("grpc.min_reconnect_backoff_ms", 1000),
+            ("grpc.max_reconnect_backoff_ms", 50),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        before: dict[str, Any] | None = None
+        async with grpc.aio.insecure_channel(address, options=options) as channel:
+            while True:
+                try:
+                    answer = await StoreStub(channel).Status(request, timeout=1)
+                    now = _store_facts(answer)
+                except grpc.aio.AioRpcError:
+                    now = {}
+                if now != before:
+                    before = now
+                    tell("store", name, now)
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def close(self) -> None:
+        pass
+
+
+def _store_facts(answer: v1.StatusResponse) -> dict[str, Any]:
+    return {
+        "limbo": answer.limbo,
+        "incarnation": answer.incarnation.hex(),
+        "sources": {
+            str(source.information.source.session_id): {
+                "promised": source.promised_epoch,
+                "begun": source.begun_epoch,
+                "live": source.live,
+                "held": [[held.first, held.last, held.epoch] for held in source.held],
+                "holes": [[hole.first, hole.last] for hole in source.holes],
+                "stable_upto": source.stable_upto,
+                "limbo": source.limbo,
+                "proxy": source.proxy,
+                "receivers": {
+                    str(receiver.session_id): receiver.acknowledged_upto
+                    for receiver in source.receivers
+                },
+            }
+            for source in answer.sources
+        },
+    }
+
+
+_ROLES = {
+    "source": SourceApplication,
+    "receiver": ReceiverApplication,
+    "operator": OperatorApplication,
+}
 
 if __name__ == "__main__":
-    given = json.loads(sys.argv[2])
-    work = send if sys.argv[1] == "source" else receive
-    asyncio.run(work(given, History(given["history"])))
+    asyncio.run(_ROLES[sys.argv[1]](json.loads(sys.argv[2])).run())
+    # What still waits for stdin must not hold this up.
+    os._exit(0)

@@ -1,13 +1,16 @@
-"""Holds what applications saw against what the stores have in the end (DESIGN 7, I1 to I6)."""
+"""Holds what applications saw against what the stores serve in the end (DESIGN 7, I1 to I6).
+
+Knows nothing else: no epochs but those that were told, no state of any process. Raises Violation.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.end_to_end.applications import SESSION, TOPIC, name_of
+from tests.end_to_end.applications import TOPIC, name_of
 
 from quorate.protocol.framing import check_batch, read_payloads
 from quorate.protocol.identity import SourceName
@@ -15,19 +18,40 @@ from quorate.store.offline import OfflineStore
 
 Content = dict[int, tuple[str, int]]
 """Name and epoch of each message, by its number."""
+Lines = Sequence[Sequence[Any]]
+"""What one run of an application said."""
 
 
-def history(path: Path) -> list[list[Any]]:
-    """Without the last line, if its writer was killed in the middle of it."""
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith(b"\n")]
+class Violation(AssertionError):
+    """Something that must always hold did not."""
 
 
-def stored(directory: Path) -> Content:
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """All runs of one receiver identity, in their order."""
+
+    runs: Sequence[Lines]
+    stable: bool
+    """It is only handed what is stable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How much there was to be checked."""
+
+    messages: int
+    stable_said: int
+    """How many messages applications were told to be stable, each counted as often as told."""
+    delivered: int
+    withdrawn: int
+
+
+def stored(directory: Path, session: int) -> Content:
+    """What a stopped store has of a source."""
     content: Content = {}
     with OfflineStore(directory) as store:
-        for batch in store.batches(SourceName(TOPIC, SESSION)):
-            assert not batch.problem, (directory, batch)
+        for batch in store.batches(SourceName(TOPIC, session)):
+            _must(not batch.problem, f"{directory.name} has a batch that it can not read: {batch}")
             header = check_batch(batch.frame)
             payloads = read_payloads(batch.frame, header)
             for number in range(batch.part.first, batch.part.last + 1):
@@ -35,55 +59,151 @@ def stored(directory: Path) -> Content:
     return content
 
 
-def check_stores(directories: Iterable[Path], last: int) -> Content:
-    """I2, I6: all have the same, and everything."""
-    contents = [stored(directory) for directory in directories]
-    for content in contents:
-        assert sorted(content) == list(range(last + 1))
-        assert content == contents[0]
-    return contents[0]
+def check(
+    stores: Mapping[str, Content],
+    last: int,
+    sources: Mapping[str, Sequence[Lines]],
+    receivers: Mapping[str, Receiver],
+    losses: Iterable[range] = (),
+) -> Summary:
+    """Everything. last: the newest number that is stable; losses: what an operator accepted."""
+    lost = {number for loss in losses for number in loss}
+    final = check_stores(stores, last, lost)
+    stable_said = 0
+    for name, runs in sources.items():
+        for at, lines in enumerate(runs):
+            stable_said += check_source(f"{name}, run {at + 1}", lines, final, lost)
+    for name, receiver in receivers.items():
+        check_receiver(name, receiver, final, lost)
+    lines = [line for receiver in receivers.values() for run in receiver.runs for line in run]
+    return Summary(
+        len(final),
+        stable_said,
+        sum(len(line[2]) for line in lines if line[0] == "delivered"),
+        sum(line[0] == "withdrawn" for line in lines),
+    )
 
 
-def check_source(seen: list[list[Any]], final: Content) -> int:
-    """I1: what was said to be stable is there. Returns how often that was said."""
-    accepted: dict[int, str] = {}
-    promises = 0
-    for kind, *facts in seen:
-        if kind == "accepted":
-            first, names = facts
-            accepted |= dict(enumerate(names, first))
-        elif kind == "receipt":
-            number, name, epoch = facts
-            assert final[number] == (name, epoch)
-            promises += 1
-        elif kind == "flushed":
-            flushed = {number: name for number, name in accepted.items() if number <= facts[0]}
-            assert flushed == {number: final[number][0] for number in flushed}
-            promises += 1
-    return promises
+def check_stores(stores: Mapping[str, Content], last: int, lost: set[int]) -> Content:
+    """I2, I6: all have the same, everything, and each message once."""
+    final: Content = {}
+    for content in stores.values():
+        final |= content
+    for store, content in stores.items():
+        for number in range(last + 1):
+            _must(number in content or number in lost, f"{store} lacks {number}")
+        beyond = [number for number in content if number > last]
+        _must(not beyond, f"{store} has {beyond[:3]}, which are after the end")
+        for number, it in content.items():
+            _must(it == final[number], f"{store} has {it} as {number}, another {final[number]}")
+    numbers: dict[str, int] = {}
+    for number, (name, _) in sorted(final.items()):
+        before = numbers.setdefault(name, number)
+        _must(before == number, f"{name} is there twice, as {before} and as {number}")
+    return final
 
 
-def check_receiver(runs: list[list[list[Any]]], final: Content, *, stable: bool) -> None:
+def check_source(who: str, lines: Lines, final: Content, lost: set[int]) -> int:
+    """I1: what was said to be stable is there. Returns how many messages that was said of."""
+    accepted: Content = {}
+    epoch, stable_upto, receipts = 0, -1, 0
+    for kind, *facts in lines:
+        match kind, facts:
+            case "opened", [epoch, _]:
+                pass
+            case "accepted", [first, names]:
+                for number, name in enumerate(names, first):
+                    _must(number not in accepted, f"{who}: {number} was given to two messages")
+                    accepted[number] = (name, epoch)
+            case "stable", [upto]:
+                stable_upto = max(stable_upto, upto)
+            case "receipt", [number, name, receipt_epoch]:
+                receipts += 1
+                it = (name, receipt_epoch)
+                _must(
+                    final.get(number) == it or number in lost,
+                    f"{who}: had a receipt for {it} as {number}, there is {final.get(number)}",
+                )
+    # Within one run a source may have registered again: its epoch is then not the first one.
+    places = {name: number for number, (name, _) in final.items()}
+    stable = 0
+    for number, (name, _) in accepted.items():
+        if number <= stable_upto:
+            stable += 1
+            there = final.get(number, ("nothing", 0))[0]
+            _must(
+                there == name or number in lost,
+                f"{who}: {name} was stable as {number}, there is {there}",
+            )
+        _must(
+            places.get(name, number) == number,
+            f"{who}: {name} was accepted as {number} and is there as {places.get(name)}",
+        )
+    return stable + receipts
+
+
+def check_receiver(who: str, receiver: Receiver, final: Content, lost: set[int]) -> None:
     """I2, I3, I4: all of it, in order, over all runs of one receiver."""
     got: Content = {}
     highest = -1
-    for run in runs:
-        withdrawn = {facts[0] for kind, *facts in run if kind == "withdrawn"}
-        here: Content = {}
-        following: int | None = None
-        for kind, *facts in run:
-            assert kind != "gap", facts
-            if kind == "delivered":
-                first, names, epoch = facts
+    for at, lines in enumerate(receiver.runs):
+        here = _check_run(f"{who}, run {at + 1}", lines, highest, lost)
+        wrong = sorted(number for number, it in here.items() if final.get(number) != it)
+        # One that was killed may not have heard that they were withdrawn.
+        excused = not receiver.stable and at + 1 < len(receiver.runs)
+        _must(
+            not wrong or excused,
+            f"{who}, run {at + 1}: was handed {[(n, here[n]) for n in wrong[:3]]}, "
+            f"there is {[final.get(n) for n in wrong[:3]]}",
+        )
+        got |= {number: it for number, it in here.items() if final.get(number) == it}
+        highest = max(highest, *here, -1)
+    missing = sorted(final.keys() - got.keys())
+    _must(not missing, f"{who}: was never handed {missing[:3]}")
+
+
+def _check_run(who: str, lines: Lines, highest: int, lost: set[int]) -> Content:
+    """What one run was handed and not told to forget."""
+    here: Content = {}
+    following: int | None = None
+    # Events are told beside messages: a withdrawal may be heard of after what takes its place.
+    withdrawals = [(line[1], line[2]) for line in lines if line[0] == "withdrawn"]
+    for kind, *facts in lines:
+        match kind, facts:
+            case "delivered", [first, names, epoch]:
                 if following is None:
-                    assert first <= highest + 1
-                else:
-                    assert first == following or (first < following and first in withdrawn)
+                    _must(
+                        first <= highest + 1 or set(range(highest + 1, first)) <= lost,
+                        f"{who}: begins at {first} after {highest}",
+                    )
+                elif first != following:
+                    withdrawal = (first, following - 1)
+                    _must(
+                        withdrawal in withdrawals,
+                        f"{who}: is handed {first} where {following} should follow",
+                    )
+                    _forget(here, withdrawals, withdrawal)
                 here |= {number: (name, epoch) for number, name in enumerate(names, first)}
                 following = first + len(names)
-                highest = max(highest, following - 1)
-        wrong = {number for number, it in here.items() if final.get(number) != it}
-        # One that was killed may not have heard that they were withdrawn.
-        assert not wrong or (not stable and run is not runs[-1]), min(wrong)
-        got |= {number: it for number, it in here.items() if number not in wrong}
-    assert got == final
+            case "withdrawn", [first, last]:
+                if (first, last) in withdrawals:
+                    _forget(here, withdrawals, (first, last))
+                    following = first
+            case "gap", [first, last, *_]:
+                _must(
+                    set(range(first, last + 1)) <= lost,
+                    f"{who}: is told that [{first}, {last}] can not be had",
+                )
+                following = last + 1
+    return here
+
+
+def _forget(here: Content, withdrawals: list[tuple[int, int]], which: tuple[int, int]) -> None:
+    withdrawals.remove(which)
+    for number in range(which[0], which[1] + 1):
+        here.pop(number, None)
+
+
+def _must(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Violation(otherwise)

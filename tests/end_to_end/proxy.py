@@ -13,9 +13,16 @@ class Proxy:
     def __init__(self, target: int) -> None:
         self._target = target
         self._open = {"there": asyncio.Event(), "back": asyncio.Event()}
+        self._passed = {way: asyncio.Event() for way in self._open}
         self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
+        self.refuses = False
+        """Nobody is let in."""
         self.heal()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Proxy]:
@@ -32,9 +39,14 @@ class Proxy:
         """Nothing passes this way, and nobody is told."""
         self._open[way].clear()
 
-    def heal(self) -> None:
-        for way in self._open.values():
-            way.set()
+    def heal(self, *ways: str) -> None:
+        """Let pass what waited and all that follows; without a way named, all of them."""
+        for way in ways or self._open:
+            self._open[way].set()
+
+    async def until_passed(self, way: str) -> None:
+        """Wait until something has passed this way, ever."""
+        await self._passed[way].wait()
 
     def cut(self) -> None:
         """Break every connection."""
@@ -43,6 +55,8 @@ class Proxy:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            if self.refuses:
+                raise ConnectionRefusedError
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:
             writer.transport.abort()
@@ -69,4 +83,5 @@ class Proxy:
             while data := await reader.read(1 << 16):
                 await self._open[way].wait()
                 writer.write(data)
+                self._passed[way].set()
                 await writer.drain()

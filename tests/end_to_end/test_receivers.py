@@ -1,0 +1,64 @@
+"""Stories of receivers: away for long, killed in the middle, two with one identity."""
+
+from __future__ import annotations
+
+import pytest
+from tests.end_to_end.world import World
+
+pytestmark = pytest.mark.processes
+
+
+async def test_a_receiver_that_was_away_recovers_from_two_of_three_stores(world: World) -> None:
+    s1, s2, s3 = await world.founded("s1", "s2", "s3")
+    source = await world.source()
+    await source.start()
+    receiver = await world.receiver("receiver", session=21, delivery="stable")
+    await receiver.start()
+    await receiver.until_reached(await source.send_stable(100))
+    await receiver.kill()
+    last = await source.send_stable(20_000)
+    for store in (s1, s2, s3):
+        await store.until_it_has(last)
+    await world.close(source)
+    await s1.kill()
+
+    # Nobody is there but the two stores.
+    await receiver.start()
+    await receiver.until_reached(last)
+    assert receiver.lines("starts")[0][0] <= 100
+    await s1.start()
+    await source.start()
+    await world.end(source)
+
+
+async def test_a_receiver_that_is_killed_in_the_middle_goes_on_where_it_was(world: World) -> None:
+    await world.founded("s1", "s2", "s3")
+    source = await world.source()
+    await source.start()
+    receiver = await world.receiver("receiver", session=20)
+    await receiver.start()
+    for _ in range(3):
+        before = await source.send_stable(2000)
+        await receiver.until_reached(before - 1000)
+        await receiver.kill()
+        await source.send_stable(100)
+        await receiver.start()
+    await world.end(source)
+
+
+async def test_of_two_receivers_with_one_identity_the_older_is_told_to_go(world: World) -> None:
+    await world.founded("s1", "s2", "s3")
+    source = await world.source()
+    await source.start()
+    older = await world.receiver("older", session=20)
+    await older.start()
+    await older.until_reached(await source.send_stable(100))
+    newer = await world.receiver("newer", session=20, take_over=True)
+    await newer.start()
+    await newer.until_reached(await source.send_stable(100))
+    await older.until_said("error", "Fenced")
+    # They are one identity: what one was handed and acknowledged the other need not be.
+    world.receivers.remove(older)
+    newer.runs.insert(0, older.said)
+    await older.kill()
+    await world.end(source)

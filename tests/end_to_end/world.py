@@ -1,0 +1,333 @@
+"""Stores, sources, receivers and an operator who looks at the stores, all processes, in a network.
+
+What a story is told with: who is started, stopped, wiped, cut off, and what is waited for.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.end_to_end import checker
+from tests.end_to_end.network import Network, Place, Proxies
+from tests.end_to_end.processes import Line, Process, Progress
+
+from quorate.protocol.limits import NOTHING
+from quorate.store.configuration import StoreConfiguration
+
+SESSION = 7
+"""Of a source, unless another is given."""
+_APPLICATIONS = "tests.end_to_end.applications"
+_Facts = dict[str, Any]
+
+
+class Store(Process):
+    """A store with a data directory that may be tampered with while it is stopped."""
+
+    def __init__(self, name: str, world: World, place: Place) -> None:
+        super().__init__(name, world.directory, world.progress, place.command)
+        self.place = place
+        self.data = world.directory / name
+        self._world = world
+
+    async def start(self, *options: str, until_ready: bool = True) -> None:
+        await self.start_process(
+            *("quorate.console.main", "store", "run", "--stop-with-parent", "-o", "json"),
+            *("--name", self.name, "--data-directory", str(self.data)),
+            *("--listen", self.place.listen, "--advertise", self.place.address),
+            *self._peers(),
+            *options,
+        )
+        if until_ready:
+            await self.progress.until(f"{self.name} serves", lambda: self.said or not self.running)
+            assert self.said, self.log()
+
+    def _peers(self) -> list[str]:
+        if "peers" not in StoreConfiguration.model_fields:
+            return []
+        return [
+            argument
+            for store in self._world.stores.values()
+            if store is not self
+            for argument in ("--peer", store.place.address)
+        ]
+
+    async def kill(self) -> None:
+        await super().kill()
+        # What it said before says nothing about its next run.
+        self._world.facts.pop(self.name, None)
+
+    def log(self) -> str:
+        return (self.directory / f"{self.name}.log").read_text()
+
+    def wipe(self) -> None:
+        shutil.rmtree(self.data)
+
+    def save(self) -> None:
+        """Copy the data directory, as somebody might who thinks that this is a backup."""
+        shutil.copytree(self.data, self._copy, symlinks=True)
+
+    def roll_back(self) -> None:
+        """Put the copy in its place."""
+        self.wipe()
+        shutil.copytree(self._copy, self.data, symlinks=True)
+
+    @property
+    def _copy(self) -> Path:
+        return self.data.with_name(f"{self.name}.copy")
+
+    @property
+    def facts(self) -> _Facts:
+        """What it says of itself; empty while it does not answer."""
+        return self._world.facts.get(self.name, {})
+
+    def of(self, session: int = SESSION) -> _Facts:
+        """What it says of a source; empty if it knows none of that name."""
+        facts: _Facts = self.facts.get("sources", {}).get(str(session), {})
+        return facts
+
+    def has_all(self, upto: int, session: int = SESSION) -> bool:
+        """Whether it holds everything up to here, and nothing more."""
+        following = 0
+        for first, last, _ in self.of(session).get("held", []):
+            if first != following:
+                return False
+            following = last + 1
+        return following == upto + 1
+
+    async def until(self, what: str, happened: Callable[[_Facts], Any]) -> None:
+        """Wait until this is so of what it says of the source."""
+        await self.progress.until(f"{self.name}: {what}", lambda: self.of() and happened(self.of()))
+
+    async def until_it_has(self, upto: int) -> None:
+        await self.progress.until(f"{self.name} has all up to {upto}", lambda: self.has_all(upto))
+
+
+class SourceProcess(Process):
+    """A source that does what it is told."""
+
+    def __init__(self, name: str, world: World, place: Place, settings: _Facts) -> None:
+        super().__init__(name, world.directory, world.progress, place.command)
+        self._world = world
+        self._settings: _Facts = {
+            "options": {
+                "listen": place.listen,
+                "advertise": place.address,
+                "registration_interval": 1.0,
+                **settings.pop("options", {}),
+            },
+            **settings,
+        }
+
+    @property
+    def session(self) -> int:
+        session: int = self._settings["session"]
+        return session
+
+    async def start(self, *, until_open: bool = True, **changes: Any) -> None:
+        tag = f"{self.name}{len(self.runs) + 1}"
+        stores = self._world.addresses
+        settings = {"stores": stores, **self._settings, "tag": tag, **changes}
+        await self.start_process(_APPLICATIONS, "source", json.dumps(settings))
+        if until_open:
+            await self.until_said("opened")
+
+    async def send(self, count: int, size: int = 100) -> int:
+        """Have it send so many messages; the last one's number, once it was accepted."""
+        before = len(self.lines("accepted"))
+        self.order("send", count, size)
+        await self.progress.until(
+            f"{self.name} sends {count}", lambda: len(self.lines("accepted")) > before
+        )
+        return self.accepted_upto
+
+    async def send_stable(self, count: int, size: int = 100) -> int:
+        """Have it send so many messages that become stable; the last one's number."""
+        last = await self.send(count, size)
+        self.order("flush")
+        await self.until_said("stable", last)
+        return last
+
+    @property
+    def accepted_upto(self) -> int:
+        """The last number that it said was accepted, in this run."""
+        return max((first + len(names) - 1 for first, names in self.lines("accepted")), default=-1)
+
+
+class ReceiverProcess(Process):
+    """A receiver that takes everything."""
+
+    def __init__(self, name: str, world: World, place: Place, settings: _Facts) -> None:
+        super().__init__(name, world.directory, world.progress, place.command)
+        self.stable = settings["delivery"] == "stable"
+        self._world = world
+        self._settings = settings
+
+    async def start(self, *, until_open: bool = True, **changes: Any) -> None:
+        tag = f"{self.name}{len(self.runs) + 1}"
+        stores = self._world.addresses
+        settings = {"stores": stores, **self._settings, "tag": tag, **changes}
+        await self.start_process(_APPLICATIONS, "receiver", json.dumps(settings))
+        if until_open:
+            await self.until_said("opened")
+
+    @property
+    def reached(self) -> int:
+        """The last number that it was handed, or need not be handed, in this run."""
+        for kind, *facts in reversed(self.said):
+            if kind == "delivered":
+                last: int = facts[0] + len(facts[1]) - 1
+                return last
+            if kind == "starts":
+                starts: int = facts[0]
+                return starts - 1
+        return NOTHING
+
+    async def until_reached(self, number: int) -> None:
+        await self.progress.until(f"{self.name} is handed {number}", lambda: self.reached >= number)
+
+
+class World:
+    """Nothing runs in it any more once it is left."""
+
+    def __init__(self, directory: Path, network: Network | None = None) -> None:
+        self.directory = directory
+        self.network: Network = network or Proxies()
+        self.progress = Progress()
+        self.stores: dict[str, Store] = {}
+        self.facts: dict[str, _Facts] = {}
+        """What each store said of itself last."""
+        self.sources: list[SourceProcess] = []
+        self.receivers: list[ReceiverProcess] = []
+        self._operator: _Operator | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.network.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            for process in self._processes:
+                await process.kill()
+        finally:
+            await self.network.__aexit__(kind, error, trace)
+
+    @property
+    def _processes(self) -> list[Process]:
+        operator = [self._operator] if self._operator else []
+        return [*self.receivers, *self.sources, *operator, *self.stores.values()]
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(f"{name}={store.place.address}" for name, store in self.stores.items())
+
+    async def add_stores(self, *names: str) -> list[Store]:
+        """Stores that are not started."""
+        for name in names:
+            self.stores[name] = Store(name, self, await self.network.place(name))
+        return [self.stores[name] for name in names]
+
+    async def founded(self, *names: str) -> list[Store]:
+        """Stores that run and vouch for what they do not have: there never was any."""
+        stores = await self.add_stores(*names)
+        for store in stores:
+            await store.start(until_ready=False)
+        await self.look_at_stores()
+        await self.until_founded()
+        return stores
+
+    async def look_at_stores(self) -> None:
+        """Have the operator look at them from now on."""
+        self._operator = _Operator(self, await self.network.place("operator"))
+        await self._operator.start(
+            [[store.name, store.place.listen] for store in self.stores.values()]
+        )
+
+    async def until_founded(self) -> None:
+        await self.progress.until(
+            "the stores found a group",
+            lambda: all(store.facts.get("limbo") is False for store in self.stores.values()),
+        )
+
+    async def source(
+        self, name: str = "source", *, session: int = SESSION, durable: bool = False, **more: Any
+    ) -> SourceProcess:
+        """A source that is not started. durable: with a publish store on disk."""
+        settings = {"session": session, **more}
+        if durable:
+            settings["publish"] = str(self.directory / f"{name}.publish")
+        source = SourceProcess(name, self, await self.network.place(name), settings)
+        self.sources.append(source)
+        return source
+
+    async def receiver(
+        self, name: str, *, session: int, delivery: str = "live", **more: Any
+    ) -> ReceiverProcess:
+        """A receiver that is not started."""
+        settings = {"session": session, "delivery": delivery, **more}
+        receiver = ReceiverProcess(name, self, await self.network.place(name), settings)
+        self.receivers.append(receiver)
+        return receiver
+
+    async def end(self, source: SourceProcess) -> checker.Summary:
+        """Let everything become whole, stop everyone, and hold against each other what they saw."""
+        source.order("finish")
+        (last,) = await source.until_said("finished")
+        for receiver in self.receivers:
+            if receiver.running:
+                await receiver.until_reached(last)
+        for store in self.stores.values():
+            await store.until_it_has(last)
+        await self.close(source, *self.receivers)
+        return await self.examine(last)
+
+    async def close(self, *applications: Process) -> None:
+        """Have those of them that run close."""
+        for application in applications:
+            if application.running:
+                application.order("close")
+                await application.until_said("closed")
+                assert await application.ended() == 0
+
+    async def examine(self, last: int, losses: Iterable[range] = ()) -> checker.Summary:
+        """Stop the stores and hold what they have against what applications saw."""
+        for store in self.stores.values():
+            if store.running:
+                store.signal(signal.SIGTERM)
+                assert await store.ended() == 0, store.log()
+        held = {name: checker.stored(store.data, SESSION) for name, store in self.stores.items()}
+        return checker.check(
+            held,
+            last,
+            {source.name: source.runs for source in self.sources},
+            {
+                receiver.name: checker.Receiver(receiver.runs, receiver.stable)
+                for receiver in self.receivers
+            },
+            losses,
+        )
+
+
+class _Operator(Process):
+    """Tells the world what stores say of themselves."""
+
+    def __init__(self, world: World, place: Place) -> None:
+        super().__init__("operator", world.directory, world.progress, place.command)
+        self._world = world
+
+    async def start(self, stores: list[list[str]]) -> None:
+        await self.start_process(_APPLICATIONS, "operator", json.dumps({"stores": stores}))
+
+    def heard(self, line: Line) -> None:
+        _, store, facts = line
+        self._world.facts[store] = facts
