@@ -236,7 +236,8 @@ class SourceCore:
             self.tracker.join(store)
             held = self._decision.holders.get(store)
             if held is not None:
-                self.tracker.acknowledge(store, held.contiguous_upto(self.stable_upto + 1))
+                has = held.union(self._decision.losses)
+                self.tracker.acknowledge(store, has.contiguous_upto(self.stable_upto + 1))
         self._progress(now)
 
     def failed(self, store: str, error: QuorateError, now: float) -> None:
@@ -309,6 +310,7 @@ class SourceCore:
         self.retention = Retention(needed[0].first if needed else kept_upto + 1)
         for item in needed:
             self._retain(item.first, item.last, item.batch, now)
+        self.retention.ends_before(kept_upto + 1)
         for again in sent_again(self.name, self.epoch, kept_upto, self._unstable):
             self._retain(*again, now)
         self.marker = newest_marker(self._decision, self._unstable)

@@ -29,17 +29,22 @@ _RETRY_SECONDS = 0.2
 async def fetch_kept(
     source: SourceName, load: Load, sessions: Mapping[str, StoreSession]
 ) -> list[Kept]:
-    """All messages of the load, in order. Goes on trying until a store that has them answers."""
+    """All messages of the load, in order, without those that are lost.
+
+    Goes on trying until a store that has them answers.
+    """
     kept: list[Kept] = []
-    while (first := kept[-1].last + 1 if kept else load.first) <= load.last:
+    first = load.first
+    while (first := load.losses.contiguous_upto(first) + 1) <= load.last:
         start = max(start for start in load.holders if start <= first)
         before = len(kept)
         for store in load.holders[start]:
             try:
-                await _fetch_from(sessions[store], source, load, kept)
+                await _fetch_from(sessions[store], source, first, load.last, kept)
             except QuorateError as error:
                 _log.warning("fetching kept messages of %s from %s: %s", source, store, error)
             if len(kept) > before:
+                first = kept[-1].last + 1
                 break
         else:
             await asyncio.sleep(_RETRY_SECONDS)
@@ -47,15 +52,14 @@ async def fetch_kept(
 
 
 async def _fetch_from(
-    session: StoreSession, source: SourceName, load: Load, kept: list[Kept]
+    session: StoreSession, source: SourceName, first: int, last: int, kept: list[Kept]
 ) -> None:
     """Add what this store has, from the first message that is not there yet, without a gap."""
     address = session.store.address
-    first = kept[-1].last + 1 if kept else load.first
     request = FetchRequest(
         source=source_to_wire(source),
         first=first,
-        last=load.last,
+        last=last,
         protocol_version=PROTOCOL_VERSION,
     )
     try:
@@ -64,7 +68,7 @@ async def _fetch_from(
                 deadline.reschedule(asyncio.get_running_loop().time() + SILENCE_SECONDS_MAX)
                 if not response.HasField("fetched"):
                     return
-                item = clipped(source, response.fetched, first, load.last, session.store.name)
+                item = clipped(source, response.fetched, first, last, session.store.name)
                 if item.first != first:
                     raise CorruptBatch(f"from {address}", f"it begins at {item.first}, not {first}")
                 kept.append(item)

@@ -28,6 +28,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide
 
 _STUCK_INTERVALS = 10
@@ -54,6 +55,8 @@ class AskBegin:
     epoch: int
     lineage: Lineage
     membership: Membership
+    losses: tuple[HeldRange, ...] = ()
+    """What operators accepted as lost, so that every store hears of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ class Registration:
         self.phase = Phase.PROMISING
         self.epoch = 1
         self.lineage = NO_LINEAGE
+        self._losses: tuple[HeldRange, ...] = ()
         self.membership = Membership((), (policy,))
         self.error: QuorateError | None = None
         """Set once the source can not go on, ever."""
@@ -152,7 +156,7 @@ class Registration:
         if self.phase is Phase.PROMISING:
             return Hold()
         if store not in self._begun:
-            return AskBegin(self.epoch, self.lineage, self.membership)
+            return AskBegin(self.epoch, self.lineage, self.membership, self._losses)
         return OpenStream(self.epoch) if self.phase is Phase.STREAMING else Hold()
 
     def promised(self, store: str, epoch: int, grant: Grant) -> bool:
@@ -330,6 +334,14 @@ class Registration:
         needed_upto = own.stable_upto
         if own.first_unstable is not None:
             needed_upto = max(needed_upto, own.first_unstable - 1)
+        if own.first_unstable is not None and decision.losses.high >= own.first_unstable:
+            # Nobody may be told that these are stable: the source must do without them first.
+            self._note_lost(
+                max(own.first_unstable, decision.losses.low),
+                decision.losses.high,
+                ("the publish store of this source; open it without that store",),
+            )
+            return False
         if needed_upto <= decision.kept_upto:
             return True
         silent = tuple(store for store in self._stores if store not in self._grants)
@@ -344,6 +356,7 @@ class Registration:
     def _adopt(self, decision: Decision) -> None:
         self._begun_known = max(grant.promise.begun_epoch for grant in self._grants.values())
         self.lineage = decision.lineage.extended(decision.kept_upto, self.epoch)
+        self._losses = self.lineage.parted(decision.losses)
         in_force = decision.policies or (self._policy,)
         old = self.membership
         if in_force == (self._policy,):

@@ -25,7 +25,10 @@ class RetainedFrame(NamedTuple):
 
 
 class Retention:
-    """Frames without gaps. A frame's ordinal never changes; the oldest kept has `base`."""
+    """Frames, with gaps only where messages are lost.
+
+    A frame's ordinal never changes; the oldest kept has `base`.
+    """
 
     __slots__ = ("_frames", "_settled", "_settled_memory", "base", "next_sequence", "payload_bytes")
 
@@ -55,10 +58,14 @@ class Retention:
     def append(
         self, first: int, last: int, frame: bytes, payload_bytes_upto: int, now: float
     ) -> None:
-        assert first == self.next_sequence or not self._frames, (first, self.next_sequence)
+        assert first >= self.next_sequence or not self._frames, (first, self.next_sequence)
         self._frames.append(RetainedFrame(first, last, frame, payload_bytes_upto, now))
         self.next_sequence = last + 1
         self.payload_bytes = payload_bytes_upto
+
+    def ends_before(self, next_sequence: int) -> None:
+        """Nothing that is still missing below this number will ever be here: it is lost."""
+        self.next_sequence = max(self.next_sequence, next_sequence)
 
     def at(self, ordinal: int) -> RetainedFrame | None:
         """The frame with this ordinal, which must not be below base; None past the newest."""

@@ -20,6 +20,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import (
     held_from_wire,
+    held_to_wire,
     lineage_from_wire,
     lineage_to_wire,
     markers_from_wire,
@@ -170,6 +171,7 @@ class StoreSession:
             response.stable_upto,
             response.limbo,
             markers_from_wire(response.markers),
+            held_from_wire(response.accepted_losses),
         )
         return Grant(
             response.reg_id,
@@ -192,6 +194,7 @@ class StoreSession:
                 lineage=lineage_to_wire(step.lineage),
                 membership=membership_to_wire(step.membership),
                 instance=self._instance,
+                accepted_losses=held_to_wire(step.losses),
                 protocol_version=PROTOCOL_VERSION,
             ),
         )

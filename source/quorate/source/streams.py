@@ -98,6 +98,11 @@ class Streams:
             cursor.next_sequence = last + 1
             return skip_frame(first, last, stable_upto)
         item = retention.at(cursor.ordinal)
+        goes_on_at = item.first if item is not None else retention.next_sequence
+        if goes_on_at > cursor.next_sequence:
+            # Nobody has what is between: an operator has accepted that it is lost.
+            first, cursor.next_sequence = cursor.next_sequence, goes_on_at
+            return skip_frame(first, goes_on_at - 1, stable_upto)
         if item is not None:
             cursor.ordinal += 1
             cursor.next_sequence = item.last + 1

@@ -7,11 +7,12 @@ fetching, comparing and sending again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quorate.protocol.errors import ContentConflict
 from quorate.protocol.framing import encode_batch, read_header, read_payloads, same_content
 from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import RangeSet
 from quorate.protocol.recovery import Decision
 
 
@@ -33,6 +34,8 @@ class Load:
     last: int
     holders: Mapping[int, tuple[str, ...]]
     """For the start of each run of messages, the stores that hold it."""
+    losses: RangeSet = field(default_factory=RangeSet)
+    """What of it nobody has, as an operator has accepted."""
 
 
 def first_of(unstable: Sequence[bytes]) -> int | None:
@@ -59,7 +62,7 @@ def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -
         for start in sorted(starts)
         if first <= start <= last
     }
-    return Load(first, last, holders)
+    return Load(first, last, holders, decision.losses)
 
 
 def newest_marker(decision: Decision, unstable: Iterable[bytes]) -> bytes:

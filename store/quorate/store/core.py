@@ -318,7 +318,8 @@ class StoreCore:
             raise InvalidArgument("retained_from", f"{retained_from} is no sequence number")
         held = state.held
         stable_upto = max(stable_upto, held.stable_upto)
-        if retained_from > held.next_sequence and stable_upto < retained_from - 1:
+        open_from = max(held.next_sequence, stable_upto + 1)
+        if open_from < retained_from and not state.is_lost(open_from, retained_from - 1):
             raise OutOfOrder(str(source), held.next_sequence, retained_from, self.store)
 
         held.stable_upto = stable_upto
