@@ -52,6 +52,8 @@ class Rules:
     """A store leaves limbo only after a blocking set of peers was heard."""
     exit_promise: bool = True
     """It takes the highest promise of its peers."""
+    exit_knowledge: bool = True
+    """It takes over what its peers know of stores that were replaced."""
     exit_floor: bool = True
     """It fetches all that may be stable, not only what a peer was told is."""
 
@@ -530,6 +532,13 @@ class Model:
             if (given := column.gave[s]) is not None
         }
         mine = state.columns[s].store
+        if self.rules.exit_knowledge:
+            lives = [list(each.knows) for each in heard.values()]
+            for r, given in heard.items():
+                lives.append([given.life if at == r else 0 for at in range(len(mine.knows))])
+            mine = mine._replace(
+                knows=tuple(max(each) for each in zip(*lives, mine.knows, strict=True))
+            )
         newest = max([mine.begun, *(each.begun for each in heard.values())])
         if not newest:
             if len(heard) < len(state.columns) - 1:

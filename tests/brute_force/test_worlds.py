@@ -22,6 +22,7 @@ from tests.brute_force.worlds import (
     THRICE,
     TWICE,
     TWO_OR_ONE,
+    TWO_WIPED,
     WORLDS,
     every_policy,
 )
@@ -95,6 +96,7 @@ def _taken_out(rules: Rules) -> str:
         (Rules(notices_in_answers=False), ONE_WIPED),
         (Rules(exit_promise=False), ONE_WIPED),
         (Rules(exit_floor=False), ONE_WIPED),
+        (Rules(exit_knowledge=False), TWO_WIPED),
         (Rules(exit_stable=False), FOUR_WIPED),
         (Rules(exit_blocking=False), dataclasses.replace(ONE_WIPED, policies=(TWO_OR_ONE,) * 2)),
     ],

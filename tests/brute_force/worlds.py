@@ -31,6 +31,7 @@ ONE_WIPED = replace(TWICE, wipes=1, doomed=0b001)
 REPLACED = Shape((THREE, groups("abd"), groups("abd")), first_began=THREE.everyone)
 SHIFTED = Shape((groups("ab"), groups("bc"), groups("bc"), groups("bc")), first_began=0b011)
 MOVED = Shape((groups("a"), groups("b"), groups("b"), groups("b")), first_began=0b001)
+TWO_WIPED = Shape((THREE,), first_began=THREE.everyone, wipes=2, doomed=0b011)
 FOUR_WIPED = replace(ONE_WIPED, policies=(groups("abcd"),) * 2, first_began=0b1111)
 
 WORLDS: dict[str, Shape] = {
@@ -45,6 +46,7 @@ WORLDS: dict[str, Shape] = {
     "a store that is put back from a copy": replace(ONE_WIPED, rolls_back=True),
     "a wiped store, while stores repair each other": replace(ONE_WIPED, forwards=True),
     "a wiped store of one group or the other": replace(ONE_WIPED, policies=(TWO_OR_ONE,) * 2),
+    "two stores that are wiped, one after the other": TWO_WIPED,
     "all-active, stores leave": replace(TWICE, policies=(SHRINKING,) * 2, leaves=True),
     "the only store is exchanged": MOVED,
 }
@@ -53,7 +55,7 @@ WORLDS: dict[str, Shape] = {
 LARGER_WORLDS: dict[str, Shape] = {
     "a wiped store and three registrations": replace(THRICE, wipes=1, doomed=0b001),
     "a store that is wiped twice": replace(ONE_WIPED, wipes=2),
-    "two wiped stores": replace(ONE_WIPED, wipes=2, doomed=0b011),
+    "two wiped stores and two registrations": replace(TWO_WIPED, policies=(THREE,) * 2),
     "four stores, one wiped": FOUR_WIPED,
     "five stores, three registrations": Shape((groups("abcde"),) * 3, first_began=31),
     "two groups of three": Shape((groups("abc", "def"),) * 2, first_began=63),
