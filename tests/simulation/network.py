@@ -131,6 +131,12 @@ class Network:
 
     # Streams.
 
+    def carries(self, sender: str, recipient: str, item: Any) -> None:
+        """A stream carries this; for who wants to tell of it."""
+
+    def ends(self, sender: str, recipient: str, error: QuorateError) -> None:
+        """A side ends its stream; for who wants to tell of it."""
+
     def connect(self, client: Process, server: str, method: str, request: Any = None) -> End:
         """Open a stream; returns the client's end. The server's method gets the other end."""
         process, handlers = self._servers.get(server, (None, None))
@@ -247,6 +253,7 @@ class End:
     def send(self, item: Any) -> None:
         """Send without waiting."""
         if self.error is None and self.other is not None:
+            self._network.carries(self.process.name, self.peer, item)
             self._in_flight += 1
             other = self.other
             self.transmit(lambda: other.arrive(item))
@@ -309,6 +316,7 @@ class End:
         self.error = error
         self._wake_writer()
         if self.other is not None and not self._cut:
+            self._network.ends(self.process.name, self.peer, error)
             other = self.other
             self.transmit(lambda: other.broke(error))
             self._forget_if_over()

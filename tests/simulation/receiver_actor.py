@@ -68,7 +68,7 @@ class ReceiverInstance:
         self.session_id = session_id
         self.is_stable = stable
         self.mode = mode
-        self._options = ReceiverOptions(consensus=consensus)
+        self.options = ReceiverOptions(consensus=consensus)
         self.process = Process(world, name)
         self.fenced = False
         self.epoch = 1
@@ -175,7 +175,7 @@ class ReceiverInstance:
         while True:
             await self._register_with_all()
             if self.record.policy.stable(self.answers.keys()):
-                return decide_start(self.record.policy, self.answers, self._options)
+                return decide_start(self.record.policy, self.answers, self.options)
             await self._directory_changed.pause(0.5)
 
     async def _register_with_all(self) -> None:
