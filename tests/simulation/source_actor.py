@@ -121,10 +121,11 @@ class SourceInstance:
             world.reach("publish store sent again", self.process.name)
         self.core.address = self.process.name
         self.setup = setup
-        self._news = {store: Event(self.process) for store in setup.stores}
+        self._news: dict[str, Event] = {}
         self._taking: dict[str, int] = {}
         self._over: dict[str, Pending[None]] = {}
-        self._failures = dict.fromkeys(setup.stores, 0)
+        self._failures: dict[str, int] = {}
+        self._stores_version = 0
         self._attached: list[_Attached] = []
         self._scheduled = False
         self._late = False
@@ -139,8 +140,7 @@ class SourceInstance:
         network.serve(self.process, self)
         world.note("%s starts, knows stable %s", self.process.name, publish_store.stable_upto)
         self.core.start(world.now)
-        for store in setup.stores:
-            self.process.start(self._run(store))
+        self._sync_stores()
         self.process.start(self._tick())
 
     # The application.
@@ -175,6 +175,7 @@ class SourceInstance:
 
     def _after_input(self) -> None:
         core = self.core
+        self._sync_stores()
         if core.registration.phase is not Phase.PROMISING and core.epoch != self._decided:
             self._decided = core.epoch
             first = core.registration.lineage.terms[-1].first
@@ -228,9 +229,23 @@ class SourceInstance:
 
     # One task a store.
 
+    def _sync_stores(self) -> None:
+        """A task for each store that the core deals with now; those of others end by themselves."""
+        if self.core.stores_version != self._stores_version:
+            self._stores_version = self.core.stores_version
+            for store in self.core.stores:
+                if store not in self._news:
+                    self._news[store] = Event(self.process)
+                    self._failures[store] = 0
+                    self.process.start(self._run(store))
+            for store in [store for store in self._news if store not in self.core.stores]:
+                self._news.pop(store).set()
+                if (over := self._over.get(store)) is not None:
+                    over.fail(Unreachable(store, "it is not needed any more"))
+
     async def _run(self, store: str) -> None:
-        core = self.core
-        while core.error is None:
+        core, news = self.core, self._news[store]
+        while core.error is None and self._news.get(store) is news:
             step = core.step(store)
             try:
                 await self._take(store, step)
@@ -256,12 +271,13 @@ class SourceInstance:
                 core.promised(store, epoch, grant, self.world.now)
             case AskBegin():
                 await network.call(self.process, store, "begin", AskedBegin(core.name, step))
-                core.begun(store, step.epoch, self.world.now)
+                core.begun(store, step.epoch, self.world.now, step.membership)
             case OpenStream(epoch):
                 await self._stream(store, epoch)
             case Hold():
-                self._news[store].clear()
-                await self._news[store].wait()
+                if (news := self._news.get(store)) is not None:
+                    news.clear()
+                    await news.wait()
 
     async def _stream(self, store: str, epoch: int) -> None:
         over = self._over[store] = Pending()
@@ -308,6 +324,18 @@ class SourceInstance:
                 await news.wait()
             else:
                 await end.write(frame)
+
+    async def _look(self, store: str) -> None:
+        """Ask a store what it holds, while the stream moves to others."""
+        core, epoch, promise = self.core, self.core.epoch, None
+        asked = AskedPromise(core.name, epoch, self.identity, self.take_over)
+        try:
+            grant = await self.network.call(self.process, store, "promise", asked)
+            promise = grant.promise
+        except QuorateError as error:
+            self.world.note("%s: asking %s what it holds: %s", self.process.name, store, error)
+        core.looked(store, epoch, promise, self.world.now)
+        self._after_input()
 
     # What was kept of the last epoch.
 
@@ -410,6 +438,8 @@ class SourceInstance:
             epoch = self.core.epoch
             started = self.core.started
             self.core.tick(now)
+            for store in self.core.looks_due(now):
+                self.process.start(self._look(store))
             if started and self.core.epoch != epoch:
                 self.world.reach("promise that went nowhere overtaken", self.process.name)
             self._after_input()

@@ -228,7 +228,7 @@ MUTATIONS = (
     Mutation(_promise_leaves_the_stream),
     Mutation(_begin_below_the_promise),
     Mutation(_same_promise_to_anyone),
-    Mutation(_promise_is_not_durable),
+    Mutation(_promise_is_not_durable, seeds=400),
     Mutation(_no_blocking_set, {"kinds": ("fail_sync", "pause_source", "crash_stores"), **THREE}),
     Mutation(_no_floor),
     Mutation(_nothing_is_set_aside, {"kinds": ("strand_source",)}),

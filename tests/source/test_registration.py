@@ -10,6 +10,7 @@ from quorate.protocol.errors import (
     NoQuorum,
     NotAStore,
     NotRegistered,
+    PolicyNotInForce,
     QuorateError,
     RegIdInUse,
     SourceActive,
@@ -17,7 +18,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.policy import Group, Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Decision, Promise
 from quorate.source.registration import (
@@ -229,48 +230,164 @@ def test_a_promise_that_went_nowhere_is_overtaken() -> None:
     assert made.epoch == 5
 
 
-def rounds(made: Registration, stores: str, promise: Promise) -> list[Membership]:
-    """Go through registrations until the begun record names the source's own policy only."""
-    seen = []
-    while True:
-        promise_all(made, stores, promise)
-        decided(made, 1000.0)
-        seen.append(made.membership)
-        assert made.begun_enough() is False
-        for store in stores:
-            made.begun(store, made.epoch)
-        assert made.begun_enough()
-        made.streaming()
-        if made.final:
-            return seen
-        promise = Promise(made.epoch, made.lineage, made.membership)
-        made.start(1000.0, made.epoch + 1)
+OLD, NEW = Policy.majority_of("abc"), Policy.majority_of("bcd")
 
 
-def test_a_new_policy_comes_in_by_way_of_both() -> None:
-    old, new = Policy.majority_of("abc"), Policy.majority_of("bcd")
-    made = registration("abcd", new)
+def moving(stores: str = "abcd", new: Policy = NEW) -> Registration:
+    made = Registration(NAME, new, tuple(stores), Behaviour.HIGHEST, 3.0, [OLD])
+    made.start(0.0)
     made.failed("a", Fenced("x", 1, 1), 0.0)
-    seen = rounds(made, "abcd", held(9))
-    assert seen == [
-        Membership((old,), (old, new)),
-        Membership((old, new), (new,)),
-        Membership((new,), (new,)),
-    ]
+    return made
+
+
+def begin_all(made: Registration, stores: str) -> None:
+    for store in stores:
+        made.begun(store, made.epoch)
+
+
+def test_a_new_policy_comes_in_by_way_of_both_and_the_record_then_forgets() -> None:
+    made = moving()
+    promise_all(made, "abcd", held(9))
+    decided(made)
+    assert made.membership == Membership((OLD,), (OLD, NEW))
+    begin_all(made, "abcd")
+    made.streaming()
+    answer = Promise(made.epoch, made.lineage, made.membership)
+    made.start(5.0, made.epoch + 1, advance=True)
+    promise_all(made, "abcd", answer)
+    decided(made, 5.0)
+    assert made.membership == Membership((OLD, NEW), (NEW,))
+    assert made.changing
+    begin_all(made, "ab")
+    assert not made.begun_enough()
+    begin_all(made, "c")
+    assert made.begun_enough()
+    made.confirm()
+    assert made.final
+    assert made.wanted() == ("a", "b", "c", "d")
+    # An answer to the begin that was on its way is no confirmation.
+    made.begun("d", made.epoch, Membership((OLD, NEW), (NEW,)))
+    made.begun("b", made.epoch)
+    assert not made.confirmed_enough()
+    assert isinstance(made.step("d"), AskBegin)
+    made.begun("d", made.epoch)
+    assert made.confirmed_enough()
+
+
+def test_a_registration_for_another_reason_does_not_drop_the_old_policy() -> None:
+    made = moving()
+    promise_all(made, "abcd", held(9))
+    decided(made)
+    begin_all(made, "abcd")
+    made.streaming()
+    answer = Promise(made.epoch, made.lineage, made.membership)
+    made.start(5.0, made.epoch + 1)
+    promise_all(made, "abcd", answer)
+    decided(made, 5.0)
+    assert made.membership == Membership((OLD, NEW), (OLD, NEW))
 
 
 def test_a_begin_counts_only_on_a_stable_set_of_the_old_stores_too() -> None:
-    new = Policy.majority_of("def")
-    made = registration("abcdef", new)
-    made.failed("a", Fenced("x", 1, 1), 0.0)
+    made = moving("abcdef", Policy.majority_of("def"))
     promise_all(made, "abcdef", held(9))
     decided(made)
-    for store in "def":
-        made.begun(store, 2)
+    begin_all(made, "def")
     assert not made.begun_enough()
-    for store in "ab":
-        made.begun(store, 2)
+    begin_all(made, "ab")
     assert made.begun_enough()
+
+
+def test_while_nothing_was_ever_begun_the_previous_policies_are_in_force() -> None:
+    made = Registration(
+        NAME, Policy.majority_of("def"), tuple("def"), Behaviour.HIGHEST, 3.0, [OLD]
+    )
+    made.start(0.0)
+    assert made.wanted() == tuple("defabc")
+    promise_all(made, "def")
+    assert made.decide(5.0, NOTHING_OWN) is None
+    assert isinstance(made.unfinished(), NoQuorum)
+    promise_all(made, "ab")
+    decided(made, 5.0)
+    assert made.membership.from_policies == (OLD, Policy.majority_of("def"))
+
+
+def test_previous_stores_are_not_waited_for_once_a_record_without_them_was_found() -> None:
+    new = Policy.majority_of("def")
+    made = Registration(NAME, new, tuple("def"), Behaviour.HIGHEST, 3.0, [OLD])
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    promise_all(made, "def", Promise(1, Lineage((Term(1, 0),)), Membership((new,), (new,))))
+    assert made.wanted() == tuple("def")
+    decided(made)
+    assert made.final
+
+
+def test_a_confirmed_record_is_taken_before_the_same_one_that_is_not() -> None:
+    made = Registration(NAME, NEW, tuple("bcd"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("b", Fenced("x", 1, 5), 0.0)
+    lineage = Lineage((Term(5, 0),))
+    for store, membership in zip(
+        "bc", (Membership((OLD, NEW), (NEW,)), Membership((NEW,), (NEW,))), strict=True
+    ):
+        made.promised(store, made.epoch, grant(Promise(5, lineage, membership)))
+    decided(made, 3.0)
+    assert made.final
+
+
+def test_the_old_configuration_may_take_a_change_back_that_is_under_way() -> None:
+    made = Registration(NAME, OLD, tuple("abc"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    answer = Promise(1, Lineage((Term(1, 0),)), Membership((OLD,), (OLD, NEW)))
+    promise_all(made, "abc", answer)
+    assert made.wanted() == tuple("abcd")
+    decided(made, 3.0)
+    assert made.membership == Membership((OLD, NEW), (OLD, NEW))
+
+
+def test_the_old_configuration_is_refused_once_the_new_one_was_confirmed() -> None:
+    made = Registration(NAME, OLD, tuple("abc"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    answer = Promise(1, Lineage((Term(1, 0),)), Membership((NEW,), (NEW,)))
+    made.promised("a", made.epoch, grant(answer))
+    assert made.decide(3.0, NOTHING_OWN) is None
+    # One store alone may have been begun by a minority that never counted.
+    assert made.error is None
+    made.promised("b", made.epoch, grant(answer))
+    assert made.decide(3.0, NOTHING_OWN) is None
+    assert isinstance(made.error, PolicyNotInForce)
+
+
+def test_a_backup_that_stands_in_goes_on_doing_so_after_a_restart() -> None:
+    declared = Policy((Group("g", tuple("abc"), backups=("d",)),))
+    present = Policy((Group("g", tuple("abd")),))
+    made = Registration(NAME, declared, tuple("abc"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    promise_all(made, "ab", Promise(1, Lineage((Term(1, 0),)), Membership((present,), (present,))))
+    assert made.wanted() == tuple("abcd")
+    decided(made, 3.0)
+    assert made.policy == present
+    assert made.final
+
+
+def test_for_whom_a_registration_waits() -> None:
+    made = registration()
+    promise_all(made, "ab")
+    assert made.waiting_for(1.0) == (("c",), 2.0)
+    assert made.waiting_for(4.0) == (("c",), 0.0)
+    made.failed("c", DOWN, 3.0)
+    decided(made, 3.0)
+    assert made.waiting_for(4.0) == ((), 0.0)
+    begin_all(made, "ab")
+    made.streaming()
+    # The first registration has waited for it.
+    made.start(5.0, 2)
+    assert made.waiting_for(5.0) == (("a", "b"), 3.0)
+    promise_all(made, "ab")
+    decided(made, 5.0)
 
 
 def test_phases() -> None:
@@ -278,6 +395,8 @@ def test_phases() -> None:
     phases: Sequence[Phase] = [made.phase]
     promise_all(made, "abc")
     decided(made)
+    phases = [*phases, made.phase]
+    made.confirm()
     phases = [*phases, made.phase]
     made.loading()
     phases = [*phases, made.phase]

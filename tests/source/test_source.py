@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.source.fake_store import FakeStore
-from tests.source.support import QUICK, event_of, open_source
+from tests.source.support import QUICK, addresses, event_of, open_source
 
 from quorate.protocol.errors import (
     Closed,
@@ -22,6 +22,7 @@ from quorate.protocol.errors import (
     NotRegistered,
     NotYetStable,
     Outcome,
+    PolicyNotInForce,
     QuorateError,
     RegIdInUse,
     SourceActive,
@@ -37,6 +38,7 @@ from quorate.source import (
     FlightBehaviour,
     FlightExceeded,
     FlightRelieved,
+    MembershipChanged,
     MemoryPublishStore,
     NotStable,
     QuorumLost,
@@ -289,16 +291,22 @@ async def test_named_stores_and_a_policy_over_some_of_them(stores: Stores) -> No
             await store.until_held(0)
 
 
+@pytest.mark.expects_log("goes to|can not go on|does not take")
 async def test_a_changed_policy_is_registered_by_way_of_the_old_one(stores: Stores) -> None:
     async with await open_source(stores[:2]) as source:
         await source.send_many(numbered(0, 9))
-    policy = Policy.majority_of(store.address for store in stores[1:])
-    async with await open_source(stores, policy=policy) as source:
-        assert source.epoch == 4
+    before = addresses(stores[:2])
+    with pytest.raises(PolicyNotInForce, match="previous_policies"):
+        await open_source(stores)
+    async with await open_source(stores, previous_policies=[before]) as source:
         await source.publish(b"10")
+        changed = await event_of(source, MembershipChanged, nth=3)
+        assert changed.confirmed
+        assert changed.to_policies == (Policy.majority_of(s.address for s in stores),)
+        await source.publish(b"11")
     stores[0].refusal = NotRegistered("gone", "for good")
-    async with await open_source(stores[1:]) as source:
-        assert source.next_sequence == 11
+    async with await open_source(stores, previous_policies=[before]) as source:
+        assert source.next_sequence == 12
 
 
 async def test_reg_ids(stores: Stores) -> None:

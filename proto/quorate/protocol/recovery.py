@@ -6,7 +6,7 @@ three-valued: a store that did not answer, or is in limbo, may hold anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.protocol.consensus import Behaviour, consensus
@@ -79,16 +79,31 @@ class Decision:
     """What of all this an operator has accepted as lost, and no answering store has either."""
 
 
+def newest_begun(promises: Iterable[Promise]) -> Promise:
+    """The answer with the newest begun epoch; of several, one that was confirmed."""
+
+    def newness(promise: Promise) -> tuple[int, int]:
+        # A record that forgot where it came from is known to count.
+        named = len(promise.membership.policies) if promise.membership else 0
+        return promise.begun_epoch, -named
+
+    return max(promises, key=newness, default=Promise())
+
+
 def decide(
-    policy: Policy, promises: Mapping[str, Promise], behaviour: Behaviour = Behaviour.HIGHEST
+    policy: Policy,
+    promises: Mapping[str, Promise],
+    behaviour: Behaviour = Behaviour.HIGHEST,
+    previous: Sequence[Policy] = (),
 ) -> Decision | NeedMore | Lost:
     """Decide what is kept, by store name from each store's promise.
 
     behaviour chooses only above the floor: no setting can reuse a number that may be stable.
+    previous: policies of earlier configurations; they are in force while no begun record is found.
     """
-    newest = max(promises.values(), key=lambda promise: promise.begun_epoch, default=Promise())
+    newest = newest_begun(promises.values())
     policies = newest.membership.policies if newest.membership else ()
-    in_force = tuple(dict.fromkeys((*policies, policy)))
+    in_force = tuple(dict.fromkeys((*(policies or previous), policy)))
     vouching = {store for store, promise in promises.items() if not promise.limbo}
     if not all(each.blocks(vouching & each.stores) for each in in_force):
         everyone = frozenset().union(*(each.stores for each in in_force))

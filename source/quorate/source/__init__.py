@@ -8,8 +8,11 @@
 """
 
 from quorate.protocol.consensus import Behaviour
+from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.source.events import (
+    BackupSteppedBack,
+    BackupSteppedIn,
     DeliveryConfirmed,
     DeregistrationComplete,
     DeregistrationSucceeded,
@@ -17,6 +20,7 @@ from quorate.source.events import (
     EventsLost,
     FlightExceeded,
     FlightRelieved,
+    MembershipChanged,
     NotStable,
     QuorumLost,
     ReceiverAttached,
@@ -30,6 +34,7 @@ from quorate.source.events import (
     StoreInLimbo,
     StoreReplaced,
     StoreUnresponsive,
+    WaitingForStores,
 )
 from quorate.source.options import FlightBehaviour, SourceOptions
 from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
@@ -37,6 +42,8 @@ from quorate.source.receipts import Durability, Receipt
 from quorate.source.source import Source
 
 __all__ = [
+    "BackupSteppedBack",
+    "BackupSteppedIn",
     "Behaviour",
     "DeliveryConfirmed",
     "DeregistrationComplete",
@@ -51,6 +58,8 @@ __all__ = [
     "Group",
     "IntergroupRule",
     "IntragroupRule",
+    "Layout",
+    "MembershipChanged",
     "MemoryPublishStore",
     "NotStable",
     "Policy",
@@ -67,7 +76,9 @@ __all__ = [
     "SourceFailed",
     "SourceOptions",
     "StoreCaughtUp",
+    "StoreGroup",
     "StoreInLimbo",
     "StoreReplaced",
     "StoreUnresponsive",
+    "WaitingForStores",
 ]

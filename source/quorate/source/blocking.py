@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +19,8 @@ from quorate.protocol.errors import (
     NotYetStable,
     QuorateError,
 )
-from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.identity import SourceName
+from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX
 from quorate.protocol.policy import Policy
 from quorate.source import source as asynchronous
@@ -62,16 +63,18 @@ class Source:
         cls,
         topic: str,
         *,
-        stores: str | Sequence[StoreAddress],
+        stores: Stores | Layout,
         session_id: int | None = None,
         reg_id: int | None = None,
         policy: Policy | None = None,
+        previous_policies: Sequence[Stores | Layout] = (),
         publish_store: PublishStore | None = None,
         take_over: bool = False,
         options: SourceOptions | None = None,
         timeout: float = asynchronous.OPEN_SECONDS,
+        on_event: Callable[[Event], None] | None = None,
     ) -> Self:
-        """As quorate.source.Source.open."""
+        """As quorate.source.Source.open; on_event is called on the background thread."""
         return cls(
             run_blocking(
                 asynchronous.Source.open(
@@ -80,10 +83,12 @@ class Source:
                     session_id=session_id,
                     reg_id=reg_id,
                     policy=policy,
+                    previous_policies=previous_policies,
                     publish_store=publish_store,
                     take_over=take_over,
                     options=options,
                     timeout=timeout,
+                    on_event=on_event,
                 )
             )
         )

@@ -11,15 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from quorate.protocol.errors import Closed, Fenced, InLimbo, NotRegistered, QuorateError
+from quorate.protocol.errors import (
+    Closed,
+    Fenced,
+    InLimbo,
+    InvalidArgument,
+    NotRegistered,
+    QuorateError,
+)
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.policy import Policy
-from quorate.protocol.recovery import Decision
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.recovery import Decision, Promise
 from quorate.protocol.tracker import StabilityTracker
 from quorate.protocol.wire import policy_to_wire, source_to_wire
 from quorate.source import events
+from quorate.source.backups import Backups, stand_ins
+from quorate.source.bringing_up import BringingUp
 from quorate.source.confirmations import Confirmations
 from quorate.source.frames import (
     batch_frame,
@@ -51,6 +61,9 @@ from quorate.source.survivors import (
 from quorate.source.window import Window
 from quorate.v1.messages_pb2 import Lifetimes, SourceInformation, StoreEntry
 
+_CHANGE_SECONDS = 10.0
+"""So long may a change of the stores take before it counts as a lost quorum."""
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -74,10 +87,14 @@ class SourceCore:
         *,
         stable_upto: int = NOTHING,
         unstable: Sequence[bytes] = (),
+        previous: Sequence[Layout] = (),
     ) -> None:
-        """stable_upto and the unstable batches are what a publish store remembers."""
+        """stores: where the stores of the policy are, its backups too.
+
+        stable_upto and the unstable batches are what a publish store remembers. previous: earlier
+        configurations, until this one was confirmed.
+        """
         self.name = name
-        self.policy = policy
         self.address = ""
         """Where receivers attach; the shell sets it before it starts."""
         self.events: list[events.Event] = []
@@ -99,18 +116,32 @@ class SourceCore:
         self.registration = Registration(
             name,
             policy,
-            [store.name for store in stores],
+            [store.name for store in stores if store.name not in policy.backups],
             options.consensus,
             options.registration_interval,
+            [layout.policy for layout in previous],
         )
         self.tracker = StabilityTracker((policy,), stable_upto)
-        self.streams = Streams(store.name for store in stores)
-        self._stores = tuple(stores)
+        self.streams = Streams(())
+        self.stores: dict[str, StoreAddress] = {}
+        """The stores to deal with now; they change with the policies in force."""
+        self.stores_version = 0
+        """Grows whenever they change."""
+        self._known = {store.name: store for layout in previous for store in layout.stores}
+        self._known |= {store.name: store for store in stores}
+        self.registration.addresses = {store.name: store.address for store in self._known.values()}
+        self._declared = policy
+        self._told_policy = policy
+        self._backups = Backups(policy, options.backup_after)
+        self._bringing_up: BringingUp | None = None
+        self._changing_until: float | None = None
+        self._waiting_told: tuple[tuple[str, ...], bool] = ((), False)
         self.instance = instance
         """Tells this object from every other one with its identity."""
         self._options = options
         self._version = 1
         self._decision: Decision | None = None
+        self._from_policies: tuple[Policy, ...] = ()
         self._unstable = list(unstable)
         self._overdue_upto = NOTHING
         self._streaming_since = 0.0
@@ -144,19 +175,21 @@ class SourceCore:
 
     def information(self) -> SourceInformation:
         """What receivers and stores need to know of the source."""
-        grants = {store.name: self.registration.grant(store.name) for store in self._stores}
+        registration = self.registration
+        stores = self.stores.values()
+        grants = {store.name: registration.grant(store.name) for store in stores}
         return SourceInformation(
             source=source_to_wire(self.name),
             address=self.address,
             epoch=self.epoch,
-            policy=policy_to_wire(self.policy),
+            policy=policy_to_wire(registration.policy),
             stores=[
                 StoreEntry(
                     name=store.name,
                     address=store.address,
                     reg_id=grant.reg_id if (grant := grants[store.name]) else 0,
                 )
-                for store in self._stores
+                for store in stores
             ],
             version=self._version,
         )
@@ -180,15 +213,52 @@ class SourceCore:
 
     def start(self, now: float) -> None:
         self.registration.start(now)
+        self._sync_stores()
+
+    def _sync_stores(self) -> None:
+        """Deal with the stores that the policies in force name, and with no others."""
+        wanted = [store for store in self.registration.wanted() if store in self._known]
+        if wanted == list(self.stores):
+            return
+        for store in [store for store in self.stores if store not in wanted]:
+            self.streams.remove(store)
+            self.tracker.void(store)
+            self._left(store)
+        for store in wanted:
+            self.streams.add(store)
+        self.stores = {store: self._known[store] for store in wanted}
+        self.stores_version += 1
+        self._version += 1
+
+    def _learn(self, addresses: Iterable[tuple[str, str]]) -> None:
+        """Where stores are that this source's configuration does not know."""
+        for name, address in addresses:
+            if name in self._known or not address:
+                continue
+            taken = next((s.name for s in self._known.values() if s.address == address), None)
+            if taken is not None:
+                self.registration.error = InvalidArgument(
+                    "stores",
+                    f"{address} is called {taken} here and {name} by the policy in force; a store "
+                    "keeps the name that it has",
+                )
+                return
+            self._known[name] = StoreAddress(name, address)
+            self.registration.addresses[name] = address
 
     def promised(self, store: str, epoch: int, grant: Grant, now: float) -> None:
         """The store has promised the epoch."""
+        if store not in self.stores:
+            return
         if self.registration.promised(store, epoch, grant):
             self._void(store)
         if grant.promise.limbo:
             self._note_limbo(store, grant.limbo_reason)
         if self.registration.phase is Phase.STREAMING:
             self._version += 1
+        elif epoch == self.epoch:
+            membership = grant.promise.membership
+            self._learn((*(membership.addresses if membership else ()), *grant.addresses))
         self._progress(now)
         self._overtake(now)
 
@@ -210,11 +280,16 @@ class SourceCore:
     def _void(self, store: str) -> None:
         """What the store's former incarnation acknowledged counts no more."""
         self.streams.cursors[store].close()
+        self._left(store)
         self.tracker.void(store)
         if self._decision is not None:
             holders = {name: held for name, held in self._decision.holders.items() if name != store}
             self._decision = replace(self._decision, holders=holders)
         self._settle()
+
+    def _left(self, store: str) -> None:
+        if self._bringing_up is not None:
+            self._bringing_up.left(store)
 
     def _note_limbo(self, store: str, reason: str) -> None:
         cursor = self.streams.cursors[store]
@@ -222,17 +297,24 @@ class SourceCore:
             cursor.limbo = reason
             self.events.append(events.StoreInLimbo(store, reason))
 
-    def begun(self, store: str, epoch: int, now: float) -> None:
-        """The store has begun the epoch: what it holds of the stream counts from now on."""
-        if not self.registration.begun(store, epoch):
+    def begun(
+        self, store: str, epoch: int, now: float, membership: Membership | None = None
+    ) -> None:
+        """The store has begun the epoch: what it holds of the stream counts from now on.
+
+        membership: what the record names that it was given; None: the present one.
+        """
+        first = not self.registration.has_begun(store)
+        if store not in self.stores or not self.registration.begun(store, epoch, membership):
             return
         grant = self.registration.grant(store)
         assert grant is not None
         self.streams.cursors[store].limbo = None
-        self.events.append(
-            events.RegistrationSucceeded(store, grant.reg_id, grant.promise.begun_epoch > 0)
-        )
-        if self._decision is not None and self.registration.phase is Phase.BEGINNING:
+        if first:
+            known = grant.promise.begun_epoch > 0
+            self.events.append(events.RegistrationSucceeded(store, grant.reg_id, known))
+        beginning = self.registration.phase in (Phase.BEGINNING, Phase.CONFIRMING)
+        if self._decision is not None and beginning:
             self.tracker.join(store)
             held = self._decision.holders.get(store)
             if held is not None:
@@ -242,9 +324,12 @@ class SourceCore:
 
     def failed(self, store: str, error: QuorateError, now: float) -> None:
         """A call to the store failed, or its stream ended."""
+        if store not in self.stores:
+            return
         cursor = self.streams.cursors[store]
         was_complete = self.complete
         cursor.close()
+        self._left(store)
         self.tracker.leave(store)
         self.registration.failed(store, error, now)
         self._progress(now)
@@ -266,11 +351,33 @@ class SourceCore:
             if decision is not None:
                 self._begin(decision)
         if registration.phase is Phase.BEGINNING and registration.begun_enough():
+            self._begin_counts(now)
+        if registration.phase is Phase.CONFIRMING and registration.confirmed_enough():
+            self._note_membership(confirmed=True)
             self._after_begin(now)
         if registration.error is not None:
             self.fail(registration.error)
         elif registration.phase is Phase.STREAMING:
             self._check_complete(now)
+        self._sync_stores()
+
+    def _begin_counts(self, now: float) -> None:
+        """The begin is durable on a stable set of every policy that its record names."""
+        registration = self.registration
+        self._from_policies = registration.membership.from_policies
+        if {*self._from_policies} != {*registration.membership.to_policies}:
+            self._note_membership(confirmed=False)
+        if registration.changing:
+            registration.confirm()
+        else:
+            self._after_begin(now)
+
+    def _note_membership(self, confirmed: bool) -> None:
+        self.events.append(
+            events.MembershipChanged(
+                self._from_policies, self.registration.membership.to_policies, self.epoch, confirmed
+            )
+        )
 
     def _own_knowledge(self) -> OwnKnowledge:
         return OwnKnowledge(self.stable_upto, first_of(self._unstable))
@@ -283,15 +390,30 @@ class SourceCore:
             )
             return
         self._decision = decision
+        self._sync_stores()
+        membership = self.registration.membership
         stable_upto = max(decision.stable_upto, self.stable_upto)
-        self.tracker = StabilityTracker(self.registration.membership.to_policies, stable_upto)
+        self.tracker = StabilityTracker(membership.to_policies, stable_upto)
+        self._bringing_up = None
+        if membership.to_policies != (self.registration.policy,):
+            self._bringing_up = BringingUp(membership.policies, self.registration.policy)
 
     def _after_begin(self, now: float) -> None:
+        if self.registration.final:
+            self.registration.retire()
+            self._note_stand_ins()
         load = self.load()
         if load is None:
             self.loaded((), now)
         else:
             self.registration.loading()
+
+    def _note_stand_ins(self) -> None:
+        before = {*stand_ins(self._declared, self._told_policy)}
+        self._told_policy = self.registration.policy
+        now = {*stand_ins(self._declared, self._told_policy)}
+        self.events += [events.BackupSteppedBack(*each) for each in sorted(before - now)]
+        self.events += [events.BackupSteppedIn(*each) for each in sorted(now - before)]
 
     def load(self) -> Load | None:
         """What has to be fetched from the stores before the stream can go on."""
@@ -335,10 +457,9 @@ class SourceCore:
         taking = self.streams.open_stores()
         policies = self.registration.membership.to_policies
         able = self.error is None and all(policy.stable(taking, taking) for policy in policies)
-        if able and not self.registration.final:
-            if self.stable_upto >= self.packed_upto and not self._taken:
-                self._register_anew(self.epoch + 1, now)
-        elif able and not self.complete and not self._others_open_soon(now):
+        if able:
+            self._changing_until = None
+        if able and not self.complete and not self._others_open_soon(now):
             self._set_complete(True)
             self.events.append(
                 events.RegistrationComplete(
@@ -348,9 +469,47 @@ class SourceCore:
                     tuple(store for store in self.streams.cursors if store not in taking),
                 )
             )
-        elif self.complete and not able:
+        elif self.complete and not able and not self._changing(now):
             self._set_complete(False)
             self.events.append(events.QuorumLost(tuple(sorted(taking))))
+
+    def _changing(self, now: float) -> bool:
+        """The stores are being changed: what is sent meanwhile waits for that."""
+        return self._changing_until is not None and now < self._changing_until
+
+    def _check_stores(self, now: float) -> None:
+        """Go on with a change of the stores, or begin one."""
+        registration = self.registration
+        if registration.phase is not Phase.STREAMING or self._taken or self.closing:
+            return
+        if self._bringing_up is not None:
+            assert self._decision is not None
+            kept_upto = self._decision.kept_upto
+            if self.stable_upto >= kept_upto and self._bringing_up.ready(kept_upto):
+                self._register_anew(self.epoch + 1, now, advance=True)
+        elif self.complete:
+            taking = self.streams.open_stores()
+            caught_up = {s for s in taking if not self.streams.cursors[s].catching_up}
+            wanted = self._backups.wanted(registration.policy, taking, caught_up, now)
+            if wanted != registration.policy:
+                registration.retarget(wanted)
+                self._register_anew(self.epoch + 1, now, change=True)
+
+    def looks_due(self, now: float) -> list[str]:
+        """Stores to be asked once more for the promise of this epoch, to hear what they hold."""
+        if self._bringing_up is None or self.registration.phase is not Phase.STREAMING:
+            return []
+        return self._bringing_up.due(now)
+
+    def looked(self, store: str, epoch: int, promise: Promise | None, now: float) -> None:
+        """What a store holds that was due; None if it did not answer."""
+        if self._bringing_up is None or epoch != self.epoch:
+            return
+        held = None
+        if promise is not None and promise.begun_epoch == epoch:
+            held = self.registration.lineage.belonging(promise.held)
+        self._bringing_up.answered(store, held, now)
+        self._check_stores(now)
 
     def _others_open_soon(self, now: float) -> bool:
         """A store that promised has only to open its stream: that is worth a moment."""
@@ -366,15 +525,25 @@ class SourceCore:
         self.window.is_open = complete and self.accepting
         self.window.refresh()
 
-    def _register_anew(self, epoch: int, now: float) -> None:
-        """Register with a higher epoch; what is unstable goes along like a publish store's."""
+    def _register_anew(
+        self, epoch: int, now: float, *, change: bool = False, advance: bool = False
+    ) -> None:
+        """Register with a higher epoch; what is unstable goes along like a publish store's.
+
+        change: to other stores; advance: to the own policy alone. Messages are accepted meanwhile,
+        and wait.
+        """
         if self.registration.phase is Phase.STREAMING:
             self._unstable = [batch_of(item.frame) for item in self.retention.unsettled()]
-        if self.complete:
+        if change or advance:
+            self._changing_until = now + _CHANGE_SECONDS
+        elif self.complete:
             self._set_complete(False)
             self.events.append(events.QuorumLost(()))
         self.streams.close_all()
-        self.registration.start(now, epoch)
+        self._bringing_up = None
+        self.registration.start(now, epoch, advance)
+        self._sync_stores()
 
     def fail(self, error: QuorateError) -> None:
         """The source can not go on."""
@@ -405,9 +574,11 @@ class SourceCore:
 
         Returns whether the stream is any good: not if a newer epoch has begun meanwhile.
         """
-        if self.step(store) != OpenStream(epoch):
+        if store not in self.stores or self.step(store) != OpenStream(epoch):
             return False
         self.streams.opened(store, next_sequence, durability, self._version, self.retention)
+        if self._bringing_up is not None:
+            self._bringing_up.joined(store, now)
         self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
         self._settle()
         self._check_complete(now)
@@ -430,8 +601,6 @@ class SourceCore:
             self.events.append(events.StoreCaughtUp(store, upto))
         if self.tracker.acknowledge(store, min(upto, self.packed_upto)):
             self._settle()
-            if not self.registration.final:
-                self._check_complete(now)
         else:
             self._trim()
 
@@ -527,7 +696,24 @@ class SourceCore:
         """Time has passed: to be called about once a second, and when a registration waits."""
         self._progress(now)
         self._overtake(now)
+        self._check_stores(now)
+        self._note_waiting(now)
+        if self.complete and self.registration.phase is not Phase.STREAMING:
+            self._check_change_stuck(now)
         self._note_overdue(now)
+
+    def _check_change_stuck(self, now: float) -> None:
+        if not self._changing(now):
+            self._set_complete(False)
+            self.events.append(events.QuorumLost(()))
+
+    def _note_waiting(self, now: float) -> None:
+        """Tell the application, once, for whom it waits, and once more when the wait is over."""
+        missing, seconds = self.registration.waiting_for(now)
+        told = (missing, seconds > 0)
+        if missing and told != self._waiting_told:
+            self.events.append(events.WaitingForStores(missing, seconds))
+        self._waiting_told = told
 
     def _overtake(self, now: float) -> None:
         epoch = self.registration.overtake_epoch(now)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from quorate.protocol.errors import Deregistered, NotYetStable, QuorateError, Unreachable
-from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.protocol.policy import Policy
+from quorate.protocol.identity import SourceName
+from quorate.protocol.layout import Layout
 from quorate.source import events
 from quorate.source.core import SourceCore
 from quorate.source.deregistering import deregister, take_back
@@ -38,34 +39,39 @@ class Engine:
     def __init__(
         self,
         name: SourceName,
-        stores: Sequence[StoreAddress],
-        policy: Policy,
+        layout: Layout,
+        previous: Sequence[Layout],
         options: SourceOptions,
         publish_store: PublishStore,
         remembered: Remembered,
         *,
         reg_id: int,
         take_over: bool,
+        on_event: Callable[[events.Event], None] | None = None,
     ) -> None:
         instance = uuid.uuid4().bytes
         self.core = SourceCore(
             name,
-            stores,
-            policy,
+            layout.stores,
+            layout.policy,
             options,
             instance,
             stable_upto=remembered.stable_upto,
             unstable=remembered.batches,
+            previous=previous,
         )
-        self.log = EventLog()
+        self.log = EventLog(on_event)
         self.live = LiveServer(self.core, options, self.log, self.after_input)
         self.receipts = PendingReceipts()
         self.packer = Packer(self.core, publish_store, self._released, self.fail)
         self._publish_store = publish_store
-        self._sessions = {
-            store.name: StoreSession(store, self, instance, reg_id, take_over) for store in stores
-        }
+        self._session_of = partial(
+            StoreSession, owner=self, instance=instance, reg_id=reg_id, take_over=take_over
+        )
+        self._sessions: dict[str, StoreSession] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._stores_version = 0
+        self._leaving: set[asyncio.Task[None]] = set()
         self._ticker: asyncio.Task[None] | None = None
         self._loader: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -80,8 +86,7 @@ class Engine:
         """Register; raises why it did not come to that within the timeout."""
         self.core.address = await self.live.start()
         self.core.start(self._loop.time())
-        for store, session in self._sessions.items():
-            self._running[store] = self._loop.create_task(session.run())
+        self._sync_sessions()
         self._ticker = self._loop.create_task(self._tick())
         self._ticker.add_done_callback(_report)
         try:
@@ -162,12 +167,14 @@ class Engine:
         for session in self._sessions.values():
             session.wake()
         open_streams = [
-            task for store, task in self._running.items() if self.core.streams.cursors[store].open
+            task
+            for store, task in self._running.items()
+            if store in self.core.stores and self.core.streams.cursors[store].open
         ]
         if open_streams:
             await asyncio.wait(open_streams, timeout=_GOODBYE_SECONDS)
         await self.live.stop()
-        tasks = [*self._running.values(), self._ticker, self._loader]
+        tasks = [*self._running.values(), *self._leaving, self._ticker, self._loader]
         running = [task for task in tasks if task is not None]
         for task in running:
             task.cancel()
@@ -175,9 +182,26 @@ class Engine:
 
     # -- what follows from inputs -----------------------------------------------------------
 
+    def _sync_sessions(self) -> None:
+        """One session for each store that the core deals with now."""
+        self._stores_version = self.core.stores_version
+        for store in self._sessions.keys() - self.core.stores.keys():
+            task = self._running.pop(store)
+            del self._sessions[store]
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+            # In the loop's next iteration: it may be this very session that made the difference.
+            self._loop.call_soon(task.cancel)
+        for name, address in self.core.stores.items():
+            if name not in self._sessions:
+                session = self._sessions[name] = self._session_of(address)
+                self._running[name] = self._loop.create_task(session.run())
+
     def after_input(self) -> None:
         """The core was told something: act on what follows from it."""
         core = self.core
+        if core.stores_version != self._stores_version:
+            self._sync_sessions()
         if core.stable_upto > self._settled_upto:
             self._settle(core.stable_upto)
         if core.events:
@@ -213,6 +237,7 @@ class Engine:
             stores,
             {store: durability_from_wire(cursors[store].durability) for store in stores},
             seconds,
+            core.registration.policy.groups_holding(set(stores), core.tracker.active),
         )
 
     def _tell(self) -> None:
@@ -296,7 +321,19 @@ class Engine:
                     )
                 )
             self.core.tick(now)
+            for store in self.core.looks_due(now):
+                self._loop.create_task(self._look(store)).add_done_callback(_report)
             self.after_input()
+
+    async def _look(self, store: str) -> None:
+        """Ask a store what it holds."""
+        epoch, promise = self.core.epoch, None
+        try:
+            promise = (await self._sessions[store].ask(epoch)).promise
+        except QuorateError as error:
+            _log.debug("asking store %s what it holds: %s", store, error)
+        self.core.looked(store, epoch, promise, self._loop.time())
+        self.after_input()
 
 
 def _report(task: asyncio.Task[None]) -> None:
@@ -318,6 +355,20 @@ def _log_event(name: SourceName, event: events.Event) -> None:
             )
         case events.StoreUnresponsive(store, reason, _):
             _log.warning("store %s does not take %s: %s", store, name, reason)
+        case events.WaitingForStores(missing, seconds):
+            _log.info("%s waits for %s, %.1f s at most", name, ", ".join(missing), seconds)
+        case events.MembershipChanged(_, to_policies, epoch, confirmed):
+            _log.warning(
+                "%s goes to %s in epoch %d%s",
+                name,
+                " and to ".join(map(str, to_policies)),
+                epoch,
+                ", confirmed" if confirmed else "",
+            )
+        case events.BackupSteppedIn(group, member, backup):
+            _log.warning("%s stands in for %s in %s of %s", backup, member, group, name)
+        case events.BackupSteppedBack(group, member, backup):
+            _log.info("%s is back for %s in %s of %s", member, backup, group, name)
         case events.StoreInLimbo(store, why):
             _log.warning("store %s is in limbo for %s: %s", store, name, why)
         case events.StoreReplaced(store, _):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from quorate.protocol.errors import QuorateError
+from quorate.protocol.policy import Policy
 
 EVENTS_KEPT = 1024
 
@@ -23,6 +24,46 @@ class RegistrationSucceeded:
     reg_id: int
     known: bool
     """The store knew this source from before."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingForStores:
+    """A registration waits for promises."""
+
+    missing: tuple[str, ...]
+    """Stores that have not answered."""
+    seconds: float
+    """For so long at most it waits for all of them; 0: for enough of them, as long as it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipChanged:
+    """The stores that make messages stable are others from this epoch on."""
+
+    from_policies: tuple[Policy, ...]
+    to_policies: tuple[Policy, ...]
+    epoch: int
+    confirmed: bool
+    """The record has forgotten where it came from: stores that no policy in `to_policies` names may
+    be switched off."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSteppedIn:
+    """A backup has taken the place of a member that does not answer."""
+
+    group: str
+    member: str
+    backup: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSteppedBack:
+    """A member that has caught up has its place again."""
+
+    group: str
+    member: str
+    backup: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +219,10 @@ Event = (
     | RegistrationComplete
     | StoreUnresponsive
     | StoreInLimbo
+    | WaitingForStores
+    | MembershipChanged
+    | BackupSteppedIn
+    | BackupSteppedBack
     | StoreReplaced
     | StoreCaughtUp
     | QuorumLost
@@ -199,7 +244,9 @@ Event = (
 class EventLog:
     """The newest events, read by any number of consumers, each at its own pace."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_event: Callable[[Event], None] | None = None) -> None:
+        """on_event: is handed each event as it comes."""
+        self._on_event = on_event
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self._count = 0
         self._ended = False
@@ -209,6 +256,8 @@ class EventLog:
         self._events.append(event)
         self._count += 1
         self._wake()
+        if self._on_event is not None:
+            self._on_event(event)
 
     def end(self) -> None:
         """No event follows: readers finish once they have read what is there."""

@@ -39,8 +39,10 @@ async def fetch_kept(
         start = max(start for start in load.holders if start <= first)
         before = len(kept)
         for store in load.holders[start]:
+            if (session := sessions.get(store)) is None:
+                continue
             try:
-                await _fetch_from(sessions[store], source, first, load.last, kept)
+                await _fetch_from(session, source, first, load.last, kept)
             except QuorateError as error:
                 _log.warning("fetching kept messages of %s from %s: %s", source, store, error)
             if len(kept) > before:

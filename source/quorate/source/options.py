@@ -34,6 +34,8 @@ class SourceOptions:
     """How many bytes of stable messages are kept for stores that still lack them."""
     registration_interval: float = 3.0
     """Seconds for which registration waits for every store before a blocking set will do."""
+    backup_after: float = 10.0
+    """Seconds for which a group's member may take no messages before a backup stands in for it."""
     stability_lifetime: float = 1200.0
     """Seconds after which the application is told NotStable of what is not stable yet."""
     activity_timeout: float | None = None
@@ -69,7 +71,12 @@ class SourceOptions:
                 raise InvalidArgument(setting, f"{getattr(self, setting)} is not at least 1")
         if self.unique_confirmations < 0:
             raise InvalidArgument("unique_confirmations", f"{self.unique_confirmations} is below 0")
-        for setting in ("retention_bytes_max", "registration_interval", "stability_lifetime"):
+        for setting in (
+            "retention_bytes_max",
+            "registration_interval",
+            "backup_after",
+            "stability_lifetime",
+        ):
             if getattr(self, setting) < 0:
                 raise InvalidArgument(setting, f"{getattr(self, setting)} is negative")
         for setting in ("activity_timeout", "state_lifetime"):

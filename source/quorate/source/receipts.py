@@ -46,6 +46,8 @@ class Receipt:
     """For each of these stores, how firmly it holds the message."""
     seconds: float
     """From publish to stable."""
+    groups: tuple[str, ...] = ()
+    """The groups whose rule these stores met."""
 
 
 class PendingReceipts:

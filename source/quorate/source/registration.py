@@ -8,7 +8,7 @@ the messages is not known here.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quorate.protocol.consensus import Behaviour
@@ -20,6 +20,7 @@ from quorate.protocol.errors import (
     MissingMessages,
     NoQuorum,
     NotRegistered,
+    PolicyNotInForce,
     QuorateError,
     RegIdInUse,
     SourceActive,
@@ -29,7 +30,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
-from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide
+from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide, newest_begun
 
 _STUCK_INTERVALS = 10
 """After so many registration intervals between decision and stream the source decides anew."""
@@ -40,6 +41,8 @@ class Phase(enum.Enum):
     """Stores are asked to promise the epoch; nothing is decided."""
     BEGINNING = enum.auto()
     """Decided; not enough stores have begun."""
+    CONFIRMING = enum.auto()
+    """Enough have begun, so that the begin counts: the record forgets where it came from."""
     LOADING = enum.auto()
     """Enough have begun; what was kept but is not stable is being fetched."""
     STREAMING = enum.auto()
@@ -83,6 +86,8 @@ class Grant:
     """What the store calls itself; policies may call it otherwise."""
     limbo_reason: str = ""
     """Why it can not vouch for what it lacks; for people."""
+    addresses: tuple[tuple[str, str], ...] = ()
+    """Name and address of stores, as this store was told them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +110,27 @@ class Registration:
         stores: Sequence[str],
         behaviour: Behaviour,
         interval: float,
+        previous: Sequence[Policy] = (),
     ) -> None:
+        """stores: those that the source always deals with, first in every list.
+
+        previous: the policies of earlier configurations, until this one was confirmed.
+        """
         self._name = name
+        self._declared = policy
         self._policy = policy
-        self._stores = tuple(stores)
+        self._own_stores = tuple(stores)
+        self._previous = tuple(previous)
         self._behaviour = behaviour
         self._interval = interval
         self._started_at = 0.0
         self._was_open = False
         self._grants: dict[str, Grant] = {}
-        self._begun: set[str] = set()
+        self._begun: dict[str, Membership] = {}
+        self._advance_from = 0
+        self._moved = False
+        self._parting: set[str] = set()
+        self._excused: frozenset[str] = frozenset()
         self._failures: dict[str, QuorateError] = {}
         self._fenced: dict[str, int] = {}
         self._fenced_at = 0.0
@@ -129,11 +145,30 @@ class Registration:
         self.lineage = NO_LINEAGE
         self._losses: tuple[HeldRange, ...] = ()
         self.membership = Membership((), (policy,))
+        self.addresses: dict[str, str] = {}
+        """Where each store is, as far as anybody said."""
         self.error: QuorateError | None = None
         """Set once the source can not go on, ever."""
 
-    def start(self, now: float, epoch: int = 1) -> None:
-        """Ask every store for a promise of this epoch; what was heard before is void."""
+    @property
+    def policy(self) -> Policy:
+        """The policy that this source wants: the declared one, perhaps with backups in it."""
+        return self._policy
+
+    def retarget(self, policy: Policy) -> None:
+        """Want this policy instead; the next registration goes to it."""
+        self._policy = policy
+
+    def start(self, now: float, epoch: int = 1, advance: bool = False) -> None:
+        """Ask every store for a promise of this epoch; what was heard before is void.
+
+        advance: what the policies in force made stable, the source's own has too: it may go on
+        alone.
+        """
+        if self._was_open:
+            # The first registration has waited for them; that is enough.
+            self._excused = frozenset(self._failures)
+        self._advance_from = self.epoch if advance else 0
         self.phase = Phase.PROMISING
         self.epoch = max(epoch, self.epoch)
         self._started_at = now
@@ -145,6 +180,7 @@ class Registration:
         self._fenced.clear()
         self._lost = None
         self._superseded = False
+        self._parting.clear()
 
     def step(self, store: str) -> Step:
         """What to ask of this store now."""
@@ -155,7 +191,7 @@ class Registration:
             return AskPromise(self.epoch)
         if self.phase is Phase.PROMISING:
             return Hold()
-        if store not in self._begun:
+        if self._begun.get(store) != self.membership:
             return AskBegin(self.epoch, self.lineage, self.membership, self._losses)
         return OpenStream(self.epoch) if self.phase is Phase.STREAMING else Hold()
 
@@ -172,7 +208,7 @@ class Registration:
         former = self._incarnations.get(store)
         another = former is not None and former[1] != grant.incarnation
         if another:
-            self._begun.discard(store)
+            self._begun.pop(store, None)
         self._incarnations[store] = (grant.store_name, grant.incarnation)
         self._grants[store] = grant
         self._failures.pop(store, None)
@@ -199,7 +235,7 @@ class Registration:
         for store in gone:
             del self._incarnations[store]
             self._grants.pop(store, None)
-            self._begun.discard(store)
+            self._begun.pop(store, None)
         return gone
 
     def _is_present(self, store_name: str, incarnation: bytes) -> bool:
@@ -209,13 +245,21 @@ class Registration:
         said = self._said.get(store_name, set()) - self._former
         return incarnation not in self._former and said <= {incarnation}
 
-    def begun(self, store: str, epoch: int) -> bool:
-        """The store has begun. Returns whether that was for the epoch in force."""
+    def begun(self, store: str, epoch: int, membership: Membership | None = None) -> bool:
+        """The store has begun, with this record (None: with the present one).
+
+        Returns whether that was for the epoch in force.
+        """
         if epoch != self.epoch or store not in self._grants:
             return False
-        self._begun.add(store)
+        self._begun[store] = membership or self.membership
+        self._parting.discard(store)
         self._fenced.pop(store, None)
         return True
+
+    def has_begun(self, store: str) -> bool:
+        """The store has begun this epoch."""
+        return store in self._begun
 
     def grant(self, store: str) -> Grant | None:
         """What the store answered in this epoch."""
@@ -236,7 +280,7 @@ class Registration:
 
     def expected(self, store: str) -> bool:
         """The store promised and nothing has gone wrong with it since."""
-        return (
+        return store not in self._parting and (
             store in self._grants
             and store not in self._failures
             and not self._grants[store].promise.limbo
@@ -245,6 +289,7 @@ class Registration:
     def failed(self, store: str, error: QuorateError, now: float) -> None:
         """A call to the store failed, or its stream ended."""
         self._failures[store] = error
+        self._parting.discard(store)
         match error:
             case Fenced() if error.epoch < self.epoch:
                 # The end of a stream of our own older epoch says nothing about this one.
@@ -257,7 +302,7 @@ class Registration:
                 self._note_fence(store, error, now)
             case NotRegistered() | InLimbo():
                 self._grants.pop(store, None)
-                self._begun.discard(store)
+                self._begun.pop(store, None)
             case ContentConflict():
                 self.error = error
             case RegIdInUse() | TopicRefused() | InvalidArgument() if not self._was_open:
@@ -290,13 +335,47 @@ class Registration:
         if self._fenced and now >= self._fenced_at + self._interval:
             return max(*self._fenced.values(), self.epoch) + 1
         stuck_at = self._started_at + _STUCK_INTERVALS * self._interval
-        if self.phase in (Phase.BEGINNING, Phase.LOADING) and now >= stuck_at:
+        if self.phase in (Phase.BEGINNING, Phase.CONFIRMING, Phase.LOADING) and now >= stuck_at:
             return self.epoch + 1
         return None
 
+    def wanted(self) -> tuple[str, ...]:
+        """The stores to deal with now; others may be left alone."""
+        names = [*self._own_stores, *sorted(self._policy.stores)]
+        if self.phase is Phase.PROMISING:
+            if self._was_open:
+                names += sorted(self.membership.stores)
+            newest = newest_begun(grant.promise for grant in self._grants.values())
+            if newest.membership is not None:
+                if self._follows_on(newest.membership):
+                    names += sorted(newest.membership.stores)
+            elif not self._moved:
+                names += sorted(store for policy in self._previous for store in policy.stores)
+            names += self._grants
+        else:
+            names += sorted(self.membership.stores | self._parting)
+        return tuple(dict.fromkeys(names))
+
+    def waiting_for(self, now: float) -> tuple[tuple[str, ...], float]:
+        """The stores whose promises are waited for, and for how many seconds at most.
+
+        0 seconds: until enough of them answer.
+        """
+        if self.phase is not Phase.PROMISING:
+            return (), 0.0
+        silent = tuple(store for store in self._hopeful() if store not in self._grants)
+        return silent, max(0.0, self._started_at + self._interval - now)
+
+    def _hopeful(self) -> list[str]:
+        return [
+            store
+            for store in self.wanted()
+            if not self._hopeless(store) and store not in self._excused
+        ]
+
     def decide(self, now: float, own: OwnKnowledge) -> Decision | None:
         """What is kept, once enough stores have promised; the phase is BEGINNING then."""
-        hopeful = [store for store in self._stores if not self._hopeless(store)]
+        hopeful = self._hopeful()
         waited = now >= self._started_at + self._interval
         if waited:
             active = [e for e in self._failures.values() if isinstance(e, SourceActive)]
@@ -306,7 +385,11 @@ class Registration:
         elif not all(store in self._grants for store in hopeful):
             return None
         promises = {store: grant.promise for store, grant in self._grants.items()}
-        match decide(self._policy, promises, self._behaviour):
+        if not self._may_go_on(promises):
+            return None
+        match decide(
+            self._policy, promises, self._behaviour, () if self._moved else self._previous
+        ):
             case NeedMore():
                 self._give_up_if(not any(store not in self._grants for store in hopeful))
             case Lost(lost, might_have):
@@ -317,6 +400,25 @@ class Registration:
                     return decision
         return None
 
+    def _may_go_on(self, promises: Mapping[str, Promise]) -> bool:
+        """Whether the policies in force are this source's, or such that it says it follows on."""
+        membership = newest_begun(promises.values()).membership
+        if membership is None or self._follows_on(membership):
+            return True
+        vouching = {store for store, promise in promises.items() if not promise.limbo}
+        if self._policy.blocks(vouching & self._policy.stores):
+            self.error = PolicyNotInForce(
+                str(self._name), ", and ".join(map(str, membership.policies)), str(self._declared)
+            )
+        return False
+
+    def _follows_on(self, membership: Membership) -> bool:
+        return any(
+            policy.is_variant_of(known)
+            for policy in membership.policies
+            for known in (self._declared, self._policy, *self._previous)
+        )
+
     def _hopeless(self, store: str) -> bool:
         """The store's answer will not change by waiting."""
         error = self._failures.get(store)
@@ -325,7 +427,7 @@ class Registration:
     def _give_up_if(self, nobody_is_left: bool) -> None:
         if self._was_open or not nobody_is_left:
             return
-        refusals = [self._failures[store] for store in self._stores if self._hopeless(store)]
+        refusals = [self._failures[store] for store in self.wanted() if self._hopeless(store)]
         if refusals:
             self.error = self.unfinished() if self._grants else refusals[0]
 
@@ -344,7 +446,7 @@ class Registration:
             return False
         if needed_upto <= decision.kept_upto:
             return True
-        silent = tuple(store for store in self._stores if store not in self._grants)
+        silent = tuple(store for store in self.wanted() if store not in self._grants)
         self._note_lost(decision.kept_upto + 1, needed_upto, silent)
         return False
 
@@ -357,34 +459,74 @@ class Registration:
         self._begun_known = max(grant.promise.begun_epoch for grant in self._grants.values())
         self.lineage = decision.lineage.extended(decision.kept_upto, self.epoch)
         self._losses = self.lineage.parted(decision.losses)
-        in_force = decision.policies or (self._policy,)
-        old = self.membership
-        if in_force == (self._policy,):
-            self.membership = Membership(in_force, in_force)
-        elif self.membership.to_policies == (self._policy,) and self._was_ours(decision, old):
-            # Enough stores hold the record that goes to our policy alone: it may now forget
-            # where it came from.
-            self.membership = Membership((self._policy,), (self._policy,))
-        elif self._was_ours(decision, old):
-            self.membership = Membership(old.to_policies, (self._policy,))
-        else:
-            to_policies = tuple(dict.fromkeys((*in_force, self._policy)))
-            self.membership = Membership(in_force, to_policies)
+        if len(decision.policies) == 1 and decision.policies[0].is_variant_of(self._declared):
+            # A backup stands in still, unless this source is just about to change that.
+            self._policy = self._policy if self._was_open else decision.policies[0]
+        own = self._policy
+        earlier = () if self._moved else self._previous
+        in_force = decision.policies or tuple(dict.fromkeys((*earlier, own)))
+        if in_force == (own,):
+            # Not the one in the record: who may stand in can have changed.
+            in_force = (own,)
+        to_policies = tuple(dict.fromkeys((*in_force, own)))
+        if own in in_force and 0 < self._advance_from == self._begun_known:
+            to_policies = (own,)
+        self.membership = Membership(in_force, to_policies, self._addresses(in_force, to_policies))
         self.phase = Phase.BEGINNING
         self._lost = None
 
-    def _was_ours(self, decision: Decision, old: Membership) -> bool:
-        """The newest begun record is the one that this source made stable just before."""
-        return self._was_open and decision.policies == old.policies
+    def _addresses(
+        self, in_force: Sequence[Policy], to_policies: Sequence[Policy]
+    ) -> tuple[tuple[str, str], ...]:
+        named = Membership(tuple(in_force), tuple(to_policies)).stores
+        return tuple((store, self.addresses.get(store, "")) for store in sorted(named))
 
     @property
     def final(self) -> bool:
         """The begun record names the source's own policy and no other."""
         return self.membership.policies == (self._policy,)
 
+    @property
+    def changing(self) -> bool:
+        """The begun record names policies that it does not go to."""
+        return not {*self.membership.from_policies} <= {*self.membership.to_policies}
+
     def begun_enough(self) -> bool:
         """Whether the stores that have begun satisfy every policy that the record names."""
-        return all(policy.stable(self._begun, self._begun) for policy in self._policies())
+        begun = self._begun.keys()
+        return all(policy.stable(begun, begun) for policy in self._policies())
+
+    def confirm(self) -> None:
+        """The begin counts; the record forgets where it came from."""
+        self.membership = self.membership.confirmed()
+        self.phase = Phase.CONFIRMING
+
+    def confirmed_enough(self) -> bool:
+        """Whether later recoveries are sure to find a record that was confirmed."""
+        confirmed = {store for store, record in self._begun.items() if record == self.membership}
+        return all(policy.stable(confirmed, confirmed) for policy in self._policies())
+
+    def retire(self) -> None:
+        """The stream has moved: only the stores of the source's own policy matter from now on.
+
+        The others are told so, if they answer: an old configuration that somebody still runs then
+        hears of it before it has done any harm.
+        """
+        self._moved = True
+        staying = {*self._own_stores, *self._policy.stores}
+        self._parting = {
+            store
+            for store, record in self._begun.items()
+            if store not in staying and record != self.membership
+        }
+        staying |= self._parting
+        leaving = self._incarnations.keys() - staying
+        for store in leaving | (self._failures.keys() - staying):
+            self._grants.pop(store, None)
+            self._begun.pop(store, None)
+            self._failures.pop(store, None)
+            self._incarnations.pop(store, None)
+            self._fenced.pop(store, None)
 
     def loading(self) -> None:
         self.phase = Phase.LOADING
@@ -394,7 +536,10 @@ class Registration:
         self._was_open = True
 
     def _reason(self, store: str) -> str:
-        reason = str(self._failures.get(store, "no answer yet"))
+        unheard = "no answer yet"
+        if self.addresses and store not in self.addresses:
+            unheard = "nobody knows where it is; name it in previous_policies"
+        reason = str(self._failures.get(store, unheard))
         return reason if reason.startswith(store) else f"{store}: {reason}"
 
     def unfinished(self) -> QuorateError:
@@ -403,8 +548,8 @@ class Registration:
             return self.error
         if self._lost is not None:
             return self._lost
-        answered = [store for store in self._stores if store in self._grants]
-        silent = [store for store in self._stores if store not in self._grants]
+        answered = [store for store in self.wanted() if store in self._grants]
+        silent = [store for store in self.wanted() if store not in self._grants]
         reasons = [self._reason(store) for store in silent]
         limbo = [store for store, grant in self._grants.items() if grant.promise.limbo]
         reasons += [f"{store}: in limbo" for store in limbo]

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
 from quorate.protocol.errors import Closed, InvalidArgument, MessageTooLarge, QuorateError
-from quorate.protocol.identity import (
-    SourceName,
-    StoreAddress,
-    check_session_id,
-    check_topic,
-    parse_stores,
-)
+from quorate.protocol.identity import SourceName, check_session_id, check_topic
+from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,
     BATCH_MESSAGES_MAX,
@@ -61,34 +56,38 @@ class Source:
         cls,
         topic: str,
         *,
-        stores: str | Sequence[StoreAddress],
+        stores: Stores | Layout,
         session_id: int | None = None,
         reg_id: int | None = None,
         policy: Policy | None = None,
+        previous_policies: Sequence[Stores | Layout] = (),
         publish_store: PublishStore | None = None,
         take_over: bool = False,
         options: SourceOptions | None = None,
         timeout: float = OPEN_SECONDS,
+        on_event: Callable[[Event], None] | None = None,
     ) -> Self:
         """A source that is registered with its stores and may send.
 
+        stores: a list of them, of which a majority makes a message stable; or a Layout of groups
+            with rules and backups.
         session_id: identifies the source together with the topic; give the same one after a
             restart. None: the publish store's, or reg_id, or a random one.
         reg_id: the RegID to have on every store that does not name one; None: theirs to assign.
-        policy: when a message is stable; None: when a majority of the stores has it.
+        policy: when a message is stable on stores that were given as a list; None: when a majority
+            of them has it.
+        previous_policies: what `stores` was in earlier configurations, until a source has been
+            registered under this one: without it a stream that others keep is left alone.
         take_over: take the identity even if another process is using it now.
         timeout: seconds to wait for enough stores.
+        on_event: is handed each event as it comes, on the event loop, from the start of the
+            registration on; it must not block.
 
-        Raises InvalidArgument, NoQuorum, SourceActive, Fenced, MissingMessages, ContentConflict,
-        RegIdInUse, TopicRefused, NotAStore, VersionMismatch, StorageFailed.
+        Raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced, MissingMessages,
+        ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch, StorageFailed.
         """
-        addresses = _addresses(stores)
-        policy = policy or Policy.majority_of(store.name for store in addresses)
-        unknown = policy.stores - {store.name for store in addresses}
-        if unknown:
-            raise InvalidArgument(
-                "policy", f"names stores that are not given: {', '.join(sorted(unknown))}"
-            )
+        layout = _layout(stores, policy)
+        previous = [_layout(earlier) for earlier in previous_policies]
         if reg_id is not None and not 0 < reg_id <= REG_ID_MAX:
             raise InvalidArgument("reg_id", f"{reg_id} is not between 1 and {REG_ID_MAX}")
         publish_store = publish_store or MemoryPublishStore()
@@ -98,13 +97,14 @@ class Source:
             publish_store.claim(name)
             engine = Engine(
                 name,
-                addresses,
-                policy,
+                layout,
+                previous,
                 options or SourceOptions(),
                 publish_store,
                 remembered,
                 reg_id=reg_id or 0,
                 take_over=take_over,
+                on_event=on_event,
             )
         except BaseException:
             publish_store.close()
@@ -302,15 +302,12 @@ class Source:
         return self._engine.log.read()
 
 
-def _addresses(stores: str | Sequence[StoreAddress]) -> tuple[StoreAddress, ...]:
-    if isinstance(stores, str):
-        return parse_stores(stores)
-    if not stores:
-        raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
-    names = {store.name for store in stores}
-    if len(names) < len(stores) or len({store.address for store in stores}) < len(stores):
-        raise InvalidArgument("stores", "a store is named twice")
-    return tuple(stores)
+def _layout(stores: Stores | Layout, policy: Policy | None = None) -> Layout:
+    if not isinstance(stores, Layout):
+        return Layout.plain(stores, policy)
+    if policy is not None:
+        raise InvalidArgument("policy", "is part of the layout; give it there")
+    return stores
 
 
 def _name(

@@ -130,11 +130,11 @@ class StoreSession:
     async def _take(self, step: object) -> None:
         match step:
             case AskPromise(epoch):
-                grant = await self._promise(epoch)
+                grant = await self.ask(epoch)
                 self._core.promised(self.store.name, epoch, grant, self._now())
             case AskBegin():
                 await self._begin(step)
-                self._core.begun(self.store.name, step.epoch, self._now())
+                self._core.begun(self.store.name, step.epoch, self._now(), step.membership)
             case OpenStream(epoch):
                 await self._stream(epoch)
             case Hold():
@@ -147,7 +147,8 @@ class StoreSession:
         except grpc.aio.AioRpcError as error:
             raise error_from_call(self.store.address, error) from error
 
-    async def _promise(self, epoch: int) -> Grant:
+    async def ask(self, epoch: int) -> Grant:
+        """The store's promise of this epoch, with all that it knows of the source."""
         response: v1.PromiseResponse = await self._call(
             self.stub.Promise,
             v1.PromiseRequest(
@@ -179,6 +180,7 @@ class StoreSession:
             promise,
             response.store_name,
             response.limbo_reason,
+            tuple((known.name, known.address) for known in response.information.stores),
         )
 
     def _tell_known(self, known: Iterable[v1.StoreReplaced]) -> None:

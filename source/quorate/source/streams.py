@@ -43,6 +43,14 @@ class Streams:
     def __init__(self, stores: Iterable[str]) -> None:
         self.cursors = {store: Cursor() for store in stores}
 
+    def add(self, store: str) -> None:
+        """There is this store, too."""
+        self.cursors.setdefault(store, Cursor())
+
+    def remove(self, store: str) -> None:
+        """This store is dealt with no more."""
+        del self.cursors[store]
+
     def open_stores(self) -> set[str]:
         """Stores that take the stream."""
         return {store for store, cursor in self.cursors.items() if cursor.open}

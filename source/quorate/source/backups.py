@@ -1,0 +1,72 @@
+"""Who stands in for whom: which policy a source wants while members of its groups do not answer.
+
+Pure. A backup takes the place of a member that took no messages for a while, so that the group
+keeps its size and its quorum; the member gets its place back once it has caught up. How the stream
+gets from one policy to the other is the registration's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import replace
+
+from quorate.protocol.policy import Group, Policy
+
+
+class Backups:
+    """The places in the groups of one declared policy."""
+
+    def __init__(self, declared: Policy, backup_after: float) -> None:
+        """backup_after: seconds for which a member may be away before a backup stands in."""
+        self._declared = declared
+        self._backup_after = backup_after
+        self._away_since: dict[str, float] = {}
+        self._tried_at: dict[str, float] = {}
+
+    def wanted(self, present: Policy, taking: Set[str], caught_up: Set[str], now: float) -> Policy:
+        """The policy to have, given the present one.
+
+        taking: the stores that take the stream; caught_up: those that have been sent all of it.
+        """
+        if not self._declared.backups:
+            return present
+        for store in present.stores | self._declared.stores:
+            if store in taking:
+                self._away_since.pop(store, None)
+            else:
+                self._away_since.setdefault(store, now)
+        groups = tuple(
+            self._group(declared, group, caught_up, now)
+            for declared, group in zip(self._declared.groups, present.groups, strict=True)
+        )
+        return replace(present, groups=groups)
+
+    def _group(self, declared: Group, group: Group, caught_up: Set[str], now: float) -> Group:
+        stores = list(group.stores)
+        for place, member in enumerate(declared.stores):
+            if member in stores and stores[place] != member:
+                continue
+            if stores[place] != member and member in caught_up:
+                stores[place] = member
+            elif self._away(stores[place], now):
+                spares = [store for store in declared.backups if store not in stores]
+                if spares:
+                    # The one that was not tried, or not for the longest time.
+                    spare = min(spares, key=lambda store: self._tried_at.get(store, float("-inf")))
+                    self._tried_at[spare] = now
+                    self._away_since.pop(spare, None)
+                    stores[place] = spare
+        spares = [store for store in (*declared.backups, *declared.stores) if store not in stores]
+        return replace(group, stores=tuple(stores), backups=tuple(spares))
+
+    def _away(self, store: str, now: float) -> bool:
+        since = self._away_since.get(store)
+        return since is not None and now >= since + self._backup_after
+
+
+def stand_ins(declared: Policy, present: Policy) -> Iterator[tuple[str, str, str]]:
+    """Group, member and backup for every backup that stands in."""
+    for group, now in zip(declared.groups, present.groups, strict=True):
+        for member, store in zip(group.stores, now.stores, strict=True):
+            if member != store:
+                yield group.name, member, store

@@ -1,0 +1,83 @@
+"""While a stream moves to other stores: whether the new policy has what the old ones made stable.
+
+Pure. Only then may a begin record name the new policy alone: until then what was stable before is
+safe under the old policies only. Acknowledgements do not tell, because they say nothing of what the
+source no longer has; so the stores are asked again and again what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from quorate.protocol.policy import Policy
+from quorate.protocol.ranges import Range, RangeSet
+
+LOOK_SECONDS = 0.5
+"""A store is asked so often what it holds."""
+
+
+@dataclass(slots=True)
+class _Look:
+    due_at: float
+    under_way: bool = False
+    held: RangeSet | None = None
+
+
+class BringingUp:
+    """What the stores of all policies hold, and what the new one lacks."""
+
+    def __init__(self, policies: Sequence[Policy], new: Policy) -> None:
+        """policies: all that make the stream stable meanwhile, the new one among them."""
+        self._policies = tuple(policies)
+        self._new = new
+        self._looks: dict[str, _Look] = {}
+
+    def joined(self, store: str, now: float) -> None:
+        """The store takes the stream."""
+        self._looks[store] = _Look(now)
+
+    def left(self, store: str) -> None:
+        """The store does not take the stream any more: what it said counts no longer."""
+        self._looks.pop(store, None)
+
+    def due(self, now: float) -> list[str]:
+        """Stores to be asked now what they hold; each counts as asked from here."""
+        stores = [s for s, look in self._looks.items() if not look.under_way and look.due_at <= now]
+        for store in stores:
+            self._looks[store].under_way = True
+        return stores
+
+    def answered(self, store: str, held: Iterable[Range] | None, now: float) -> None:
+        """What the store holds of the stream; None if it did not say."""
+        look = self._looks.get(store)
+        if look is None:
+            return
+        look.under_way = False
+        look.due_at = now + LOOK_SECONDS
+        if held is not None:
+            look.held = RangeSet(held)
+
+    def ready(self, stable_upto: int) -> bool:
+        """Whether the new policy holds everything up to there that is to be had."""
+        held = {store: look.held for store, look in self._looks.items() if look.held is not None}
+        return all(
+            policy.blocks(held.keys() & policy.stores) for policy in self._policies
+        ) and not (lacking(self._new, held, stable_upto))
+
+
+def lacking(policy: Policy, held: Mapping[str, RangeSet], upto: int) -> list[Range]:
+    """What some store holds of the numbers up to there, and no stable set of the policy does."""
+    # Who holds a number changes only at the ends of ranges.
+    edges = {0, upto + 1}
+    for ranges in held.values():
+        for item in ranges:
+            edges |= {min(item.first, upto + 1), min(item.last, upto) + 1}
+    found: list[Range] = []
+    ordered = sorted(edge for edge in edges if 0 <= edge <= upto + 1)
+    for first, after in pairwise(ordered):
+        holders = {store for store, ranges in held.items() if first in ranges}
+        if holders and not policy.stable(holders, held.keys()):
+            found.append(Range(first, after - 1))
+    return found

@@ -1,0 +1,131 @@
+"""Real stores in this process, by name: stopped, started again, and asked what they have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.framing import check_batch, read_payloads
+from quorate.protocol.identity import StoreAddress
+from quorate.source import Event, Layout, Source, SourceOptions
+from quorate.store.configuration import StoreConfiguration
+from quorate.store.node import StoreNode
+from quorate.transport.channels import open_channel
+from quorate.v1 import messages_pb2 as m
+from quorate.v1.store_pb2_grpc import StoreStub
+
+SESSION = 0x10
+HURRIED = SourceOptions(registration_interval=0.3, retention_bytes_max=0, backup_after=0.5)
+"""Keeps nothing that is stable, so that stores have to get it from each other."""
+
+
+def numbered(first: int, last: int) -> dict[int, bytes]:
+    return {number: b"%d" % number for number in range(first, last + 1)}
+
+
+class RealStores:
+    """Stores by name; each keeps its address and its data over restarts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._nodes: dict[str, StoreNode] = {}
+        self._listen: dict[str, str] = {}
+
+    async def start(self, names: Iterable[str]) -> None:
+        """Start these, new or again."""
+        for name in names:
+            node = StoreNode(
+                StoreConfiguration(
+                    name=name,
+                    data_directory=self._path / name,
+                    listen=self._listen.get(name, "127.0.0.1:0"),
+                    peers=(),
+                )
+            )
+            await node.start()
+            self._nodes[name] = node
+            self._listen[name] = node.address
+
+    async def stop(self, names: Iterable[str]) -> None:
+        await asyncio.gather(*(self._nodes.pop(name).stop() for name in names))
+
+    async def stop_all(self) -> None:
+        await self.stop(list(self._nodes))
+
+    def address(self, name: str) -> str:
+        return self._listen[name]
+
+    def named(self, names: Iterable[str]) -> str:
+        """As Source.open takes them."""
+        return ",".join(f"{name}={self._listen[name]}" for name in names)
+
+    def addresses(self, names: Iterable[str]) -> list[StoreAddress]:
+        return [StoreAddress(name, self._listen[name]) for name in names]
+
+    async def open(self, names: str | Layout, **changes: Any) -> Source:
+        """A source of `orders` on stores by their names, or on a layout."""
+        stores = self.named(names) if isinstance(names, str) else names
+        settings: dict[str, Any] = {"session_id": SESSION, "options": HURRIED, "timeout": 15.0}
+        return await Source.open("orders", stores=stores, **(settings | changes))
+
+    async def held(self, name: str) -> dict[int, bytes]:
+        """What this store serves of the stream."""
+        messages: dict[int, bytes] = {}
+        source = m.SourceName(topic="orders", session_id=SESSION)
+        request = m.FetchRequest(source=source, first=0, last=2**62, protocol_version=1)
+        async with open_channel(self._listen[name]) as channel:
+            try:
+                async for answer in StoreStub(channel).Fetch(request):
+                    if answer.HasField("fetched"):
+                        fetched = answer.fetched
+                        header = check_batch(fetched.batch)
+                        payloads = read_payloads(fetched.batch, header)
+                        messages |= {
+                            number: payload
+                            for number, payload in enumerate(payloads, header.first)
+                            if fetched.first <= number <= fetched.last
+                        }
+            except (grpc.aio.AioRpcError, QuorateError):
+                pass
+        return messages
+
+    async def until_held(self, names: Iterable[str], messages: dict[int, bytes]) -> None:
+        """Until each of these stores has exactly this."""
+        async with asyncio.timeout(30):
+            for name in names:
+                while (await self.held(name)) != messages:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.05)
+
+
+class Crash:
+    """Ends a source without a word when an event comes that is waited for."""
+
+    def __init__(self) -> None:
+        self.seen: list[Event] = []
+        self._news = asyncio.Event()
+
+    def __call__(self, event: Event) -> None:
+        self.seen.append(event)
+        self._news.set()
+
+    async def until(self, kind: type[Event], nth: int) -> None:
+        """Until so many events of the kind have come."""
+        while sum(isinstance(event, kind) for event in self.seen) < nth:
+            self._news.clear()
+            await self._news.wait()
+
+
+async def crash(source: Source) -> None:
+    """What a killed process leaves: connections that break, and nothing said."""
+    engine = source._engine
+    tasks = [*engine._running.values(), engine._ticker, engine._loader]
+    for task in tasks:
+        if task is not None:
+            task.cancel()
+    await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+    await engine.live.stop()
