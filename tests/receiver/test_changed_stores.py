@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.receiver.fakes import NAME, FakeStore, Group
 from tests.receiver.support import numbers, opened, position_is, take, told
 
+from quorate.protocol.errors import Fenced, StoreStopping
 from quorate.protocol.policy import Group as PolicyGroup
 from quorate.protocol.policy import IntergroupRule, Policy
 from quorate.receiver import (
+    Receiver,
     RegistrationChanged,
     RegistrationComplete,
     SourceAttached,
@@ -94,6 +98,52 @@ async def test_a_receiver_that_comes_back_finds_the_new_stores_by_one_old_one(gr
         assert (complete.stores, complete.first_sequence) == (("d", "e", "f"), 10)
         assert numbers(await take(receiver, 5)) == list(range(10, 15))
     await old[0].stop()
+
+
+@pytest.mark.expects_log(r"receiver of \S+ ends|is fenced|does not register|newer instance")
+async def test_two_that_reached_different_groups_find_out(group: Group) -> None:
+    """Both registered in one epoch; once they reach each other's stores, one of them ends."""
+    policy = Policy(
+        (PolicyGroup("g", ("a", "b", "c")), PolicyGroup("h", ("d", "e", "f"))), IntergroupRule.ANY
+    )
+    g, h = group.stores, [FakeStore(name) for name in "def"]
+    await group.announce()
+    group.store(19)
+    await group.move([*g, *h], policy)
+
+    def away(stores: list[FakeStore]) -> None:
+        for store in (*g, *h):
+            store.registrations_fail = StoreStopping(store.name) if store in stores else None
+
+    away(h)
+    one = await opened(group, stores=g[0].address)
+    await take(one, 5)
+    away(g)
+    other = await opened(group, stores=h[0].address)
+    await take(other, 5)
+    assert {store.receivers[NAME, 0x20][0] for store in (*g, *h)} == {1}
+    away([])
+
+    async def ended(receiver: Receiver) -> Fenced | None:
+        try:
+            async for _ in receiver:
+                pass
+        except Fenced as error:
+            return error
+        return None
+
+    ending = {asyncio.create_task(ended(receiver)): receiver for receiver in (one, other)}
+    done, _ = await asyncio.wait(ending, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+    assert len(done) == 1, "one of them, and only one"
+    (fenced,) = done
+    assert fenced.result() is not None
+    (winner,) = (receiver for task, receiver in ending.items() if task not in done)
+    for store in (*g, *h):
+        await store.until(lambda store=store: store.receivers[NAME, 0x20][1] == 19)
+    assert len({store.receivers[NAME, 0x20][0] for store in (*g, *h)} - {1}) == 1
+    for receiver in (one, other):
+        await receiver.close()
+    assert winner.sources == (NAME,)
 
 
 @pytest.mark.expects_log(GONE + "|waits for more stores")

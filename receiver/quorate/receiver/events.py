@@ -66,6 +66,11 @@ class RegistrationWaiting:
     silent: tuple[str, ...]
     """Stores that did not register the receiver; StoreUnresponsive and StoreRefused say why."""
 
+    @property
+    def by_kind(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """vouching, limbo, silent."""
+        return self.vouching, self.limbo, self.silent
+
 
 @dataclass(frozen=True, slots=True)
 class RegistrationComplete:

@@ -167,11 +167,16 @@ class Registrar:
 
         Raises Fenced if the other was faster.
         """
-        self.epoch, self.answers = self.epoch + 1, {}
-        heard = await self._ask_all(record, interval)
-        if heard:
-            who = f"receiver {self._session_id:#x} of {self._source}"
-            raise Fenced(who, self.epoch, heard)
+        while True:
+            self.epoch, self.answers = self.epoch + 1, {}
+            heard = await self._ask_all(record, interval)
+            if not heard:
+                return
+            if heard > self.epoch:
+                who = f"receiver {self._session_id:#x} of {self._source}"
+                raise Fenced(who, self.epoch, heard)
+            # Both noticed at once: who waits longer comes last, and fences the other.
+            await asyncio.sleep(random.uniform(0, 0.1))
 
     async def join(self, name: str, address: str) -> StoreAnswer | None:
         """Register in the epoch in force with a store that was away; None if it refuses that.

@@ -283,9 +283,11 @@ class Session:
             if (waiting := self.waiting_for_stores()) != told:
                 told = waiting
                 log.warning(
-                    "%s: registration waits for more stores: registered %s, in limbo %s, not %s",
-                    self.source, waiting.vouching, waiting.limbo, waiting.silent,
-                )  # fmt: skip
+                    "%s: registration waits for more stores: registered with %s; in limbo: %s; "
+                    "not registered: %s",
+                    self.source,
+                    *(", ".join(names) or "none" for names in waiting.by_kind),
+                )
                 self.events.tell(waiting)
             await pause(self.directory_changed, RETRY_SECONDS)
 
@@ -407,7 +409,10 @@ class Session:
         elif now - self._stalled_at[1] >= STALLED_SECONDS:
             missing = self.stream.missing()[0]
             waiting = tuple(_said(*one) for one in self.plan.waiting_for())
-            log.warning("%s: %s is missing; waiting for %s", self.source, missing, waiting)
+            log.warning(
+                "%s: [%d, %d] is missing; waiting for %s",
+                self.source, missing.first, missing.last, ", ".join(map(" says ".join, waiting)),
+            )  # fmt: skip
             names = tuple(peer for peer, _ in waiting)
             self.events.tell(
                 event.Stalled(self.source, missing.first, missing.last, names, waiting)
