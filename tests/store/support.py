@@ -19,6 +19,7 @@ from quorate.protocol.wire import lineage_to_wire, source_to_wire
 from quorate.store import restart
 from quorate.store.configuration import StoreConfiguration, load
 from quorate.store.core import StoreCore
+from quorate.store.lifetimes import Lifetimes, Lives, Observed
 from quorate.store.limbo import Standing
 from quorate.store.node import StoreNode
 from quorate.store.receivers import Receivers
@@ -72,7 +73,11 @@ class World:
         sources = restart.sources(self.storage, reg_ids)
         position = restart.last_commit(self.storage).position
         self.standing = Standing("s1", StoreRecord(b"incarnation"), restart.peers(self.storage))
-        self.core = StoreCore("s1", topics, self.storage, sources, reg_ids, position, self.standing)
+        lives = Lives(Observed(0.0, 1_700_000_000.0), lambda _: Lifetimes())
+        identities = restart.identities(self.storage, reg_ids, sources, lives)
+        self.core = StoreCore(
+            "s1", topics, self.storage, sources, reg_ids, position, self.standing, identities
+        )
         self.receivers = Receivers("s1", sources, reg_ids)
 
     def restarted(self) -> World:

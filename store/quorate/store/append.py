@@ -21,6 +21,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.limits import NOTHING
 from quorate.store.engine import Engine
+from quorate.store.lifetimes import lifetimes_from_wire
 from quorate.store.state import AppendStream
 from quorate.transport.channels import SILENCE_SECONDS_MAX
 from quorate.transport.failures import check_version, failure_to_wire
@@ -95,8 +96,11 @@ class AppendCall:
             frame.stable_upto,
         )
         stream = change.answer.stream
+        came = engine.core.identities.came(stream.state, lifetimes_from_wire(request.lifetimes))
         engine.opened(stream, self)
         try:
+            if came:
+                engine.submit(stream.state, came)
             await engine.made_durable(stream.state, change)
             synced = engine.is_synced(stream.state.name.topic)
             opened = store_v1.AppendOpened(
@@ -179,7 +183,7 @@ class AppendCall:
                 self._commit = engine.submit(stream.state, skipped, True, self, stream.expected - 1)
             case "information":
                 writes += core.inform(stream, frame.information)
-                engine.directory.changed(stream.state)
+                engine.directory.changed(stream.state.name)
             case "goodbye":
                 writes += core.goodbye(stream)
             case other:

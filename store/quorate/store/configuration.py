@@ -19,6 +19,7 @@ from pydantic import (
 
 from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.limits import FRAME_BYTES_MAX
+from quorate.store.lifetimes import Lifetimes
 
 _MIB = 1024 * 1024
 _MODEL = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -45,6 +46,9 @@ Address = Annotated[str, AfterValidator(_host_and_port)]
 Durability = Literal["fsync", "os"]
 
 
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class TopicConfiguration(BaseModel):
     """What differs for the topics that a pattern matches; the first match counts."""
 
@@ -53,6 +57,11 @@ class TopicConfiguration(BaseModel):
     pattern: Pattern
     """A regular expression that must match all of the topic."""
     durability: Durability = "fsync"
+    source_activity_timeout: Seconds | None = None
+    source_state_lifetime: Seconds | None = None
+    receiver_activity_timeout: Seconds | None = None
+    receiver_state_lifetime: Seconds | None = None
+    """As for the whole store; what is not given, is as there."""
 
 
 class StoreConfiguration(BaseModel):
@@ -77,6 +86,21 @@ class StoreConfiguration(BaseModel):
     durability: Durability = "fsync"
     """`fsync`: on the disk before it is acknowledged; `os`: in the page cache, which outlives the
     process but not the host."""
+    source_activity_timeout: Seconds = 0.0
+    """Seconds after a source's last sign of life for which another instance of it is refused. 0:
+    only while it streams. What a source asks for overrides it."""
+    source_state_lifetime: Seconds = 0.0
+    """Seconds after a source's last sign of life after which all that is stored of it is deleted.
+    0: never. If a source asks for one, too, the shorter counts."""
+    receiver_activity_timeout: Seconds = 0.0
+    """The same for receivers; 0: another instance fences the one before at once."""
+    receiver_state_lifetime: Seconds = 0.0
+    """Seconds after which the position of a receiver that is away is forgotten. 0: never."""
+    deletion_grace: Seconds = 86_400.0
+    """Seconds for which the messages of a deleted source are kept aside, in case it turns out to
+    live on elsewhere."""
+    proxies: bool = True
+    """Whether this store may answer for sources that are away."""
     topic: tuple[TopicConfiguration, ...] = ()
     """Topics that differ."""
     disk_free_min_bytes: Annotated[int, Field(ge=0)] = 64 * _MIB
@@ -102,6 +126,18 @@ class StoreConfiguration(BaseModel):
             if re.fullmatch(entry.pattern, topic):
                 return entry.durability
         return self.durability
+
+    def lifetimes_of(self, topic: str, *, receiver: bool) -> Lifetimes:
+        """How long sources of this topic, or their receivers, are protected and kept."""
+        entry = next((each for each in self.topic if re.fullmatch(each.pattern, topic)), None)
+        role = "receiver" if receiver else "source"
+
+        def value(name: str) -> float:
+            chosen = getattr(entry, f"{role}_{name}", None)
+            configured: float = getattr(self, f"{role}_{name}") if chosen is None else chosen
+            return configured
+
+        return Lifetimes(value("activity_timeout"), value("state_lifetime"))
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> StoreConfiguration:

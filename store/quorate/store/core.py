@@ -19,6 +19,7 @@ from quorate.protocol.errors import (
     InvalidArgument,
     NotRegistered,
     OutOfOrder,
+    QuorateError,
     SourceActive,
     TopicRefused,
 )
@@ -29,6 +30,8 @@ from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.store import batches
+from quorate.store.deletion import REASON as DELETED
+from quorate.store.identities import Identities
 from quorate.store.limbo import Standing
 from quorate.store.records import (
     Held,
@@ -86,10 +89,12 @@ class StoreCore:
         reg_ids: RegIds,
         position: int,
         standing: Standing,
+        identities: Identities | None = None,
     ) -> None:
         """topics: regular expressions, one of which must match all of a topic."""
         self.store = store
         self.standing = standing
+        self.identities = identities or Identities.immortal()
         self.sources = sources
         self.reg_ids = reg_ids
         self.position = position
@@ -117,8 +122,22 @@ class StoreCore:
             return f"it can not read {', '.join(map(str, state.unreadable))}"
         return ""
 
+    def limbo_without(self, source: SourceName) -> str:
+        """The same, of a source that this store does not know, or deleted."""
+        identities = self.identities
+        if source in identities.tombstones and source not in identities.settled:
+            return DELETED
+        return self.standing.limbo
+
+    def deleting(self, source: SourceName) -> bool:
+        """Whether a source was deleted, and may not be taken up again yet."""
+        identities = self.identities
+        tombstone = identities.tombstones.get(source)
+        return tombstone is not None and not (source in identities.settled and tombstone.emptied)
+
     def _check_vouches(self, source: SourceName, state: SourceState | None) -> None:
-        if reason := self.limbo_of(state):
+        reason = self.limbo_of(state) if state is not None else self.limbo_without(source)
+        if reason:
             raise InLimbo(str(source), self.store, reason)
 
     # Registration.
@@ -135,11 +154,16 @@ class StoreCore:
         self._check_topic(source.topic)
         state = self.sources.get(source)
         if state is None:
+            gone = self.identities.in_the_way(source, epoch, instance)
+            if gone is not None:
+                return Change(self._promised(gone))
             if self.standing.limbo:
                 unknown = SourceState(0, Registration(source, 0, b""), Held(RangeSet()))
                 return Change(self._promised(unknown))
+            old = self.identities.replaced(source)
             state = self._new_source(source, epoch, instance, reg_id)
-            return Change(self._promised(state), (state.registration_row(), state.held_row()))
+            rows = (*old, state.registration_row(), state.held_row())
+            return Change(self._promised(state), rows)
         self.reg_ids.check_same(state.reg_id, reg_id, str(source))
         record = state.registration
         if (epoch, instance) == (record.promised_epoch, record.promised_to):
@@ -148,8 +172,7 @@ class StoreCore:
             raise Fenced(str(source), epoch, record.promised_epoch)
         if self.limbo_of(state):
             return Change(self._promised(state))
-        stream = state.stream
-        if stream is not None and stream.instance != instance and not take_over:
+        if not take_over and self.identities.protected(state, instance):
             raise SourceActive(str(source), self.store)
         state.registration = replace(record, promised_epoch=epoch, promised_to=instance)
         endings = self._end_stream(state, Fenced(str(source), record.begun_epoch, epoch))
@@ -176,6 +199,8 @@ class StoreCore:
         if state is not None and epoch < state.registration.promised_epoch:
             raise Fenced(str(source), epoch, state.registration.promised_epoch)
         self._check_vouches(source, state)
+        if state is None and source in self.identities.tombstones:
+            raise NotRegistered(str(source), f"store {self.store} has deleted it")
         if state is None:
             state = self._new_source(source, epoch, b"", 0)
         if epoch == state.registration.begun_epoch:
@@ -197,6 +222,9 @@ class StoreCore:
         if epoch < promised:
             raise Fenced(str(source), epoch, promised)
         self._check_vouches(source, state)
+        if state is None and self.deleting(source):
+            raise NotRegistered(str(source), f"store {self.store} is deleting what it had of it")
+        old = self.identities.replaced(source)
         if state is None:
             state = self._new_source(source, epoch, missed.promised_to, 0)
         elif epoch <= state.registration.begun_epoch:
@@ -207,7 +235,7 @@ class StoreCore:
         information, known = missed.information, state.registration.information
         if information is not None and (known is None or _order(information) > _order(known)):
             state.registration = replace(state.registration, information=information)
-        return replace(change, writes=(*change.writes, state.registration_row()))
+        return replace(change, writes=(*old, *change.writes, state.registration_row()))
 
     def _take_lineage(
         self, state: SourceState, lineage: Lineage, membership: v1.Membership
@@ -283,8 +311,12 @@ class StoreCore:
             self.doubt_of(state),
         )
 
+    def remove(self, source: SourceName, error: QuorateError) -> tuple[Ending, ...]:
+        """Take a source out of service; its stream ends with this error."""
+        return self._end_stream(self.sources.pop(source), error)
+
     @staticmethod
-    def _end_stream(state: SourceState, error: Fenced | Closed) -> tuple[Ending, ...]:
+    def _end_stream(state: SourceState, error: QuorateError) -> tuple[Ending, ...]:
         stream, state.stream = state.stream, None
         return (Ending(stream, error),) if stream is not None else ()
 
@@ -452,7 +484,9 @@ class StoreCore:
         readable. Raises CorruptBatch, InvalidArgument, ContentConflict.
         """
         header = check_batch(frame, "from a peer")
-        state = self.sources[source]
+        state = self.sources.get(source)
+        if state is None:
+            return Change(None)  # it was deleted meanwhile
         if header.source != source:
             raise InvalidArgument("batch", f"is of {header.source}, not of {source}")
         valid = state.lineage.valid(HeldRange(header.first, header.last, header.epoch))
@@ -465,7 +499,7 @@ class StoreCore:
 
     def learn_stable(self, state: SourceState, upto: int) -> tuple[Write, ...]:
         """Note that everything up to here is stable, in the lineage that this store follows."""
-        if upto <= state.held.stable_upto:
+        if upto <= state.held.stable_upto or self.sources.get(state.name) is not state:
             return ()
         state.held.stable_upto = upto
         return (state.held_row(),)

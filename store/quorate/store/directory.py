@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
-from quorate.store.state import SourceState
 
 Selects = Callable[[str], bool]
 """Whether a topic is one that is asked for."""
@@ -39,18 +38,18 @@ class Watcher:
 
     def __init__(self, selects: Selects) -> None:
         self._selects = selects
-        self._owed: dict[SourceName, SourceState] = {}
+        self._owed: dict[SourceName, None] = {}
         self._changed = asyncio.Event()
 
-    def owe(self, state: SourceState) -> None:
+    def owe(self, source: SourceName) -> None:
         """Have the watcher told of the source as it will then be."""
-        if state.registration.information is not None and self._selects(state.name.topic):
-            self._owed[state.name] = state
+        if self._selects(source.topic):
+            self._owed[source] = None
             self._changed.set()
 
-    def take(self) -> list[SourceState]:
+    def take(self) -> list[SourceName]:
         """What is owed; then nothing is."""
-        owed, self._owed = list(self._owed.values()), {}
+        owed, self._owed = list(self._owed), {}
         self._changed.clear()
         return owed
 
@@ -70,21 +69,21 @@ class Directory:
         self._watchers: set[Watcher] = set()
 
     @contextmanager
-    def watching(self, selects: Selects, known: Iterable[SourceState]) -> Iterator[Watcher]:
+    def watching(self, selects: Selects, known: Iterable[SourceName]) -> Iterator[Watcher]:
         """A watcher that is owed everything known, and from now on every change."""
         watcher = Watcher(selects)
-        for state in known:
-            watcher.owe(state)
+        for source in known:
+            watcher.owe(source)
         self._watchers.add(watcher)
         try:
             yield watcher
         finally:
             self._watchers.discard(watcher)
 
-    def changed(self, state: SourceState) -> None:
+    def changed(self, source: SourceName) -> None:
         """Something that the directory says of a source is no longer so."""
         for watcher in self._watchers:
-            watcher.owe(state)
+            watcher.owe(source)
 
     def wake(self) -> None:
         """Have every watcher's call look around."""

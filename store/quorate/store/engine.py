@@ -10,13 +10,17 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
+from quorate.store.catalogue import Elsewhere, claim_of, merged
 from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
-from quorate.store.receivers import Receivers
+from quorate.store.lifetimes import Who
+from quorate.store.receivers import TOPICS_MAX, Receivers
 from quorate.store.state import AppendStream, Change, SourceState
 from quorate.store.storage import Reads, Write
 from quorate.store.writer import Acknowledged, Writer
+from quorate.v1.store_pb2 import DirectoryEntry
 
 _log = logging.getLogger("quorate.store.engine")
 
@@ -48,6 +52,9 @@ class Engine:
         self.reads = reads
         self.is_synced = is_synced
         self.directory = Directory()
+        self.elsewhere = Elsewhere()
+        self.proxy_of: set[SourceName] = set()
+        """Sources that this store answers for."""
         self.rejected = 0
         """Requests and batches that were refused since the start."""
         self._calls: dict[AppendStream, Endable] = {}
@@ -76,6 +83,10 @@ class Engine:
         Raises StorageFailed.
         """
         await self.writer.durable(self.submitted(state))
+
+    def is_written(self, state: SourceState) -> bool:
+        """Whether everything that was accepted of this source is durable."""
+        return self._commits.get(state.reg_id, 0) <= self.writer.committed
 
     async def settled(self, state: SourceState) -> None:
         """Return once everything of this source is durable: while it streams, perhaps never.
@@ -110,25 +121,50 @@ class Engine:
             _log.error("%s %s can not be read: %s", state.name, part, problem)
             self.submit(state, writes)
 
+    def entry(self, source: SourceName) -> DirectoryEntry | None:
+        """What the directory says of a source; None while nobody knows enough of it."""
+        claims = dict(self.elsewhere.of(source))
+        state = self.core.sources.get(source)
+        mine = claim_of(state, proxy=source in self.proxy_of) if state is not None else None
+        if mine is not None:
+            claims[self.core.store] = mine
+        return merged(claims)
+
+    def known_sources(self) -> set[SourceName]:
+        """Of this store and of its peers."""
+        return {*self.core.sources, *self.elsewhere.sources}
+
+    def topics(self) -> list[str]:
+        """Topics that this store and its peers have, for people; at most TOPICS_MAX."""
+        theirs = {source.topic for source in self.elsewhere.sources}
+        return sorted(theirs.union(self.receivers.topics()))[:TOPICS_MAX]
+
     def opened(self, stream: AppendStream, call: Endable) -> None:
         """A call serves this stream now."""
         self._calls[stream] = call
-        self.directory.changed(stream.state)
+        source = stream.state.name
+        self.core.identities.lives.stays(Who(source))
+        self.proxy_of.discard(source)
+        self.directory.changed(source)
 
     def closed(self, stream: AppendStream) -> None:
         """The call is over; what the stream still had to say is written soon."""
         self._calls.pop(stream, None)
-        if writes := self.core.closed(stream):
-            self.directory.changed(stream.state)
+        writes, state = self.core.closed(stream), stream.state
+        if not state.live and self.core.sources.get(state.name) is state:
+            lives = self.core.identities.lives
+            lives.left(Who(state.name), willingly=state.registration.clean)
+        if writes:
+            self.directory.changed(state.name)
             if self.writer.failure is None:
-                self.submit(stream.state, writes)
+                self.submit(state, writes)
 
     def end_streams(self, change: Change[A]) -> None:
         """End the streams that a change ends."""
         for stream, error in change.endings:
             if (call := self._calls.get(stream)) is not None:
                 call.end(error)
-            self.directory.changed(stream.state)
+            self.directory.changed(stream.state.name)
 
     def end_all(self, error: QuorateError) -> None:
         """End every stream."""

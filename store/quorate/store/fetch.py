@@ -66,7 +66,7 @@ async def fetch(
 
 
 def _known_source(engine: Engine, source: SourceName) -> SourceState:
-    if source not in engine.core.sources and (reason := engine.core.limbo_of(None)):
+    if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
         raise InLimbo(str(source), engine.core.store, reason)
     return engine.receivers.source(source)
 

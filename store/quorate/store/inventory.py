@@ -5,7 +5,7 @@ Nothing here decides what follows from it: see quorate.store.limbo.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -18,6 +18,7 @@ from quorate.protocol.wire import (
     source_from_wire,
     source_to_wire,
 )
+from quorate.store.deletion import as_it_was
 from quorate.store.engine import Engine
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.store.state import SourceState
@@ -45,14 +46,11 @@ async def inventory(
             )
         )
     ]
-    if request.HasField("source"):
-        state = engine.core.sources.get(source_from_wire(request.source))
-        states = [state] if state is not None else []
-    else:
-        states = list(engine.core.sources.values())
+    only = source_from_wire(request.source) if request.HasField("source") else None
     responses += [
-        store_v1.InventoryResponse(source=_source(state, engine.core.doubt_of(state)))
-        for state in states
+        store_v1.InventoryResponse(source=each)
+        for each in (*_sources(engine), *_deleted(engine))
+        if only is None or source_from_wire(each.source) == only
     ]
     # What was said of them may still be on its way to the disk.
     await engine.writer.durable(engine.writer.submit(()))
@@ -80,6 +78,24 @@ async def _greeted(
         if is_new:
             await engine.writer.durable(commit)
     return met.remembered
+
+
+def _sources(engine: Engine) -> Iterator[store_v1.SourceInventory]:
+    for state in list(engine.core.sources.values()):
+        known = _source(state, engine.core.doubt_of(state))
+        known.proxy = state.name in engine.proxy_of
+        yield known
+
+
+def _deleted(engine: Engine) -> Iterator[store_v1.SourceInventory]:
+    """What this store remembers of sources that it deleted, and others may still have."""
+    identities = engine.core.identities
+    for source, tombstone in list(identities.tombstones.items()):
+        if source in identities.unlisted:
+            continue
+        known = _source(as_it_was(tombstone), engine.core.limbo_without(source))
+        known.deletion = tombstone.cause
+        yield known
 
 
 def _source(state: SourceState, limbo: str) -> store_v1.SourceInventory:
@@ -154,4 +170,6 @@ def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
         wire.information if wire.HasField("information") else None,
         tuple(wire.receivers),
         held_from_wire(wire.accepted_losses),
+        wire.deletion,
+        wire.proxy,
     )

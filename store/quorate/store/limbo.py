@@ -25,7 +25,12 @@ from quorate.store.records import (
 )
 from quorate.store.storage import Table, Write
 from quorate.v1.messages_pb2 import SourceInformation
-from quorate.v1.store_pb2 import Greeting, ReceiverStatus, StoreReplaced
+from quorate.v1.store_pb2 import (
+    DELETION_UNSPECIFIED,
+    Greeting,
+    ReceiverStatus,
+    StoreReplaced,
+)
 
 NEW_REASON = "its data directory is new, and it has not heard enough of its peers"
 
@@ -48,6 +53,10 @@ class SourceKnowledge:
     information: SourceInformation | None = None
     receivers: tuple[ReceiverStatus, ...] = ()
     accepted_losses: tuple[HeldRange, ...] = ()
+    deletion: int = DELETION_UNSPECIFIED
+    """Why the peer deleted it, if it did: then this is what it remembers of it."""
+    proxy: bool = False
+    """The peer answers for it while it is away."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ Nothing here decides what is written or answered.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import signal
 import socket
 import sys
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,8 +29,11 @@ from quorate.store.configuration import StoreConfiguration
 from quorate.store.core import StoreCore
 from quorate.store.data_directory import DataDirectory
 from quorate.store.engine import Engine
+from quorate.store.keeper import Keeper
+from quorate.store.lifetimes import Lifetimes, Lives, Observed
 from quorate.store.limbo import Standing, started
 from quorate.store.peers import Peers
+from quorate.store.proxying import Proxying
 from quorate.store.receivers import Receivers
 from quorate.store.records import Malformed, StoreRecord
 from quorate.store.rocks import RocksStorage
@@ -72,6 +77,8 @@ class StoreNode:
         """Where others reach it, host:port; known once it has started."""
         self.peers: Peers | None = None
         """What it hears of other stores; known once it has started."""
+        self.keeper: Keeper | None = None
+        """What looks after the identities; known once it has started."""
 
     async def start(self) -> None:
         """Open everything and serve.
@@ -113,6 +120,7 @@ class StoreNode:
             last = restart.last_commit(storage)
             directory.check_recovered(last.number)
             sources = await asyncio.to_thread(restart.sources, storage, reg_ids)
+            identities = restart.identities(storage, reg_ids, sources, self._lives())
             standing = self._standing(directory, storage)
             records = await asyncio.to_thread(restart.losses, storage)
             checked = restart.scrub(storage)
@@ -127,6 +135,7 @@ class StoreNode:
             reg_ids,
             last.position,
             standing,
+            identities,
         )
         writer = Writer(
             storage,
@@ -142,8 +151,15 @@ class StoreNode:
         writer.start()
         peers = Peers(self._engine, configuration.peers or (), self._greeting)
         self.peers = peers
-        upkeep = await self._serve(self._engine, peers, records, checked)
-        self._tasks = [asyncio.create_task(peers.run()), *upkeep.start()]
+        proxying = Proxying(self._engine, peers, enabled=configuration.proxies)
+        keeper = Keeper(self._engine, peers, proxying, configuration.deletion_grace)
+        self.keeper = keeper
+        upkeep = await self._serve(self._engine, peers, keeper, records, checked)
+        self._tasks = [
+            asyncio.create_task(peers.run()),
+            asyncio.create_task(keeper.run()),
+            *upkeep.start(),
+        ]
         _log.info(
             "store %s serves on %s from %s: %d sources, journal at %d",
             configuration.name,
@@ -154,6 +170,17 @@ class StoreNode:
         )
         if standing.limbo:
             _log.warning("store %s is in limbo: %s", configuration.name, standing.limbo)
+
+    def _lives(self) -> Lives:
+        """The lives of this run, before anything was heard."""
+        configuration = self._configuration
+
+        @functools.cache
+        def configured(topic: str, receiver: bool) -> Lifetimes:
+            return configuration.lifetimes_of(topic, receiver=receiver)
+
+        observed = Observed(time.monotonic(), time.time())
+        return Lives(observed, lambda who: configured(who.source.topic, bool(who.receiver)))
 
     def _standing(self, directory: DataDirectory, storage: Storage) -> Standing:
         """Who this store is from now on."""
@@ -175,6 +202,7 @@ class StoreNode:
         self,
         engine: Engine,
         peers: Peers,
+        keeper: Keeper,
         records: Sequence[LossRecord],
         checked: ScrubRecord,
     ) -> Upkeep:
@@ -209,7 +237,7 @@ class StoreNode:
             return upkeep.add_status(status(facts, engine, peers.status(), used, free))
 
         self._service = Service(
-            engine, self._executor, self._greeting, self.address, tell_status, upkeep
+            engine, keeper, self._executor, self._greeting, self.address, tell_status, upkeep
         )
         add_StoreServicer_to_server(self._service, self._server)
         await self._server.start()
@@ -263,6 +291,8 @@ class StoreNode:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.stop(_GRACE_SECONDS)
+        if self.keeper is not None:
+            self.keeper.stop()
         if self._engine is not None:
             await self._engine.writer.stop()
         await asyncio.to_thread(self._executor.shutdown)

@@ -59,6 +59,14 @@ class Peers:
         """The latest answer of each peer that ever answered, by the store's name."""
         return {item.answer.store: item for item in self._heard().values()}
 
+    def answering(self) -> Mapping[str, Heard]:
+        """The same, of those only that answered when they were asked last."""
+        return {
+            peer.heard.answer.store: peer.heard
+            for peer in self._peers
+            if peer.heard is not None and peer.reachable
+        }
+
     @property
     def addresses(self) -> frozenset[str]:
         """Of all configured peers, without this store itself."""

@@ -178,7 +178,7 @@ class Repair:
         """Take over the newest begin of a source that this store missed, if there is one."""
         engine, core = self._engine, self._engine.core
         state = core.sources.get(source)
-        if core.limbo_of(state):
+        if core.limbo_of(state) or core.deleting(source):
             return
         views = [view for view in await self._neighbours.views(source) if view.answered]
         found = plan.begin_to_adopt(own_view(core.store, state), views)
@@ -194,7 +194,7 @@ class Repair:
             await engine.settled(state)
         change = core.adopt(source, missed)
         set_aside = await engine.made_durable(core.sources[source], change)
-        engine.directory.changed(core.sources[source])
+        engine.directory.changed(source)
         _log.info("took epoch %d of %s over from %s", found.begun_epoch, source, found.store)
         if set_aside:
             _log.warning(

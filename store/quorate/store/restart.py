@@ -5,10 +5,19 @@ Only from the small ones, so that a restart takes as long with a full journal as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import RangeSet
+from quorate.store.identities import Identities
+from quorate.store.life_records import (
+    GONE_KEYS,
+    LIFE_KEYS,
+    life_of,
+    unpack_life,
+    unpack_tombstone,
+)
+from quorate.store.lifetimes import Lives, Who
 from quorate.store.records import (
     COMMIT_KEY,
     LIMBO_KEYS,
@@ -101,6 +110,32 @@ def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
         reg_ids.claim(record.reg_id, f"receiver {session_id:#x} of {state.name}")
         state.receivers[session_id] = record
     return {state.name: state for state in by_reg_id.values()}
+
+
+def identities(
+    reads: Reads,
+    reg_ids: RegIds,
+    sources: Mapping[SourceName, SourceState],
+    lives: Lives,
+) -> Identities:
+    """How the identities live, and what is remembered of sources that were deleted.
+
+    Their RegIDs are claimed. Raises Malformed.
+    """
+    names = {state.reg_id: state.name for state in sources.values()}
+    for key, value in _rows(reads, Table.META, *LIFE_KEYS):
+        reg_id, receiver = life_of(key)
+        if reg_id not in names:
+            raise Malformed(f"RegID {reg_id} has a life but no registration")
+        lives.restore(Who(names[reg_id], receiver), unpack_life(value))
+    tombstones = []
+    for _, value in _rows(reads, Table.META, *GONE_KEYS):
+        tombstone = unpack_tombstone(value)
+        if not tombstone.emptied:
+            name = tombstone.registration.name
+            reg_ids.claim(tombstone.reg_id, f"source {name}, which was deleted")
+        tombstones.append(tombstone)
+    return Identities(lives, tombstones)
 
 
 def _known(by_reg_id: dict[int, SourceState], reg_id: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import aclosing
 from itertools import pairwise
@@ -34,7 +34,8 @@ from quorate.store.append import AppendCall, Context, check_instance
 from quorate.store.engine import Engine
 from quorate.store.fetch import fetch
 from quorate.store.inventory import inventory
-from quorate.store.state import SourceState
+from quorate.store.keeper import Keeper
+from quorate.store.lifetimes import Who, lifetimes_from_wire
 from quorate.store.upkeep import Upkeep
 from quorate.transport.failures import abort, check_version, failure_to_wire
 from quorate.v1 import messages_pb2 as v1
@@ -70,6 +71,7 @@ class Service(StoreServicer):  # type: ignore[misc]
     def __init__(
         self,
         engine: Engine,
+        keeper: Keeper,
         executor: Executor,
         greeting: Callable[[], store_v1.Greeting],
         address: str,
@@ -77,6 +79,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         upkeep: Upkeep,
     ) -> None:
         self._engine = engine
+        self._keeper = keeper
         self._executor = executor
         self._address = address
         self._greeting = greeting
@@ -112,8 +115,10 @@ class Service(StoreServicer):  # type: ignore[misc]
     @_answering
     async def Promise(self, request: store_v1.PromiseRequest) -> store_v1.PromiseResponse:
         check_version(self._address, request.protocol_version)
+        source = source_from_wire(request.source)
+        await self._keeper.make_way(source)
         change = self._engine.core.promise(
-            source_from_wire(request.source),
+            source,
             request.epoch,
             check_instance(request.instance),
             request.reg_id,
@@ -124,6 +129,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         if promised.limbo:
             _log.info("in limbo for %s: %s", record.name, promised.limbo)
         else:
+            self._engine.core.identities.lives.heard(Who(source))
             _log.info("promised epoch %d to %s", request.epoch, record.name)
         return store_v1.PromiseResponse(
             reg_id=promised.state.reg_id,
@@ -176,17 +182,25 @@ class Service(StoreServicer):  # type: ignore[misc]
         check_version(self._address, request.protocol_version)
         engine = self._engine
         source = source_from_wire(request.source)
-        if source not in engine.core.sources and (reason := engine.core.limbo_of(None)):
+        if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
             raise InLimbo(str(source), engine.core.store, reason)
+        session_id = check_session_id(request.session_id)
+        lifetimes = lifetimes_from_wire(request.lifetimes)
+        self._keeper.check_receiver_free(
+            source, session_id, request.instance, take_over=request.take_over
+        )
         change = engine.receivers.register(
             source,
-            check_session_id(request.session_id),
+            session_id,
             request.reg_id,
             request.epoch,
             request.instance,
         )
-        registered = await engine.made_durable(change.answer.state, change)
-        state = registered.state
+        state = change.answer.state
+        came = engine.core.identities.came(state, lifetimes, session_id, request.instance)
+        if came:
+            engine.submit(state, came)
+        registered = await engine.made_durable(state, change)
         return store_v1.RegisterReceiverResponse(
             reg_id=registered.reg_id,
             source_reg_id=state.reg_id,
@@ -221,6 +235,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             # Also without rows of its own: the same position may still be on its way to the disk.
             state = engine.core.sources[source]
             commit = max(commit, engine.submitted(state))
+            engine.core.identities.lives.heard(Who(source, session_id))
             if writes:
                 commit = engine.submit(state, writes, engine.is_synced(source.topic))
         await engine.writer.durable(commit)
@@ -251,18 +266,17 @@ class Service(StoreServicer):  # type: ignore[misc]
             self.check_running()
             check_version(self._address, request.protocol_version)
             selects = _selects(request)
-            known = engine.core.sources.values()
-            with engine.directory.watching(selects, known) as watcher:
-                for state in watcher.take():
-                    yield _entry(state)
+            with engine.directory.watching(selects, engine.known_sources()) as watcher:
+                for response in _entries(engine, watcher):
+                    yield response
                 yield store_v1.WatchResponse(
-                    snapshot_end=store_v1.SnapshotEnd(topics=engine.receivers.topics())
+                    snapshot_end=store_v1.SnapshotEnd(topics=engine.topics())
                 )
                 while True:
                     await watcher.changed()
                     self.check_running()
-                    for state in watcher.take():
-                        yield _entry(state)
+                    for response in _entries(engine, watcher):
+                        yield response
         except QuorateError as error:
             await self.refuse(context, error)
 
@@ -304,16 +318,25 @@ class Service(StoreServicer):  # type: ignore[misc]
         check_version(self._address, request.protocol_version)
         return await self._upkeep.accept_loss(request)
 
+    async def Deregister(self, request: store_v1.DeregisterRequest) -> store_v1.DeregisterResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._keeper.deregister(
+            source_from_wire(request.source),
+            request.receiver_session_id,
+            request.epoch,
+            request.unused_promise_to,
+        )
+
     @_answering
     async def Status(self, request: store_v1.StatusRequest) -> store_v1.StatusResponse:
         check_version(self._address, request.protocol_version)
         return await self._status()
 
 
-def _entry(state: SourceState) -> store_v1.WatchResponse:
-    return store_v1.WatchResponse(
-        entry=store_v1.DirectoryEntry(information=state.registration.information, live=state.live)
-    )
+def _entries(engine: Engine, watcher: directory.Watcher) -> Iterator[store_v1.WatchResponse]:
+    for source in watcher.take():
+        if (entry := engine.entry(source)) is not None:
+            yield store_v1.WatchResponse(entry=entry)
 
 
 def _selects(request: store_v1.WatchRequest) -> directory.Selects:

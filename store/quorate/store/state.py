@@ -240,6 +240,10 @@ class RegIds:
         self._holders[wanted] = holder
         return wanted
 
+    def release(self, reg_id: int) -> None:
+        """Nobody has it any more."""
+        self._holders.pop(reg_id, None)
+
     def check_same(self, has: int, wanted: int, holder: str) -> None:
         """An identity keeps the RegID that it has; raises RegIdInUse if it wants another."""
         if wanted not in (0, has):

@@ -12,6 +12,7 @@ from pathlib import Path
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
 from quorate.store.engine import Engine
+from quorate.store.lifetimes import Who
 from quorate.store.state import SourceState
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -59,7 +60,7 @@ def status(
         syncs=writer.syncs,
         sync_seconds=writer.sync_seconds,
         rejected=engine.rejected,
-        sources=[_source(state, engine.core.limbo_of(state)) for state in sources],
+        sources=[_source(state, engine) for state in sources],
     )
 
 
@@ -75,7 +76,8 @@ def disk_bytes(directory: Path) -> int:
     return total
 
 
-def _source(state: SourceState, limbo: str) -> store_v1.SourceStatus:
+def _source(state: SourceState, engine: Engine) -> store_v1.SourceStatus:
+    limbo, entry = engine.core.limbo_of(state), engine.entry(state.name)
     record = state.registration
     information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
     return store_v1.SourceStatus(
@@ -100,6 +102,8 @@ def _source(state: SourceState, limbo: str) -> store_v1.SourceStatus:
             for session_id, receiver in state.receivers.items()
         ],
         lineage=lineage_to_wire(record.lineage),
+        inactive_seconds=engine.core.identities.lives.silent(Who(state.name)),
+        proxy=entry.proxy if entry is not None else "",
         limbo=bool(limbo),
         limbo_reason=limbo,
         membership=record.membership,

@@ -1,0 +1,222 @@
+"""Deleting a source: in two phases, with a tombstone, never by absence (DESIGN 4.5).
+
+First the source goes out of service and a tombstone takes the place of its rows, all in one commit;
+its messages stay where they are. After a grace period they are dropped from the index, a bounded
+part at a time; rows of the journal stay until retention takes whole partitions of it. Pure.
+
+A store that deleted a source must not vouch for what it lacks of it: peers may still have it, and
+what was stable on this store and one of them is then on that one alone. So the tombstone answers
+like a store in limbo until the deletion is settled: every other store that may have had a part has
+deleted it too; or, if the source was deregistered, a blocking set of them, so that no other epoch
+can have been promised behind the back of the one that ended it. If the source lives on elsewhere
+instead, the tombstone gives back what it has, in limbo, and it is filled like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.wire import membership_from_wire
+from quorate.store.life_records import Tombstone, gone_key, life_key, pack_tombstone
+from quorate.store.limbo import PeerAnswer
+from quorate.store.records import (
+    index_key,
+    limbo_key,
+    marker_key,
+    pack_marker,
+    receiver_key,
+    reg_id_key,
+    set_aside_key,
+)
+from quorate.store.state import SourceState
+from quorate.store.storage import Reads, Table, Write
+from quorate.store.upkeep_records import unreadable_key
+from quorate.v1 import store_pb2 as store_v1
+
+REASON = "it was deleted here, and other stores may still have it"
+_HIGHEST = 2**64 - 1
+
+
+def bury(
+    state: SourceState, cause: store_v1.Deletion, wall: float
+) -> tuple[Tombstone, list[Write]]:
+    """The first phase: what is left of a source, and the rows that make it so."""
+    tombstone = Tombstone(
+        state.reg_id,
+        state.registration,
+        replace(state.held, ranges=state.readable()),
+        cause,
+        wall,
+        bool(state.limbo),
+        state.markers,
+    )
+    key = reg_id_key(state.reg_id)
+    writes = [
+        tombstone_row(tombstone),
+        Write(Table.REGISTRATIONS, key, None),
+        Write(Table.HELD, key, None),
+        Write(Table.META, limbo_key(state.reg_id), None),
+        Write(Table.META, unreadable_key(state.reg_id), None),
+        Write(Table.META, life_key(state.reg_id), None),
+        *state.drop_markers(0),
+    ]
+    for session_id in state.receivers:
+        writes += receiver_rows(state, session_id)
+    return tombstone, writes
+
+
+def receiver_rows(state: SourceState, session_id: int) -> list[Write]:
+    """What deletes a receiver."""
+    return [
+        Write(Table.RECEIVERS, receiver_key(state.reg_id, session_id), None),
+        Write(Table.META, life_key(state.reg_id, session_id), None),
+    ]
+
+
+def tombstone_row(tombstone: Tombstone) -> Write:
+    return Write(Table.META, gone_key(tombstone.registration.name), pack_tombstone(tombstone))
+
+
+def purge(reads: Reads, tombstone: Tombstone, rows_max: int) -> tuple[Tombstone, list[Write]]:
+    """The second phase, a part of it; the last one says that it is emptied."""
+    reg_id = tombstone.reg_id
+    index = reads.scan(Table.INDEX, index_key(reg_id, 0), index_key(reg_id, _HIGHEST), rows_max)
+    aside = reads.scan(
+        Table.SET_ASIDE,
+        set_aside_key(reg_id, 0, 0),
+        set_aside_key(reg_id, _HIGHEST, _HIGHEST),
+        rows_max,
+    )
+    writes = [Write(Table.INDEX, key, None) for key, _ in index]
+    writes += [Write(Table.SET_ASIDE, key, None) for key, _ in aside]
+    emptied = not writes
+    if emptied or not tombstone.dropped:
+        # With the first rows, so that what is left of them is never taken for all.
+        tombstone = replace(tombstone, dropped=True, emptied=emptied)
+        writes.append(tombstone_row(tombstone))
+    return tombstone, writes
+
+
+def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
+    """The source as it was, but in limbo; without its messages if they are gone already."""
+    held = tombstone.held
+    if tombstone.dropped:
+        held = replace(held, ranges=type(held.ranges)(), next_sequence=0)
+    markers = () if tombstone.dropped else tombstone.markers
+    state = SourceState(
+        tombstone.reg_id, tombstone.registration, held, markers=markers, limbo=REASON
+    )
+    writes = [
+        *(
+            Write(Table.MARKERS, marker_key(state.reg_id, marker.sequence), pack_marker(marker))
+            for marker in markers
+        ),
+        state.registration_row(),
+        state.held_row(),
+        state.limbo_row(),
+        Write(Table.META, gone_key(state.name), None),
+    ]
+    return state, writes
+
+
+def as_it_was(tombstone: Tombstone) -> SourceState:
+    """What the store says of the source meanwhile."""
+    return brought_back(tombstone)[0]
+
+
+# What the peers say.
+
+
+def _has_deleted(peer: PeerAnswer, source: SourceName) -> bool:
+    """Whether the peer has, for certain, nothing of the source any more, or never had."""
+    if peer.limbo:
+        return False
+    known = peer.sources.get(source)
+    if known is None or known.deletion:
+        return True
+    return not known.limbo and known.begun_epoch == 0 and not known.held
+
+
+def _policies(tombstone: Tombstone) -> tuple[Policy, ...]:
+    record = tombstone.registration.membership
+    membership = membership_from_wire(record) if record is not None else Membership((), ())
+    return membership.policies
+
+
+def _others(tombstone: Tombstone, me: str) -> frozenset[str]:
+    """Every other store that may have a part of what was deleted."""
+    names = {store for policy in _policies(tombstone) for store in policy.stores}
+    information = tombstone.registration.information
+    if information is not None:
+        names |= {store.name for store in information.stores}
+    return frozenset(names - {me})
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the peers have said since the source was deleted here."""
+
+    me: str
+    """The name of this store."""
+    peers: Mapping[str, PeerAnswer]
+    """By the store's name."""
+    complete: bool
+    """Every configured peer is among them."""
+
+
+def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
+    """Whether every other store that may have a part of it has deleted it too."""
+    source = tombstone.registration.name
+    others = _others(tombstone, view.me)
+    if tombstone.blind or not others:
+        if not view.complete:
+            return False
+        others |= view.peers.keys()
+    return all(store in view.peers and _has_deleted(view.peers[store], source) for store in others)
+
+
+def settled(tombstone: Tombstone, view: View) -> bool:
+    """Whether this store can vouch for what it lacks of a source that it deleted."""
+    if gone_everywhere(tombstone, view):
+        return True
+    if tombstone.cause != store_v1.DELETION_DEREGISTERED or tombstone.blind:
+        return False
+    source = tombstone.registration.name
+    told = {view.me} | {
+        name
+        for name, peer in view.peers.items()
+        if (known := peer.sources.get(source)) is not None
+        and known.deletion == store_v1.DELETION_DEREGISTERED
+    }
+    policies = _policies(tombstone)
+    return bool(policies) and all(policy.blocks(policy.stores & told) for policy in policies)
+
+
+def lives_on(tombstone: Tombstone, view: View) -> bool:
+    """Whether the source has been heard of at a peer since it was deleted here."""
+    source = tombstone.registration.name
+    return any(
+        known.live or known.begun_epoch > tombstone.registration.begun_epoch
+        for peer in view.peers.values()
+        if (known := peer.sources.get(source)) is not None and not known.deletion
+    )
+
+
+def without_deleted(peers: Mapping[str, PeerAnswer]) -> dict[str, PeerAnswer]:
+    """The answers without sources that nobody has any more, and some only remember.
+
+    For a store that leaves limbo: of those there is nothing to be learnt or to be filled.
+    """
+    kept = {
+        source
+        for peer in peers.values()
+        for source, known in peer.sources.items()
+        if not known.deletion
+    }
+    return {
+        name: replace(peer, sources={s: k for s, k in peer.sources.items() if s in kept})
+        for name, peer in peers.items()
+    }

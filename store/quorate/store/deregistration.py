@@ -1,0 +1,69 @@
+"""Ending a registration for good: what a store may delete because it was told to.
+
+Only the owner of the newest epoch may, or an operator who names that epoch. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from quorate.protocol.errors import Fenced
+from quorate.store.lifetimes import Who
+from quorate.store.limbo import SourceKnowledge
+from quorate.store.records import ReceiverRecord
+from quorate.store.state import SourceState
+from quorate.v1.store_pb2 import DELETION_DEREGISTERED
+
+
+class Verdict(enum.Enum):
+    """What becomes of a source that is to be deregistered."""
+
+    BURY = enum.auto()
+    """Its state goes, and a tombstone remembers it."""
+    FORGET = enum.auto()
+    """It never had anything: nothing needs to be remembered."""
+    LEAVE = enum.auto()
+    """There is nothing to end."""
+
+
+def judge_source(state: SourceState, epoch: int) -> Verdict:
+    """Whether a deregistration by the owner of this epoch ends the source; raises Fenced."""
+    record = state.registration
+    if epoch < record.promised_epoch:
+        raise Fenced(str(record.name), epoch, record.promised_epoch)
+    return Verdict.BURY if _may_matter(state) else Verdict.FORGET
+
+
+def judge_unused(state: SourceState, epoch: int, instance: bytes) -> Verdict:
+    """Whether a promise is taken back that led to nothing.
+
+    Only by the instance that it was given to, and only where nothing was ever begun: what that
+    instance knew rested on this store's word that there was nothing, which stays true.
+    """
+    record = state.registration
+    if (record.promised_epoch, record.promised_to) != (epoch, instance) or _may_matter(state):
+        return Verdict.LEAVE
+    return Verdict.FORGET
+
+
+def _may_matter(state: SourceState) -> bool:
+    """Whether others may have to know that something was here."""
+    return bool(state.registration.begun_epoch or state.held.ranges or state.limbo)
+
+
+def check_receiver(who: Who, record: ReceiverRecord, epoch: int) -> None:
+    """Raises Fenced if another instance of the receiver has registered since."""
+    if epoch < record.epoch:
+        raise Fenced(f"receiver {who.receiver:#x} of {who.source}", epoch, record.epoch)
+
+
+def deregistered_elsewhere(state: SourceState, known: SourceKnowledge) -> bool:
+    """Whether a peer was told to delete this source when this store was away.
+
+    That is evidence, not absence: the owner's word, with an epoch that nothing here is above.
+    """
+    return (
+        known.deletion == DELETION_DEREGISTERED
+        and not state.live
+        and known.promised_epoch >= state.registration.promised_epoch
+    )

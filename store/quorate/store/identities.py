@@ -1,0 +1,161 @@
+"""The identities of a store: how they live, and what is remembered of those that were deleted.
+
+What quorate.store.core asks about them, and what is done to them, in memory; pure. When, is for
+quorate.store.keeper to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from quorate.protocol.errors import Deregistered, Fenced
+from quorate.protocol.identity import SourceName
+from quorate.store import deletion
+from quorate.store.life_records import Tombstone, gone_key, life_key, pack_life
+from quorate.store.lifetimes import Lifetimes, Lives, Observed, Who
+from quorate.store.state import RegIds, SourceState
+from quorate.store.storage import Reads, Table, Write
+from quorate.v1 import store_pb2 as store_v1
+
+
+class Identities:
+    """Those that live, and those that are gone."""
+
+    def __init__(self, lives: Lives, tombstones: Iterable[Tombstone] = ()) -> None:
+        self.lives = lives
+        self.tombstones = {each.registration.name: each for each in tombstones}
+        self.settled: set[SourceName] = set()
+        """Of these this store can vouch that it lacks nothing that anyone still needs."""
+        self.unlisted: set[SourceName] = set()
+        """Of these no other store has anything either: nobody needs to be told of them."""
+        self.buried_at: dict[SourceName, float] = {}
+        """When those were deleted that were deleted in this run, on the steady clock."""
+
+    @staticmethod
+    def immortal() -> Identities:
+        """Of a store that protects and deletes nobody by itself."""
+        return Identities(Lives(Observed(0.0, 0.0), lambda _: Lifetimes()))
+
+    # Promises.
+
+    def protected(self, state: SourceState, instance: bytes) -> bool:
+        """Whether this instance is refused because another one lives, or did just now."""
+        stream = state.stream
+        if stream is not None:
+            return stream.instance != instance
+        other = state.registration.promised_to not in (b"", instance)
+        return other and self.lives.protected(Who(state.name))
+
+    def in_the_way(self, source: SourceName, epoch: int, instance: bytes) -> SourceState | None:
+        """What is remembered of a deleted source, and keeps it from being just unknown.
+
+        None if nothing is, or no longer needs to be. Raises Fenced: deleting must not let an
+        instance in that was fenced before; Deregistered.
+        """
+        tombstone = self.tombstones.get(source)
+        if tombstone is None:
+            return None
+        record = tombstone.registration
+        deregistered = tombstone.cause == store_v1.DELETION_DEREGISTERED
+        if deregistered and instance == record.promised_to:
+            raise Deregistered(f"Source {source}")
+        if source not in self.settled:
+            return deletion.as_it_was(tombstone)
+        if epoch <= record.promised_epoch:
+            raise Fenced(str(source), epoch, record.promised_epoch)
+        return None
+
+    def replaced(self, source: SourceName) -> list[Write]:
+        """The source is registered anew: nothing of the old one needs to be remembered."""
+        tombstone = self.tombstones.pop(source, None)
+        self._forget(source)
+        return [] if tombstone is None else [Write(Table.META, gone_key(source), None)]
+
+    # Deletion.
+
+    def bury(
+        self, state: SourceState, cause: store_v1.Deletion, reg_ids: RegIds, steady: float
+    ) -> list[Write]:
+        """Have a tombstone take the place of a source, which is out of service already."""
+        tombstone, writes = deletion.bury(state, cause, self.lives.observed.wall)
+        self.tombstones[state.name] = tombstone
+        self.buried_at[state.name] = steady
+        self._forget_lives(state, reg_ids)
+        return writes
+
+    def deregistered(self, source: SourceName, epoch: int) -> list[Write]:
+        """A source that was deleted already is deregistered; raises Fenced."""
+        tombstone = self.tombstones[source]
+        record = tombstone.registration
+        if epoch < record.promised_epoch:
+            raise Fenced(str(source), epoch, record.promised_epoch)
+        self.tombstones[source] = tombstone = replace(
+            tombstone,
+            registration=replace(record, promised_epoch=epoch),
+            cause=store_v1.DELETION_DEREGISTERED,
+        )
+        return [deletion.tombstone_row(tombstone)]
+
+    def forget(self, state: SourceState, reg_ids: RegIds) -> list[Write]:
+        """Delete a source of which nothing needs to be remembered."""
+        _, writes = deletion.bury(state, store_v1.DELETION_UNSPECIFIED, 0.0)
+        self._forget_lives(state, reg_ids)
+        reg_ids.release(state.reg_id)
+        return [write for write in writes if write.value is None]
+
+    def forget_receiver(self, state: SourceState, session_id: int, reg_ids: RegIds) -> list[Write]:
+        """Delete a receiver."""
+        reg_ids.release(state.receivers.pop(session_id).reg_id)
+        self.lives.forget(Who(state.name, session_id))
+        return deletion.receiver_rows(state, session_id)
+
+    def bring_back(self, source: SourceName, reg_ids: RegIds) -> tuple[SourceState, list[Write]]:
+        """Give a deleted source back what is still there of it, in limbo."""
+        tombstone = self.tombstones.pop(source)
+        self._forget(source)
+        if tombstone.emptied:
+            tombstone = replace(tombstone, reg_id=reg_ids.claim(0, f"source {source}"))
+        return deletion.brought_back(tombstone)
+
+    def purge(
+        self, source: SourceName, reads: Reads, rows_max: int, reg_ids: RegIds
+    ) -> list[Write]:
+        """Remove a part of what is filed under a deleted source's RegID."""
+        tombstone, writes = deletion.purge(reads, self.tombstones[source], rows_max)
+        self.tombstones[source] = tombstone
+        if tombstone.emptied:
+            reg_ids.release(tombstone.reg_id)
+        return writes
+
+    # Signs of life.
+
+    def came(
+        self, state: SourceState, asked: Lifetimes, receiver: int = 0, instance: bytes = b""
+    ) -> list[Write]:
+        """A source opened its stream, or a receiver registered; what is to be written of that."""
+        who = Who(state.name, receiver)
+        life = self.lives.of(who)
+        changed = life.asked != asked or life.instance != instance
+        life.instance = instance
+        self.lives.came(who, asked)
+        worth_it = self.lives.lifetimes(who) != Lifetimes() or asked != Lifetimes()
+        return [self.life_row(state, receiver)] if changed and worth_it else []
+
+    # Rows.
+
+    def life_row(self, state: SourceState, receiver: int = 0) -> Write:
+        """What a restart must know of a life."""
+        life = self.lives.of(Who(state.name, receiver))
+        return Write(Table.META, life_key(state.reg_id, receiver), pack_life(life))
+
+    def _forget_lives(self, state: SourceState, reg_ids: RegIds) -> None:
+        for session_id, receiver in state.receivers.items():
+            reg_ids.release(receiver.reg_id)
+            self.lives.forget(Who(state.name, session_id))
+        self.lives.forget(Who(state.name))
+
+    def _forget(self, source: SourceName) -> None:
+        self.settled.discard(source)
+        self.unlisted.discard(source)
+        self.buried_at.pop(source, None)

@@ -1,0 +1,277 @@
+"""Looks after identities: notes who lives, deletes what is over, ends what is deregistered.
+
+When and what is decided in quorate.store.lifetimes, .deletion and .deregistration; here it is
+carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from quorate.protocol.errors import (
+    Deregistered,
+    InLimbo,
+    QuorateError,
+    ReceiverActive,
+)
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.store.deletion import View, gone_everywhere, lives_on, settled
+from quorate.store.deregistration import (
+    Verdict,
+    check_receiver,
+    deregistered_elsewhere,
+    judge_source,
+    judge_unused,
+)
+from quorate.store.engine import Engine
+from quorate.store.life_records import Tombstone
+from quorate.store.lifetimes import CONFIRM_SECONDS, Who
+from quorate.store.peers import Peers
+from quorate.store.proxying import Proxying
+from quorate.store.state import Change, Ending, SourceState
+from quorate.store.storage import Write
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.keeper")
+
+LOOK_SECONDS = 0.5
+"""How often the store looks around."""
+PURGE_ROWS = 1000
+"""So many rows of a deleted source are removed at a time."""
+
+
+class Keeper:
+    """Of one store."""
+
+    def __init__(
+        self, engine: Engine, peers: Peers, proxying: Proxying, deletion_grace: float
+    ) -> None:
+        """deletion_grace: seconds for which the messages of deleted sources are kept aside."""
+        self._engine = engine
+        self._core = engine.core
+        self._identities = engine.core.identities
+        self._lives = engine.core.identities.lives
+        self._peers = peers
+        self._proxying = proxying
+        self._grace = deletion_grace
+        self._heard: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Look around, again and again; ends only by being cancelled."""
+        while True:
+            began = time.monotonic()
+            try:
+                await self.look(began)
+            except QuorateError as error:
+                _log.warning("looking after identities: %s", error)
+            except Exception:
+                _log.exception("looking after identities failed in a way that was not foreseen")
+            # With many identities a look takes long; it must stay a small part of the work.
+            await asyncio.sleep(max(LOOK_SECONDS, 20 * (time.monotonic() - began)))
+
+    async def look(self, steady: float) -> None:
+        """One look; steady: the time on the monotonic clock. Raises StorageFailed."""
+        self._lives.observed.look(steady)
+        self._hear_peers()
+        for source, tombstone in list(self._identities.tombstones.items()):
+            if self._identities.tombstones.get(source) is tombstone:
+                await self._look_at_deleted(source, tombstone)
+        for state in list(self._core.sources.values()):
+            if self._core.sources.get(state.name) is state:
+                await self._look_at(state)
+        self._write_stamps()
+        await self._proxying.look(steady)
+
+    def stop(self) -> None:
+        """Write what a restart must know."""
+        if self._engine.writer.failure is None:
+            self._write_stamps(all_of_them=True)
+
+    # Sources and receivers that live.
+
+    def _hear_peers(self) -> None:
+        answering = self._peers.answering()
+        times = {name: heard.at for name, heard in answering.items()}
+        if times == self._heard:
+            return
+        self._heard = times
+        for source in self._engine.elsewhere.hear(heard.answer for heard in answering.values()):
+            self._engine.directory.changed(source)
+        for heard in answering.values():
+            for source, known in heard.answer.sources.items():
+                if known.live and source in self._core.sources:
+                    self._lives.heard(Who(source))
+
+    async def _look_at(self, state: SourceState) -> None:
+        for heard in self._peers.answering().values():
+            known = heard.answer.sources.get(state.name)
+            if known is not None and deregistered_elsewhere(state, known):
+                _log.info("%s was deregistered while this store was away", state.name)
+                await self._bury(state, store_v1.DELETION_DEREGISTERED)
+                return
+        if self._core.limbo_of(state):
+            return  # first it has to know all that there is
+        if self._lives.overdue(Who(state.name)):
+            _log.warning("%s is deleted: its state lifetime is over", state.name)
+            await self._bury(state, store_v1.DELETION_EXPIRED)
+            return
+        writes: list[Write] = []
+        for session_id in list(state.receivers):
+            if self._lives.overdue(Who(state.name, session_id)):
+                _log.info("receiver %#x of %s is deleted: its time is over", session_id, state.name)
+                writes += self._identities.forget_receiver(state, session_id, self._core.reg_ids)
+        if writes:
+            await self._write(state, writes)
+
+    def _write_stamps(self, *, all_of_them: bool = False) -> None:
+        known = [
+            Who(state.name, receiver)
+            for state in self._core.sources.values()
+            for receiver in (0, *state.receivers)
+        ]
+        for who in self._lives.stamps(known, all_of_them=all_of_them):
+            state = self._core.sources[who.source]
+            self._engine.submit(state, [self._identities.life_row(state, who.receiver)], False)
+
+    # Sources that are deleted.
+
+    async def _bury(self, state: SourceState, cause: store_v1.Deletion) -> None:
+        endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
+        writes = self._identities.bury(state, cause, self._core.reg_ids, time.monotonic())
+        await self._gone(state, writes, endings)
+
+    async def _gone(
+        self, state: SourceState, writes: Sequence[Write], endings: tuple[Ending, ...]
+    ) -> None:
+        self._engine.proxy_of.discard(state.name)
+        await self._engine.made_durable(state, Change(None, tuple(writes), endings))
+
+    async def _look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
+        identities, view = self._identities, self._view(source)
+        if source not in identities.settled and settled(tombstone, view):
+            identities.settled.add(source)
+        if source in identities.settled and lives_on(tombstone, view):
+            await self.make_way(source)  # this store has a part in the one that is new
+            return
+        if gone_everywhere(tombstone, view):
+            identities.unlisted.add(source)
+        elif lives_on(tombstone, view):
+            _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
+            state, writes = identities.bring_back(source, self._core.reg_ids)
+            self._core.sources[source] = state
+            await self._write(state, writes)
+            return
+        if not tombstone.emptied and self._grace_is_over(source, tombstone):
+            await self._purge(source)
+
+    def _view(self, source: SourceName) -> View:
+        since = self._identities.buried_at.get(source, 0.0)
+        heard = {
+            name: each for name, each in self._peers.inventories().items() if each.asked > since
+        }
+        answered = {each.answer.address for each in heard.values()}
+        return View(
+            self._core.store,
+            {name: each.answer for name, each in heard.items()},
+            self._peers.addresses <= answered,
+        )
+
+    def _grace_is_over(self, source: SourceName, tombstone: Tombstone) -> bool:
+        observed = self._lives.observed
+        if source in self._identities.buried_at:
+            return observed.wall - tombstone.deleted >= self._grace
+        confirmed = observed.now >= min(CONFIRM_SECONDS, self._grace)
+        return confirmed and observed.age(tombstone.deleted, None) >= self._grace
+
+    async def _purge(self, source: SourceName) -> None:
+        if source in self._identities.tombstones:
+            reg_ids = self._core.reg_ids
+            writes = self._identities.purge(source, self._engine.reads, PURGE_ROWS, reg_ids)
+            await self._engine.writer.durable(self._engine.writer.submit(writes))
+
+    async def make_way(self, source: SourceName) -> None:
+        """Remove what is left of a deleted source that may now register as one that is unknown."""
+        identities = self._identities
+        while (
+            source in identities.settled
+            and (tombstone := identities.tombstones.get(source)) is not None
+            and not tombstone.emptied
+        ):
+            await self._purge(source)
+
+    # Requests.
+
+    def check_receiver_free(
+        self, source: SourceName, session_id: int, instance: bytes, *, take_over: bool
+    ) -> None:
+        """Raises ReceiverActive if another instance of a receiver lives, or did just now."""
+        state, who = self._core.sources.get(source), Who(source, session_id)
+        if state is None or session_id not in state.receivers or take_over:
+            return
+        if self._lives.of(who).instance != instance and self._lives.protected(who):
+            raise ReceiverActive(f"receiver {session_id:#x} of {source}", self._core.store)
+
+    async def deregister(
+        self, source: SourceName, receiver: int, epoch: int, unused_promise_to: bytes
+    ) -> store_v1.DeregisterResponse:
+        """End a source, or a receiver of it; nothing happens if there is none.
+
+        Raises Fenced, InLimbo, StorageFailed.
+        """
+        if receiver:
+            return await self._deregister_receiver(source, receiver, epoch)
+        state = self._core.sources.get(source)
+        if state is None:
+            return await self._deregister_again(source, epoch)
+        if unused_promise_to:
+            verdict = judge_unused(state, epoch, unused_promise_to)
+        else:
+            verdict = judge_source(state, epoch)
+        high = state.held.ranges.high
+        if verdict is Verdict.BURY:
+            _log.warning("%s is deregistered, and its messages are deleted", source)
+            record = state.registration
+            state.registration = replace(record, promised_epoch=max(epoch, record.promised_epoch))
+            await self._bury(state, store_v1.DELETION_DEREGISTERED)
+        elif verdict is Verdict.FORGET:
+            _log.info("%s is forgotten: it never began", source)
+            endings = self._core.remove(source, Deregistered(f"Source {source}"))
+            await self._gone(state, self._identities.forget(state, self._core.reg_ids), endings)
+        return store_v1.DeregisterResponse(reg_id=state.reg_id, last_sequence=high)
+
+    async def _deregister_again(
+        self, source: SourceName, epoch: int
+    ) -> store_v1.DeregisterResponse:
+        tombstone = self._identities.tombstones.get(source)
+        if tombstone is None:
+            if reason := self._core.standing.limbo:
+                raise InLimbo(str(source), self._core.store, reason)
+            return store_v1.DeregisterResponse(last_sequence=NOTHING)
+        writes = self._identities.deregistered(source, epoch)
+        await self._engine.writer.durable(self._engine.writer.submit(writes))
+        return store_v1.DeregisterResponse(
+            reg_id=tombstone.reg_id, last_sequence=tombstone.held.ranges.high
+        )
+
+    async def _deregister_receiver(
+        self, source: SourceName, receiver: int, epoch: int
+    ) -> store_v1.DeregisterResponse:
+        state = self._core.sources.get(source)
+        record = state.receivers.get(receiver) if state is not None else None
+        if state is None or record is None:
+            return store_v1.DeregisterResponse(last_sequence=NOTHING)
+        check_receiver(Who(source, receiver), record, epoch)
+        await self._write(
+            state, self._identities.forget_receiver(state, receiver, self._core.reg_ids)
+        )
+        return store_v1.DeregisterResponse(
+            reg_id=record.reg_id, last_sequence=record.acknowledged_upto
+        )
+
+    async def _write(self, state: SourceState, writes: Sequence[Write]) -> None:
+        await self._engine.writer.durable(self._engine.submit(state, writes))

@@ -1,0 +1,157 @@
+"""Durable records of how identities live and how they ended, to bytes and back.
+
+Rows of the table META, next to those of quorate.store.records, whose rules for changes hold here.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.recovery import Marker
+from quorate.store.lifetimes import Life, Lifetimes
+from quorate.store.records import (
+    Held,
+    Malformed,
+    Registration,
+    marker_key,
+    pack_held,
+    pack_marker,
+    pack_registration,
+    unpack_held,
+    unpack_marker,
+    unpack_registration,
+)
+from quorate.v1.store_pb2 import Deletion
+
+_U64 = struct.Struct(">Q")
+_LIFE_PREFIX = b"life/"
+_GONE_PREFIX = b"gone/"
+_HIGHEST = b"\xff" * 16
+
+
+def life_key(reg_id: int, receiver: int = 0) -> bytes:
+    """Of a source's life, or of that of one of its receivers."""
+    key = _LIFE_PREFIX + _U64.pack(reg_id)
+    return key + _U64.pack(receiver) if receiver else key
+
+
+def life_of(key: bytes) -> tuple[int, int]:
+    """RegID of the source; session ID of the receiver, or 0."""
+    numbers = key[len(_LIFE_PREFIX) :]
+    reg_id = int(_U64.unpack_from(numbers)[0])
+    return reg_id, int(_U64.unpack_from(numbers, 8)[0]) if len(numbers) > 8 else 0
+
+
+LIFE_KEYS = (_LIFE_PREFIX, _LIFE_PREFIX + _HIGHEST)
+"""Lowest and highest."""
+
+
+def gone_key(source: SourceName) -> bytes:
+    """Of the tombstone of a source."""
+    return _GONE_PREFIX + _U64.pack(source.session_id) + source.topic.encode()
+
+
+GONE_KEYS = (_GONE_PREFIX, _GONE_PREFIX + _HIGHEST)
+"""Lowest and highest."""
+
+
+_LIFE = struct.Struct(">Bddd?H")
+_LIFE_VERSION = 1
+
+
+def pack_life(life: Life) -> bytes:
+    asked = life.asked
+    head = _LIFE.pack(
+        _LIFE_VERSION,
+        asked.activity_timeout,
+        asked.state_lifetime,
+        life.seen,
+        life.released,
+        len(life.instance),
+    )
+    return head + life.instance
+
+
+def unpack_life(value: bytes) -> Life:
+    try:
+        version, activity, lifetime, seen, released, length = _LIFE.unpack_from(value)
+    except struct.error as error:
+        raise Malformed(f"a sign of life can not be read: {error}") from None
+    instance = value[_LIFE.size :]
+    if version != _LIFE_VERSION or len(instance) != length:
+        raise Malformed(f"a sign of life has version {version} and {len(value)} bytes")
+    return Life(Lifetimes(activity, lifetime), instance, seen, released=released)
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What a store remembers of a source that it deleted."""
+
+    reg_id: int
+    """Under which its rows are filed."""
+    registration: Registration
+    held: Held
+    cause: Deletion
+    deleted: float
+    """Wall time of the deletion."""
+    blind: bool = False
+    """The store was in limbo for it: there may be stores with a part that it does not know of."""
+    markers: tuple[Marker, ...] = ()
+    dropped: bool = False
+    """Its messages count no more, and are being removed; before that it could be brought back."""
+    emptied: bool = False
+    """Nothing is filed under its RegID any more: that is free for others."""
+
+
+_TOMBSTONE = struct.Struct(">BBd???QIII")
+_MARKER = struct.Struct(">qI")
+_TOMBSTONE_VERSION = 1
+
+
+def pack_tombstone(tombstone: Tombstone) -> bytes:
+    registration = pack_registration(tombstone.registration)
+    held = pack_held(tombstone.held)
+    head = _TOMBSTONE.pack(
+        _TOMBSTONE_VERSION,
+        tombstone.cause,
+        tombstone.deleted,
+        tombstone.blind,
+        tombstone.dropped,
+        tombstone.emptied,
+        tombstone.reg_id,
+        len(registration),
+        len(held),
+        len(tombstone.markers),
+    )
+    markers = (
+        _MARKER.pack(marker.sequence, len(row := pack_marker(marker))) + row
+        for marker in tombstone.markers
+    )
+    return b"".join((head, registration, held, *markers))
+
+
+def unpack_tombstone(value: bytes) -> Tombstone:
+    try:
+        (version, cause, deleted, blind, dropped, emptied, reg_id, *sizes, count) = (
+            _TOMBSTONE.unpack_from(value)
+        )
+        if version != _TOMBSTONE_VERSION:
+            raise Malformed(f"a tombstone has version {version}")
+        at = _TOMBSTONE.size
+        registration = unpack_registration(value[at : (at := at + sizes[0])])
+        held = unpack_held(value[at : (at := at + sizes[1])])
+        markers = []
+        for _ in range(count):
+            sequence, size = _MARKER.unpack_from(value, at)
+            at += _MARKER.size
+            row = value[at : (at := at + size)]
+            markers.append(unpack_marker(marker_key(reg_id, sequence), row)[1])
+    except struct.error as error:
+        raise Malformed(f"a tombstone can not be read: {error}") from None
+    if at != len(value):
+        raise Malformed(f"a tombstone has {len(value)} bytes, not {at}")
+    return Tombstone(
+        reg_id, registration, held, cause, deleted, blind, tuple(markers), dropped, emptied
+    )

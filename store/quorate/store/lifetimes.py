@@ -1,0 +1,229 @@
+"""How long identities live at a store: the rules, over plain times (DESIGN 4.5).
+
+No clock and no I/O. Two kinds of time come in: what the store has *observed*, which passes only
+while it runs and looks around, and the wall clock, which alone knows how long the store was down.
+The wall clock never decides alone: what it says is overdue is deleted only when the store has
+itself been up for a while and has heard nothing. Nothing of this decides whether a message is
+safe: epochs do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import inf
+
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.identity import SourceName
+from quorate.v1 import messages_pb2 as v1
+
+CONFIRM_SECONDS = 60.0
+"""What only the wall clock says is overdue, is so once the store has been up for this long."""
+STAMP_SECONDS = 60.0
+"""A sign of life is on the disk this long after it came, at the latest."""
+GLANCE_SECONDS_MAX = 5.0
+"""More than this between two looks was not observed: the process was paused, or the host slept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long an identity is protected and kept, in seconds after its last sign of life."""
+
+    activity_timeout: float = 0.0
+    """Another instance is refused for so long; 0: only while it streams."""
+    state_lifetime: float = 0.0
+    """Everything of it is deleted after so long; 0: never."""
+
+    def merged(self, asked: Lifetimes) -> Lifetimes:
+        """What holds if this is configured and that is asked for by the client."""
+        lifetimes = [item for item in (self.state_lifetime, asked.state_lifetime) if item > 0]
+        return Lifetimes(
+            asked.activity_timeout or self.activity_timeout, min(lifetimes, default=0.0)
+        )
+
+    @property
+    def kept_for(self) -> float:
+        """Seconds after which state is deleted; 0: never. Never before the protection ends."""
+        if not self.state_lifetime:
+            return 0.0
+        return max(self.state_lifetime, self.activity_timeout)
+
+    @property
+    def stamped_every(self) -> float:
+        """How far the sign of life on the disk may be behind."""
+        return min(STAMP_SECONDS, self.state_lifetime / 4)
+
+
+def lifetimes_from_wire(wire: v1.Lifetimes) -> Lifetimes:
+    """Raises InvalidArgument if the peer sent impossible ones."""
+    asked = Lifetimes(wire.activity_timeout_seconds, wire.state_lifetime_seconds)
+    if not (0 <= asked.activity_timeout < inf and 0 <= asked.state_lifetime < inf):
+        raise InvalidArgument("lifetimes", f"{asked} are no times")
+    return asked
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """An identity at a store: a source, or one of its receivers."""
+
+    source: SourceName
+    receiver: int = 0
+    """The receiver's session ID; 0: the source itself."""
+
+
+@dataclass(slots=True)
+class Life:
+    """What a store knows of an identity's life."""
+
+    asked: Lifetimes = Lifetimes()
+    instance: bytes = b""
+    """The receiver's instance; of a source the registration says it."""
+    seen: float = 0.0
+    """Wall time of a sign of life, as it is on the disk; 0: none is."""
+    heard: float | None = None
+    """When the last sign of life came in this run, in observed seconds; None: none did."""
+    present: bool = False
+    """Its stream is open: it lives."""
+    released: bool = False
+    """It left of its own will: nobody is kept out any more."""
+    stamped: float = 0.0
+    """The sign of life that is on the disk, in observed seconds."""
+
+
+class Observed:
+    """Time as the store saw it pass. What goes by while the process is paused does not count."""
+
+    def __init__(self, steady: float, wall: float) -> None:
+        """steady: a clock that only goes forwards; wall: the time of day; both in seconds."""
+        self.started_wall = wall
+        self.now = 0.0
+        """Seconds that the store has been up and looking."""
+        self._last = steady
+
+    def look(self, steady: float) -> None:
+        """The store looks around."""
+        self.now += min(max(0.0, steady - self._last), GLANCE_SECONDS_MAX)
+        self._last = steady
+
+    def age(self, wall: float, at: float | None) -> float:
+        """Seconds since something that happened then: observed, or by the wall before the start.
+
+        wall: when it happened, 0 if it is not known; at: the same in observed seconds, if it was
+        in this run. A wall clock that was put back makes nothing older.
+        """
+        if at is not None:
+            return self.now - at
+        return self.now + (max(0.0, self.started_wall - wall) if wall else 0.0)
+
+    @property
+    def wall(self) -> float:
+        """The time of day, as far as it can be told without looking at that clock again: it may
+        jump while the store runs."""
+        return self.started_wall + self.now
+
+
+class Lives:
+    """Every identity of one store, and which of them are over."""
+
+    def __init__(self, observed: Observed, configured: Callable[[Who], Lifetimes]) -> None:
+        """configured: what the store's configuration says for such an identity."""
+        self.observed = observed
+        self._configured = configured
+        self._lives: dict[Who, Life] = {}
+
+    def of(self, who: Who) -> Life:
+        """The life of an identity; it begins now if nothing is known."""
+        return self._lives.setdefault(who, Life())
+
+    def restore(self, who: Who, life: Life) -> None:
+        """What the disk remembers."""
+        self._lives[who] = life
+
+    def forget(self, who: Who) -> None:
+        self._lives.pop(who, None)
+
+    def lifetimes(self, who: Who) -> Lifetimes:
+        """What holds for it."""
+        return self._configured(who).merged(self.of(who).asked)
+
+    # Signs of life.
+
+    def heard(self, who: Who) -> None:
+        """It gave a sign of life."""
+        life = self.of(who)
+        life.heard = self.observed.now
+        life.released = False
+
+    def came(self, who: Who, asked: Lifetimes) -> None:
+        """It opened its stream, or registered; what it asks for now counts from now on."""
+        self.heard(who)
+        self.of(who).asked = asked
+
+    def stays(self, who: Who) -> None:
+        """It has a stream open from now on."""
+        self.of(who).present = True
+
+    def left(self, who: Who, *, willingly: bool) -> None:
+        """Its stream is over."""
+        self.heard(who)
+        life = self.of(who)
+        life.present = False
+        life.released = willingly
+
+    # What follows.
+
+    def silent(self, who: Who) -> float:
+        """Observed seconds without a sign of life; a start of the store counts as one."""
+        life = self.of(who)
+        return 0.0 if life.present else self.observed.now - (life.heard or 0.0)
+
+    def protected(self, who: Who) -> bool:
+        """Whether another instance of this identity is refused now."""
+        life = self.of(who)
+        if life.present:
+            return True
+        timeout = self.lifetimes(who).activity_timeout
+        return not life.released and self.silent(who) < timeout
+
+    def overdue(self, who: Who) -> bool:
+        """Whether its state lifetime is over.
+
+        The first look after a start that finds so by the wall clock alone is only a mark; it is
+        confirmed when the store has been up for the activity timeout and still heard nothing.
+        """
+        lifetimes = self.lifetimes(who)
+        kept_for = lifetimes.kept_for
+        if not kept_for or self.of(who).present:
+            return False
+        if self.silent(who) >= kept_for:
+            return True
+        confirmed_at = max(CONFIRM_SECONDS, lifetimes.activity_timeout)
+        return self.observed.now >= confirmed_at and self.marked(who)
+
+    def marked(self, who: Who) -> bool:
+        """Whether it is overdue as far as the wall clock can tell."""
+        life, lifetimes = self.of(who), self.lifetimes(who)
+        if not lifetimes.kept_for or life.present:
+            return False
+        # The stamp may be behind by its interval.
+        age = self.observed.age(life.seen, life.heard)
+        slack = 0.0 if life.heard is not None else lifetimes.stamped_every
+        return age - slack >= lifetimes.kept_for
+
+    def stamps(self, known: Iterable[Who], *, all_of_them: bool = False) -> Iterator[Who]:
+        """Those whose sign of life must be written now, so that a restart knows of it."""
+        now = self.observed.now
+        for who in known:
+            lifetimes = self.lifetimes(who)
+            life = self.of(who)
+            heard = now if life.present else life.heard
+            if (
+                not lifetimes.state_lifetime
+                or heard is None
+                or (life.seen and heard <= life.stamped)
+            ):
+                continue
+            if all_of_them or not life.seen or now - life.stamped >= lifetimes.stamped_every:
+                life.stamped = heard
+                life.seen = self.observed.started_wall + heard
+                yield who

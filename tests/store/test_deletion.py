@@ -1,0 +1,404 @@
+"""Deleting sources and receivers: what goes, what is remembered, and when it may be forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
+
+from quorate.protocol.errors import Closed, Deregistered, Fenced, InLimbo, NotRegistered, RegIdInUse
+from quorate.protocol.identity import SourceName
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.recovery import Marker
+from quorate.protocol.wire import membership_to_wire
+from quorate.store.catalogue import Claim, Elsewhere, merged
+from quorate.store.deletion import (
+    REASON,
+    View,
+    gone_everywhere,
+    lives_on,
+    settled,
+    without_deleted,
+)
+from quorate.store.deregistration import (
+    Verdict,
+    deregistered_elsewhere,
+    judge_source,
+    judge_unused,
+)
+from quorate.store.life_records import Tombstone, pack_tombstone, unpack_tombstone
+from quorate.store.lifetimes import Lifetimes, Who
+from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.store.records import Malformed
+from quorate.store.state import SourceState
+from quorate.store.storage import Table
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+EXPIRED, DEREGISTERED = store_v1.DELETION_EXPIRED, store_v1.DELETION_DEREGISTERED
+POLICY = Policy.majority_of(["s1", "s2", "s3"])
+MEMBERSHIP = membership_to_wire(Membership((POLICY,), (POLICY,)))
+
+
+def filled(world: World, source: SourceName = ORDERS, reg_id: int = 0) -> SourceState:
+    """A source of three stores with messages, a receiver and a marker; it has left."""
+    world.promise(1, source=source, reg_id=reg_id)
+    world.done(world.core.begin(source, 1, FIRST_LINEAGE, MEMBERSHIP))
+    stream = world.open(source=source)
+    for first in range(0, 30, 10):
+        world.append(stream, batch(first, first + 9, source=source))
+    state = world.core.sources[source]
+    world.write(state.add_marker(Marker(29, 1, b"marker")))
+    world.done(world.receivers.register(source, 0x20, 0, 1))
+    world.write(world.core.identities.came(state, Lifetimes(5, 50)))
+    world.write(world.core.identities.came(state, Lifetimes(5, 50), 0x20, b"instance"))
+    world.write(world.core.closed(stream))
+    return state
+
+
+def bury(world: World, cause: store_v1.Deletion = EXPIRED, source: SourceName = ORDERS) -> None:
+    state = world.core.sources[source]
+    world.core.remove(source, Closed("x"))
+    world.write(world.core.identities.bury(state, cause, world.core.reg_ids, 1.0))
+
+
+def rows(world: World, table: Table) -> int:
+    return len(world.storage.scan(table, b"", b"\xff" * 32, 10_000))
+
+
+def knowledge(**changes: Any) -> SourceKnowledge:
+    return replace(SourceKnowledge(1, b"a", 1, FIRST_LINEAGE), **changes)
+
+
+def answer(store: str, known: SourceKnowledge | None = None, **changes: Any) -> PeerAnswer:
+    sources = {} if known is None else {ORDERS: known}
+    return PeerAnswer(store, f"{store}:1", store.encode(), sources=sources, **changes)
+
+
+def view(*answers: PeerAnswer, complete: bool = True) -> View:
+    return View("s1", {each.store: each for each in answers}, complete)
+
+
+def tombstone(world: World) -> Tombstone:
+    return world.core.identities.tombstones[ORDERS]
+
+
+# What goes and what stays.
+
+
+def test_state_and_receivers_go_at_once_and_messages_stay_aside() -> None:
+    world = World()
+    filled(world)
+    filled(world, TRADES)
+    bury(world)
+    assert set(world.core.sources) == {TRADES}
+    assert rows(world, Table.REGISTRATIONS) == rows(world, Table.RECEIVERS) == 1
+    assert rows(world, Table.HELD) == rows(world, Table.MARKERS) == 1
+    assert rows(world, Table.INDEX) == 6
+
+
+def test_a_restart_remembers_the_deletion_and_the_lives() -> None:
+    world = World()
+    filled(world)
+    filled(world, TRADES)
+    bury(world)
+    before = tombstone(world)
+    world = world.restarted()
+    assert set(world.core.sources) == {TRADES}
+    assert tombstone(world) == before
+    lives = world.core.identities.lives
+    assert lives.lifetimes(Who(TRADES)) == Lifetimes(5, 50)
+    assert lives.of(Who(TRADES, 0x20)).instance == b"instance"
+    with pytest.raises(RegIdInUse):
+        world.core.reg_ids.claim(before.reg_id, "another")
+
+
+def test_messages_go_in_bounded_parts_and_then_the_reg_id_is_free() -> None:
+    world = World()
+    reg_id = filled(world).reg_id
+    bury(world)
+    identities = world.core.identities
+    for left in (2, 1, 0):
+        world.write(identities.purge(ORDERS, world.storage, 1, world.core.reg_ids))
+        assert rows(world, Table.INDEX) == left
+        world = world.restarted()
+        identities = world.core.identities
+        assert tombstone(world).dropped
+    assert not tombstone(world).emptied
+    world.write(identities.purge(ORDERS, world.storage, 1, world.core.reg_ids))
+    assert tombstone(world).emptied
+    assert world.core.reg_ids.claim(reg_id, "another") == reg_id
+    assert World(world.storage).core.reg_ids.claim(reg_id, "another") == reg_id
+    assert rows(world, Table.JOURNAL) == 3, "retention takes whole partitions of it"
+
+
+def test_a_receiver_goes_without_a_trace() -> None:
+    world = World()
+    state = filled(world)
+    reg_id = state.receivers[0x20].reg_id
+    world.write(world.core.identities.forget_receiver(state, 0x20, world.core.reg_ids))
+    assert rows(world, Table.RECEIVERS) == 0
+    assert world.core.reg_ids.claim(reg_id, "another") == reg_id
+    registered = world.restarted().receivers.register(ORDERS, 0x20, 0, 1).answer
+    assert (registered.known, registered.acknowledged_upto) == (False, -1)
+
+
+def test_what_never_began_leaves_nothing() -> None:
+    world = World()
+    world.promise(1)
+    state = world.core.sources[ORDERS]
+    world.core.remove(ORDERS, Closed("x"))
+    world.write(world.core.identities.forget(state, world.core.reg_ids))
+    assert all(rows(world, table) == 0 for table in Table if table is not Table.META)
+    assert world.restarted().core.identities.tombstones == {}
+    assert world.promise(1, instance=b"b").limbo == ""
+
+
+def test_tombstones_survive_as_they_were() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    packed = pack_tombstone(tombstone(world))
+    assert unpack_tombstone(packed) == tombstone(world)
+    assert tombstone(world).markers == (Marker(29, 1, b"marker"),)
+    for broken in (b"", packed[:-1], packed + b"x", b"\x07" + packed[1:]):
+        with pytest.raises(Malformed):
+            unpack_tombstone(broken)
+
+
+# A deleted source that comes back.
+
+
+def test_a_deleted_source_is_answered_for_as_if_in_limbo() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    promised = world.promise(2, instance=b"b")
+    assert promised.limbo == REASON
+    assert [(item.first, item.last) for item in promised.held] == [(0, 29)]
+    assert ORDERS not in world.core.sources, "nothing was promised"
+    with pytest.raises(InLimbo):
+        world.begin(FIRST_LINEAGE)
+    with pytest.raises(InLimbo):
+        world.open()
+
+
+def test_what_is_being_removed_is_not_claimed() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    world.write(world.core.identities.purge(ORDERS, world.storage, 1, world.core.reg_ids))
+    assert world.promise(2, instance=b"b").held == ()
+
+
+def test_once_it_is_settled_the_source_is_unknown_but_old_epochs_stay_fenced() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    world.core.identities.settled.add(ORDERS)
+    with pytest.raises(Fenced):
+        world.promise(1, instance=b"b")
+    with pytest.raises(NotRegistered):
+        world.begin(FIRST_LINEAGE)
+    promised = world.promise(2, instance=b"b")
+    assert (promised.limbo, promised.held, promised.registration.begun_epoch) == ("", (), 0)
+    assert world.restarted().core.identities.tombstones == {}
+
+
+def test_the_instance_that_was_deregistered_stays_out() -> None:
+    world = World()
+    filled(world)
+    bury(world, DEREGISTERED)
+    with pytest.raises(Deregistered):
+        world.promise(2, instance=b"a")
+    assert world.promise(2, instance=b"b").limbo
+
+
+def test_a_source_that_lives_on_elsewhere_is_brought_back_in_limbo() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    state, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
+    world.write(writes)
+    back = world.restarted().core.sources[ORDERS]
+    assert (back.reg_id, back.limbo) == (state.reg_id, REASON)
+    assert list(back.held.ranges) == list(state.held.ranges)
+    assert back.markers == (Marker(29, 1, b"marker"),)
+
+
+def test_without_its_messages_it_comes_back_empty_and_under_another_reg_id() -> None:
+    world = World()
+    filled(world, reg_id=7)
+    bury(world)
+    for _ in range(2):
+        world.write(world.core.identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
+    world.core.reg_ids.claim(7, "another")
+    state, _ = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
+    assert state.reg_id != 7
+    assert (list(state.held.ranges), state.markers, state.limbo) == ([], (), REASON)
+
+
+# When it is settled.
+
+
+def buried(cause: store_v1.Deletion = EXPIRED) -> Tombstone:
+    world = World()
+    filled(world)
+    bury(world, cause)
+    return tombstone(world)
+
+
+def test_it_is_settled_when_all_others_have_deleted_it_too() -> None:
+    one = buried()
+    gone = knowledge(deletion=EXPIRED, limbo=True)
+    assert settled(one, view(answer("s2"), answer("s3", gone)))
+    assert not settled(one, view(answer("s2")))
+    assert not settled(one, view(answer("s2"), answer("s3", knowledge())))
+
+
+@pytest.mark.parametrize(
+    "other", [answer("s3", limbo=True), answer("s3", knowledge(limbo=True, begun_epoch=0))]
+)
+def test_a_store_in_limbo_is_no_evidence_of_absence(other: PeerAnswer) -> None:
+    for cause in (EXPIRED, DEREGISTERED):
+        assert not gone_everywhere(buried(cause), view(answer("s2"), other))
+    assert not settled(buried(), view(answer("s2"), other))
+
+
+def test_a_deregistration_that_reached_a_blocking_set_is_settled() -> None:
+    told = knowledge(deletion=DEREGISTERED, limbo=True)
+    still = answer("s3", knowledge())
+    assert settled(buried(DEREGISTERED), view(answer("s2", told), still))
+    assert not gone_everywhere(buried(DEREGISTERED), view(answer("s2", told), still))
+    assert not settled(buried(DEREGISTERED), view(still))
+    assert not settled(buried(EXPIRED), view(answer("s2", told), still))
+    expired = knowledge(deletion=EXPIRED, limbo=True)
+    assert not settled(buried(DEREGISTERED), view(answer("s2", expired), still))
+
+
+def test_who_was_in_limbo_itself_needs_to_hear_everybody() -> None:
+    blind = replace(buried(DEREGISTERED), blind=True)
+    others = (answer("s2"), answer("s3"))
+    assert settled(blind, view(*others))
+    assert not settled(blind, view(*others, complete=False))
+    assert not settled(blind, view(*others, answer("s4", knowledge())))
+
+
+def test_it_lives_on_where_it_streams_or_has_begun_a_newer_epoch() -> None:
+    one = buried()
+    assert not lives_on(one, view(answer("s2", knowledge())))
+    assert lives_on(one, view(answer("s2", knowledge(live=True))))
+    assert lives_on(one, view(answer("s2", knowledge(begun_epoch=2))))
+    assert not lives_on(one, view(answer("s2", knowledge(begun_epoch=2, deletion=EXPIRED))))
+
+
+def test_what_nobody_has_any_more_does_not_keep_a_blank_store_in_limbo() -> None:
+    gone = knowledge(deletion=EXPIRED, limbo=True)
+
+    def left(*answers: PeerAnswer) -> Mapping[str, PeerAnswer]:
+        return without_deleted({each.store: each for each in answers})
+
+    assert left(answer("s2", gone), answer("s3"))["s2"].sources == {}
+    kept = left(answer("s2", gone), answer("s3", knowledge()))
+    assert kept["s2"].sources == {ORDERS: gone}, "it can not vouch for what s3 still has"
+
+
+# Deregistration.
+
+
+def test_only_the_newest_epoch_may_end_a_source() -> None:
+    world = World()
+    state = filled(world)
+    world.promise(2, instance=b"b", take_over=True)
+    with pytest.raises(Fenced):
+        judge_source(state, 1)
+    assert judge_source(state, 2) is Verdict.BURY
+    assert judge_source(state, 3) is Verdict.BURY
+
+
+def test_a_promise_is_taken_back_only_by_whom_it_was_given_to_and_where_nothing_began() -> None:
+    world = World()
+    world.promise(3)
+    state = world.core.sources[ORDERS]
+    assert judge_unused(state, 3, b"a") is Verdict.FORGET
+    assert judge_unused(state, 2, b"a") is Verdict.LEAVE
+    assert judge_unused(state, 3, b"b") is Verdict.LEAVE
+    state.limbo = "for some reason"
+    assert judge_unused(state, 3, b"a") is Verdict.LEAVE
+    assert judge_source(state, 3) is Verdict.BURY
+    state = filled(world, TRADES)
+    assert judge_unused(state, 1, b"a") is Verdict.LEAVE
+
+
+def test_a_store_that_was_away_follows_a_deregistration_and_nothing_less() -> None:
+    world = World()
+    state = filled(world)
+    assert deregistered_elsewhere(state, knowledge(deletion=DEREGISTERED))
+    assert not deregistered_elsewhere(state, knowledge(deletion=EXPIRED))
+    assert not deregistered_elsewhere(state, knowledge())
+    world.promise(2, instance=b"b", take_over=True)
+    assert not deregistered_elsewhere(state, knowledge(deletion=DEREGISTERED))
+
+
+def test_a_deletion_becomes_a_deregistration_when_its_owner_says_so() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    with pytest.raises(Fenced):
+        world.core.identities.deregistered(ORDERS, 0)
+    world.write(world.core.identities.deregistered(ORDERS, 4))
+    after = tombstone(world.restarted())
+    assert (after.cause, after.registration.promised_epoch) == (DEREGISTERED, 4)
+
+
+# Strong RegIDs.
+
+
+def test_another_instance_is_refused_while_the_one_before_is_protected() -> None:
+    world = World()
+    state = filled(world)
+    lives = world.core.identities.lives
+    lives.came(Who(ORDERS), Lifetimes(30, 0))
+    assert not world.core.identities.protected(state, b"a")
+    assert world.core.identities.protected(state, b"b")
+    lives.left(Who(ORDERS), willingly=True)
+    assert not world.core.identities.protected(state, b"b")
+
+
+# The directory between stores.
+
+
+def claim(epoch: int = 1, version: int = 1, *, live: bool = False, proxy: bool = False) -> Claim:
+    return Claim(v1.SourceInformation(epoch=epoch, version=version), live, proxy)
+
+
+def test_the_newest_information_wins_and_it_lives_if_it_does_anywhere() -> None:
+    assert merged({}) is None
+    entry = merged({"a": claim(), "b": claim(version=2), "c": claim(live=True)})
+    assert entry is not None
+    assert (entry.information.version, entry.live) == (2, True)
+    entry = merged({"a": claim(epoch=2), "b": claim(version=9, live=True)})
+    assert entry is not None
+    assert (entry.information.epoch, entry.live) == (2, False), "a live older epoch is fenced"
+
+
+def test_the_proxy_is_named_unless_the_source_lives() -> None:
+    entry = merged({"b": claim(proxy=True), "a": claim()})
+    assert entry is not None
+    assert entry.proxy == "b"
+    entry = merged({"b": claim(proxy=True), "a": claim(live=True)})
+    assert entry is not None
+    assert entry.proxy == ""
+
+
+def test_only_what_changed_is_told_and_deleted_ones_are_not_listed() -> None:
+    elsewhere = Elsewhere()
+    known = knowledge(information=v1.SourceInformation(epoch=1))
+    assert elsewhere.hear([answer("s2", known)]) == [ORDERS]
+    assert elsewhere.hear([answer("s2", known)]) == []
+    assert elsewhere.hear([answer("s2", replace(known, live=True))]) == [ORDERS]
+    assert elsewhere.hear([answer("s2", replace(known, deletion=EXPIRED))]) == [ORDERS]
+    assert not elsewhere.sources
