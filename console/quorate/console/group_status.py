@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc.aio
@@ -21,8 +22,9 @@ from quorate.v1.messages_pb2 import (
     DURABILITY_FSYNC,
     DURABILITY_MEMORY,
     DURABILITY_OS,
+    HeldRange,
 )
-from quorate.v1.store_pb2 import SourceStatus, StatusRequest, StatusResponse
+from quorate.v1.store_pb2 import LossRecord, SourceStatus, StatusRequest, StatusResponse
 from quorate.v1.store_pb2_grpc import StoreStub
 
 _DURABILITY = {DURABILITY_FSYNC: "fsync", DURABILITY_OS: "os", DURABILITY_MEMORY: "memory"}
@@ -37,6 +39,8 @@ class GroupStatus:
     stores: list[Row] = field(default_factory=list)
     sources: list[Row] = field(default_factory=list)
     receivers: list[Row] = field(default_factory=list)
+    losses: list[Row] = field(default_factory=list)
+    """What operators accepted on each store, ever."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -82,6 +86,12 @@ def compare(
         else:
             status.stores.append(_store_row(store, answer))
             answered[answer.store_name] = answer
+            status.losses += [_loss_row(answer.store_name, loss) for loss in answer.accepted_losses]
+            if answer.repair.divergent:
+                status.problems.append(
+                    f"Store {answer.store_name} holds other content than another store for "
+                    f"{answer.repair.divergent} of its sources: `quorate repair` says which."
+                )
             if answer.limbo:
                 status.problems.append(f"Store {answer.store_name} is in limbo.")
     incarnations = [answer.incarnation for answer in answered.values()]
@@ -113,6 +123,14 @@ def _store_row(store: StoreAddress, answer: StatusResponse) -> Row:
         "sync_milliseconds": round(1000 * answer.sync_seconds / max(answer.syncs, 1), 2),
         "rejected": answer.rejected,
         "disk_free_bytes": answer.disk_free_bytes,
+        "lacking": answer.repair.lacking,
+        "repair": answer.repair.now,
+        "repair_bytes_per_second": round(answer.repair.bytes_per_second),
+        "repaired_messages": answer.repair.messages,
+        "divergent": answer.repair.divergent,
+        "checked": round(answer.repair.scrub.part, 3),
+        "checked_passes": answer.repair.scrub.passes,
+        "found_unreadable": answer.repair.scrub.unreadable,
         "incarnation": answer.incarnation.hex(),
         "data_directory": answer.data_directory,
     }
@@ -145,10 +163,9 @@ def _compare_source(
     lags = {
         store: stable_upto - min(held_upto(source), stable_upto) for store, source in at.items()
     }
-    holes = {
-        store: [f"[{hole.first}, {hole.last}]" for hole in source.holes]
-        for store, source in at.items()
-        if source.holes
+    holes = {store: _texts(source.holes) for store, source in at.items() if source.holes}
+    unreadable = {
+        store: _texts(source.unreadable) for store, source in at.items() if source.unreadable
     }
     newest = max(at.values(), key=lambda source: source.begun_epoch)
     status.sources.append(
@@ -165,15 +182,40 @@ def _compare_source(
             "stores": sorted(at),
             "lag": lags,
             "holes": holes,
+            "unreadable": unreadable,
+            "lost": {
+                store: _texts(source.accepted_losses)
+                for store, source in at.items()
+                if source.accepted_losses
+            },
             "set_aside": {store: source.set_aside for store, source in at.items()},
         }
     )
+    for store, ranges in unreadable.items():
+        status.problems.append(f"Store {store} can not read {', '.join(ranges)} of {name}.")
     for store, ranges in holes.items():
         status.problems.append(f"Store {store} lacks {', '.join(ranges)} of {name}.")
     for store, lag in lags.items():
         if lag > lag_max:
             status.problems.append(f"Store {store} is {lag:,} stable messages behind in {name}.")
     _compare_receivers(name, at, status)
+
+
+def _texts(ranges: Iterable[HeldRange]) -> list[str]:
+    return [f"[{item.first}, {item.last}]" for item in ranges]
+
+
+def _loss_row(store: str, loss: LossRecord) -> Row:
+    source = SourceName(loss.source.topic, loss.source.session_id)
+    when = datetime.fromtimestamp(loss.time_ns / 1e9, UTC)
+    return {
+        "store": store,
+        "source": str(source) if loss.HasField("source") else None,
+        "lost": f"[{loss.first}, {loss.last}]" if loss.first != NOTHING else "left limbo",
+        "reason": loss.reason,
+        "time": when.isoformat(timespec="seconds"),
+        "epoch": loss.lineage[-1].epoch if loss.lineage else 0,
+    }
 
 
 def _compare_receivers(

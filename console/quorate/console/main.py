@@ -41,6 +41,11 @@ COMMANDS = {
         "status",
         "Show stores, sources, receivers and whether all is well.",
     ),
+    "repair": Lazy(
+        "quorate.console.repair",
+        "repair",
+        "Have stores make up for what they lack; accept a loss.",
+    ),
     "store": Lazy("quorate.console.store", "store", "Run a store, or check its configuration."),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."

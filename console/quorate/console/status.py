@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 _FOR_PEOPLE = {
     "stores": (
         "store", "address", "state", "version", "uptime_seconds", "durability", "sources",
-        "messages", "sync_milliseconds", "rejected",
+        "messages", "sync_milliseconds", "rejected", "lacking", "repair",
     ),
     "sources": (
         "topic", "session_id", "state", "epoch", "first", "newest", "stable_upto", "lag", "holes",
     ),
     "receivers": ("topic", "source", "session_id", "acknowledged_upto", "lag"),
+    "losses": ("store", "source", "lost", "reason", "time"),
 }  # fmt: skip
+
+_KINDS = {"stores": "store", "sources": "source", "receivers": "receiver", "losses": "loss"}
 
 
 def status(
@@ -55,16 +58,23 @@ def status(
 
 
 def _show(group: GroupStatus, output: Output) -> None:
-    parts = {"stores": group.stores, "sources": group.sources, "receivers": group.receivers}
+    parts = {
+        "stores": group.stores,
+        "sources": group.sources,
+        "receivers": group.receivers,
+        "losses": group.losses,
+    }
     match output:
         case Output.JSON:
             print_json({"healthy": group.healthy, "problems": group.problems, **parts})
         case Output.JSONL:
             for kind, rows in parts.items():
-                print_jsonl({"kind": kind.removesuffix("s"), **row} for row in rows)
+                print_jsonl({"kind": _KINDS[kind], **row} for row in rows)
             print_jsonl([{"kind": "health", "healthy": group.healthy, "problems": group.problems}])
         case Output.TABLE:
             for kind, rows in parts.items():
+                if kind == "losses" and not rows:
+                    continue
                 shown = [{key: _plain(row[key]) for key in _FOR_PEOPLE[kind]} for row in rows]
                 print_table(kind.capitalize(), shown, empty="none")
             for problem in group.problems:

@@ -1,0 +1,188 @@
+"""`quorate repair` as a user has it, against stores of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.store.support import ORDERS, Client, batch, running
+
+from quorate.console.repairing import parse_range, parse_source
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.ranges import Range
+from quorate.store import repair
+from quorate.v1 import messages_pb2 as v1
+
+pytestmark = pytest.mark.processes
+
+COMPLAINTS = "lacks .* no peer could give it|accepted by an operator|hold other content|in limbo"
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Group:
+    def __init__(self, clients: list[Client]) -> None:
+        self.clients = clients
+        self.addresses = [client.address for client in clients]
+        self.stores = ",".join(f"s{at}={each}" for at, each in enumerate(self.addresses, 1))
+
+    async def quorate(self, *arguments: str) -> Result:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "quorate.console.main",
+            *arguments,
+            env={**os.environ, "QUORATE_STORES": self.stores},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        assert process.returncode is not None
+        return Result(process.returncode, out.decode(), err.decode())
+
+    async def fill(self, at: int, last: int, **fields: Any) -> None:
+        stream = await self.clients[at].stream(stores=self.addresses)
+        for first in range(0, last + 1, 10):
+            await stream.batch(batch(first, first + 9, **fields), last)
+        await stream.durable(last)
+        await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=last))
+        await stream.close()
+
+    async def holes(self, at: int) -> None:
+        """The store lacks [10, 19] and [30, 39] of [0, 49]."""
+        await self.clients[at].promise()
+        await self.clients[at].begin()
+        for first in (0, 20, 40):
+            stream = await self.clients[at].open(
+                retained_from=first, stable_upto=first - 1, stores=self.addresses
+            )
+            await stream.batch(batch(first, first + 9), first - 1)
+            await stream.durable(first + 9)
+            await stream.close()
+
+
+@pytest.fixture
+async def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Group]:
+    monkeypatch.setattr(repair, "ROUND_SECONDS", 3600.0)  # only when asked
+    async with AsyncExitStack() as stack:
+        clients = []
+        for name in ("s1", "s2"):
+            node = await stack.enter_async_context(running(tmp_path / name, name))
+            clients.append(await stack.enter_async_context(Client(node.address)))
+        yield Group(clients)
+
+
+@pytest.mark.parametrize("thorough", [[], ["--thorough"]])
+async def test_what_lacks_is_fetched(group: Group, thorough: list[str]) -> None:
+    await group.fill(0, 49)
+    await group.holes(1)
+    result = await group.quorate("repair", "-o", "jsonl", *thorough)
+    assert result.code == 0, result.err
+    verdicts = {row["store"]: row for row in result.rows() if row["verdict"]}
+    assert verdicts["s2"]["filled_messages"] == 20
+    assert [verdicts[store]["verdict"] for store in ("s1", "s2")] == ["whole", "whole"]
+    assert verdicts["s1"]["checked_messages"] == (50 if thorough else 0)
+    assert len((await group.clients[1].fetch()).messages) == 50
+    result = await group.quorate("repair", "--source", str(ORDERS), "-o", "json")
+    assert (result.code, len(json.loads(result.out))) == (0, 2)
+    result = await group.quorate("repair", "--source", "nobody/0x1")
+    assert result.code == 0
+    assert "does not know it" in result.out
+
+
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_what_lacks_everywhere_or_differs_fails(group: Group) -> None:
+    await group.holes(0)
+    await group.holes(1)
+    result = await group.quorate("repair")
+    assert result.code == 1, result.err
+    assert "lacks 20 messages that no peer could give: [10, 19], [30, 39]" in result.out
+    group.stores += ",s3=127.0.0.1:1"
+    assert "can not be reached" in (await group.quorate("repair")).out
+
+
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_other_content_fails(group: Group) -> None:
+    await group.fill(0, 49)
+    await group.fill(1, 49, salt="other ")
+    result = await group.quorate("repair")
+    assert result.code == 1, result.err
+    assert "has other content than store s2 for [0, 49]" in result.out
+    result = await group.quorate("status")
+    assert result.code == 10
+    assert "holds other content than another store" in result.err
+
+
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_a_loss_is_shown_confirmed_and_recorded(group: Group) -> None:
+    await group.holes(0)
+    await group.holes(1)
+    name = ("--source", str(ORDERS))
+    reason = ("--reason", "the disks are gone, says Ada")
+    result = await group.quorate("repair", "--accept-loss", "30-39", *name, *reason)
+    assert result.code == 2, "nobody can be asked"
+    assert f"10 messages, [30, 39] of {ORDERS}, would be lost for good." in result.err
+    assert "s1 lacks [30, 39]" in result.err
+    result = await group.quorate("repair", "--accept-loss", "25-39", *name, *reason, "--yes")
+    assert result.code == 1
+    assert "s1 has [25, 29] and lacks [30, 39]" in result.err
+    result = await group.quorate("repair", "--accept-loss", "30-39", *name, *reason, "--yes")
+    assert result.code == 0, result.err
+    for at in (0, 1):
+        fetched = await group.clients[at].fetch(25, 49)
+        assert fetched.missing == [(30, 39, v1.LOOKUP_LOST)]
+    result = await group.quorate("status", "-o", "json")
+    losses = json.loads(result.out)["losses"]
+    assert [(row["store"], row["lost"], row["reason"]) for row in losses] == [
+        (store, "[30, 39]", reason[1]) for store in ("s1", "s2")
+    ]
+    for missing in (["--accept-loss", "1-2"], ["--accept-loss", "1-2", *name], [*reason]):
+        assert (await group.quorate("repair", *missing)).code == 2
+
+
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_a_store_leaves_limbo_when_an_operator_says_so(tmp_path: Path, group: Group) -> None:
+    await group.fill(0, 49)
+    async with AsyncExitStack() as stack:
+        peers = ("127.0.0.1:1",)
+        node = await stack.enter_async_context(running(tmp_path / "s9", "s9", peers=peers))
+        client = await stack.enter_async_context(Client(node.address))
+        assert (await client.status()).limbo
+        group.stores += f",s9={node.address}"
+        command = ("repair", "--leave-limbo", "--store", "s9", "--reason", "s7 is gone", "--yes")
+        result = await group.quorate(*command)
+        assert result.code == 0, result.err
+        assert f"{ORDERS}: s1 has [0, 49], s2 does not know it, s9 does not know it" in result.err
+        status = await client.status()
+        assert not status.limbo
+        assert [record.first for record in status.accepted_losses] == [-1]
+        assert (await group.quorate(*command)).code == 1, "it is not in limbo any more"
+
+
+def test_sources_and_ranges_are_written_as_they_are_shown() -> None:
+    assert parse_source(str(ORDERS)) == ORDERS
+    assert parse_source("a/b/17").topic == "a/b"
+    assert (parse_range("3-17"), parse_range("4")) == (Range(3, 17), Range(4, 4))
+    for text in ("", "a", "5-4", "-3", "1-2-3"):
+        with pytest.raises(InvalidArgument):
+            parse_range(text)
+    for text in ("orders", "/1", "orders/x", "orders/0"):
+        with pytest.raises(InvalidArgument):
+            parse_source(text)
