@@ -12,7 +12,8 @@ from tests.store.support import ORDERS, Client, batch, running
 
 from quorate.protocol.errors import MissingMessages, NotLost, QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.receiver import Gap, Receiver, ReceiverOptions
 from quorate.receiver.plan import Answer
 from quorate.source import Source, SourceOptions
@@ -180,8 +181,10 @@ async def test_a_source_goes_on_and_receivers_are_told_of_the_gap(group: Group) 
 async def test_a_loss_above_what_was_known_to_be_stable(group: Group) -> None:
     """The store knows only what it was told: what may be stable goes further."""
     clients = [group.client(at) for at in range(3)]
-    addresses = [client.address for client in clients]
-    stream = await clients[0].stream(stores=addresses)
+    policy = Policy.majority_of(("s0", "s1", "s2"))
+    await clients[0].promise()
+    await clients[0].begin(membership=membership_to_wire(Membership((policy,), (policy,))))
+    stream = await clients[0].open()
     for first in range(0, 50, 10):
         await stream.batch(batch(first, first + 9), 19)
     await stream.durable(49)

@@ -192,13 +192,16 @@ class Client:
         return response
 
     async def begin(
-        self, lineage: Lineage = FIRST_LINEAGE, source: SourceName = ORDERS
+        self,
+        lineage: Lineage = FIRST_LINEAGE,
+        source: SourceName = ORDERS,
+        membership: v1.Membership = MEMBERSHIP,
     ) -> store_v1.BeginResponse:
         request = store_v1.BeginRequest(
             source=source_to_wire(source),
             epoch=lineage.epoch,
             lineage=lineage_to_wire(lineage),
-            membership=MEMBERSHIP,
+            membership=membership,
             protocol_version=PROTOCOL_VERSION,
         )
         response: store_v1.BeginResponse = await self.call("Begin", request)

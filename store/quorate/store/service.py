@@ -318,6 +318,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         check_version(self._address, request.protocol_version)
         return await self._upkeep.accept_loss(request)
 
+    @_answering
     async def Deregister(self, request: store_v1.DeregisterRequest) -> store_v1.DeregisterResponse:
         check_version(self._address, request.protocol_version)
         return await self._keeper.deregister(
