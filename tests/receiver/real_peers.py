@@ -71,16 +71,22 @@ class Stores:
 
     @property
     def addresses(self) -> str:
-        return ",".join(f"{name}={address}" for name, address in self._addresses.items())
+        return self.named("".join(self._addresses))
+
+    def named(self, names: str) -> str:
+        """The addresses of these stores, each named by a letter."""
+        return ",".join(f"{name}={self._addresses[name]}" for name in names)
 
 
-async def source(stores: Stores, **arguments: Any) -> Source:
-    return await Source.open("orders", session_id=0x10, stores=stores.addresses, **arguments)
+async def source(stores: Stores, /, **arguments: Any) -> Source:
+    arguments.setdefault("stores", stores.addresses)
+    return await Source.open("orders", session_id=0x10, **arguments)
 
 
-async def receiver(stores: Stores, **arguments: Any) -> Receiver:
+async def receiver(stores: Stores, /, **arguments: Any) -> Receiver:
     arguments.setdefault("options", QUICK)
-    return await Receiver.open("orders", session_id=0x20, stores=stores.addresses, **arguments)
+    arguments.setdefault("stores", stores.addresses)
+    return await Receiver.open("orders", session_id=0x20, **arguments)
 
 
 async def take(one: Receiver, count: int) -> list[tuple[int, bytes]]:

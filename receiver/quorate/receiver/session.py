@@ -396,9 +396,11 @@ class Session:
         except QuorateError as error:
             log.warning("%s: %s", self.source, error)
             return
+        self._forget_others()
         for joined, answer in answers.items():
             self.withdraw(self.stream.adopt(answer.lineage))
-            self._tell_registered(joined, answer)
+            if joined in registrar.answers:
+                self._tell_registered(joined, answer)
 
     def _watch_for_stall(self) -> None:
         now = asyncio.get_running_loop().time()
