@@ -270,7 +270,8 @@ class SourceInstance:
                 grant = await network.call(self.process, store, "promise", asked)
                 core.promised(store, epoch, grant, self.world.now)
             case AskBegin():
-                await network.call(self.process, store, "begin", AskedBegin(core.name, step))
+                begin = AskedBegin(core.name, step, self.identity)
+                await network.call(self.process, store, "begin", begin)
                 core.begun(store, step.epoch, self.world.now, step.membership)
             case OpenStream(epoch):
                 await self._stream(store, epoch)

@@ -24,7 +24,6 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
-from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Promise
@@ -57,6 +56,7 @@ class AskedPromise(NamedTuple):
 class AskedBegin(NamedTuple):
     source: SourceName
     step: AskBegin
+    instance: bytes
 
 
 class AskedReceiver(NamedTuple):
@@ -266,11 +266,11 @@ class StoreActor:
         )
 
     async def begin(self, asked: AskedBegin) -> int:
-        source, step = asked
+        source, step, instance = asked
         state = self.core.sources.get(source)
         if state is not None:
             await self.settled(state)
-        change = self._checked_begin(source, step.epoch, step.lineage, step.membership)
+        change = self._checked_begin(source, step, instance)
         self.checker.changes(self.name, step.epoch, "begins")
         set_aside = await self.made_durable(self.core.sources[source], change)
         self.checker.begun(self.name, step.epoch)
@@ -281,11 +281,10 @@ class StoreActor:
             self.world.reach("divergent tail set aside", "by %s: %s", self.name, set_aside)
         return set_aside
 
-    def _checked_begin(
-        self, source: SourceName, epoch: int, lineage: Lineage, membership: Membership
-    ) -> Change[int]:
+    def _checked_begin(self, source: SourceName, step: AskBegin, instance: bytes) -> Change[int]:
+        membership = membership_to_wire(step.membership)
         try:
-            return self.core.begin(source, epoch, lineage, membership_to_wire(membership))
+            return self.core.begin(source, step.epoch, step.lineage, membership, instance)
         except ContentConflict as error:
             self.checker.conflict(error)
             raise

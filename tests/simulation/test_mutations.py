@@ -54,8 +54,9 @@ def _begin_below_the_promise(to: pytest.MonkeyPatch) -> None:
     def begin(self: StoreCore, source: Any, epoch: int, *rest: Any) -> Change[int]:
         state = self.sources.get(source)
         if state is not None and state.registration.begun_epoch < epoch:
-            lowered = min(epoch, state.registration.promised_epoch)
-            state.registration = dataclasses.replace(state.registration, promised_epoch=lowered)
+            state.registration = dataclasses.replace(
+                state.registration, promised_epoch=epoch, promised_to=rest[-1]
+            )
         return _real_begin(self, source, epoch, *rest)
 
     to.setattr(StoreCore, "begin", begin)

@@ -102,8 +102,18 @@ class World:
     ) -> Any:
         return self.done(self.core.promise(source, epoch, instance, reg_id, take_over))
 
-    def begin(self, lineage: Lineage, source: SourceName = ORDERS) -> int:
-        count: int = self.done(self.core.begin(source, lineage.epoch, lineage, MEMBERSHIP))
+    def begin(
+        self, lineage: Lineage, source: SourceName = ORDERS, membership: v1.Membership = MEMBERSHIP
+    ) -> int:
+        """Begin, as whoever was promised the epoch; it is promised if it was to nobody."""
+        epoch, state = lineage.epoch, self.core.sources.get(source)
+        deleted = source in self.core.identities.tombstones
+        if not deleted and (state is None or state.registration.promised_epoch < epoch):
+            self.promise(epoch, source=source, take_over=True)
+        state = self.core.sources.get(source)
+        instance = state.registration.promised_to if state is not None else b"a"
+        change = self.core.begin(source, epoch, lineage, membership, instance)
+        count: int = self.done(change)
         return count
 
     def open(
@@ -146,6 +156,14 @@ def free_addresses(count: int) -> list[str]:
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [f"127.0.0.1:{probe.getsockname()[1]}" for probe in probes]
+
+
+async def vouches(node: StoreNode) -> None:
+    """Return when a store that is in limbo vouches again for what it lacks."""
+    async with asyncio.timeout(20):
+        while node.in_limbo:
+            assert node.peers is not None
+            await node.peers.next_round()
 
 
 @asynccontextmanager
@@ -195,6 +213,7 @@ class Client:
         self,
         lineage: Lineage = FIRST_LINEAGE,
         source: SourceName = ORDERS,
+        instance: bytes = b"a",
         membership: v1.Membership = MEMBERSHIP,
     ) -> store_v1.BeginResponse:
         request = store_v1.BeginRequest(
@@ -203,6 +222,7 @@ class Client:
             lineage=lineage_to_wire(lineage),
             membership=membership,
             protocol_version=PROTOCOL_VERSION,
+            instance=instance,
         )
         response: store_v1.BeginResponse = await self.call("Begin", request)
         return response

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch, information
+from tests.store.support import FIRST_LINEAGE, MEMBERSHIP, ORDERS, TRADES, World, batch, information
 
 from quorate.protocol.errors import (
     Closed,
@@ -211,25 +211,25 @@ def test_begin_of_a_fenced_epoch_is_refused(world: World) -> None:
     assert caught.value.promised == 3
 
 
-def test_begin_without_a_promise_is_both(world: World) -> None:
-    world.begin(Lineage((Term(3, 0),)))
-    with pytest.raises(Fenced):
-        world.promise(3, b"b")
-    stream = world.open(3, b"whoever opens first")
-    assert world.append(stream, batch(0, 0, 3))
-    with pytest.raises(Fenced):
-        world.open(3, b"b")
-
-
-def test_begin_of_a_higher_epoch_ends_the_stream(world: World) -> None:
-    stream = world.stream()
-    change = world.core.begin(ORDERS, 2, Lineage((Term(1, 0), Term(2, 5))), v1.Membership())
-    assert [ending.stream for ending in change.endings] == [stream]
+def test_begin_without_a_promise_is_refused(world: World) -> None:
+    """What it promised may have been to a source that no other store knows."""
+    lineage = Lineage((Term(3, 0),))
+    with pytest.raises(NotRegistered, match="has not promised"):
+        world.core.begin(ORDERS, 3, lineage, MEMBERSHIP, b"a")
+    world.promise(3, b"b")
+    with pytest.raises(NotRegistered, match="has not promised"):
+        world.core.begin(ORDERS, 3, lineage, MEMBERSHIP, b"a")
+    world.promise(2, b"b", source=TRADES)
+    with pytest.raises(NotRegistered, match="has not promised"):
+        world.core.begin(TRADES, 3, lineage, MEMBERSHIP, b"b")
+    world.promise(3, b"b", source=TRADES)
+    world.done(world.core.begin(TRADES, 3, lineage, MEMBERSHIP, b"b"))
+    assert world.append(world.open(3, b"b", source=TRADES), batch(0, 0, 3, TRADES))
 
 
 def test_a_lineage_must_end_with_its_epoch(world: World) -> None:
     with pytest.raises(InvalidArgument, match="lineage"):
-        world.core.begin(ORDERS, 2, FIRST_LINEAGE, v1.Membership())
+        world.core.begin(ORDERS, 2, FIRST_LINEAGE, MEMBERSHIP, b"a")
 
 
 def test_begin_again_changes_nothing(world: World) -> None:
@@ -250,7 +250,7 @@ def test_begin_again_confirms_a_membership(world: World) -> None:
     world.stream()
     policy = v1.Policy(groups=[v1.Group(name="g", stores=["a"], rule=v1.INTRAGROUP_RULE_ALL)])
     membership = v1.Membership(to_policies=[policy])
-    world.done(world.core.begin(ORDERS, 1, FIRST_LINEAGE, membership))
+    world.begin(FIRST_LINEAGE, membership=membership)
     assert world.restarted().core.sources[ORDERS].registration.membership == membership
 
 

@@ -46,7 +46,7 @@ MEMBERSHIP = membership_to_wire(Membership((POLICY,), (POLICY,)))
 def filled(world: World, source: SourceName = ORDERS, reg_id: int = 0) -> SourceState:
     """A source of three stores with messages, a receiver and a marker; it has left."""
     world.promise(1, source=source, reg_id=reg_id)
-    world.done(world.core.begin(source, 1, FIRST_LINEAGE, MEMBERSHIP))
+    world.done(world.core.begin(source, 1, FIRST_LINEAGE, MEMBERSHIP, b"a"))
     stream = world.open(source=source)
     for first in range(0, 30, 10):
         world.append(stream, batch(first, first + 9, source=source))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -117,18 +118,6 @@ class TestMet:
         assert met.remembered.incarnation == b"new"
         assert subject.peers["b"].incarnation == b"new"
 
-    def test_a_store_learns_from_its_peers_what_it_was_before(self) -> None:
-        subject = standing()
-        remembered = Greeting(store_name="a", incarnation=b"former", former=[b"first"])
-        (row,) = subject.learn_former(remembered)
-        assert row.value is not None
-        assert unpack_store(row.value).former == (b"first", b"former")
-        assert subject.learn_former(remembered) == ()
-        assert list(subject.greeting("", 0).former) == [b"first", b"former"]
-        # Who has come after this store is not what it was before.
-        after = Greeting(store_name="a", incarnation=b"next", former=[b"mine"])
-        assert subject.learn_former(after) == ()
-
     def test_a_copy_does_not_take_the_place_of_what_is_known(self) -> None:
         subject = standing()
         known = Greeting(store_name="b", incarnation=b"b", starts=5, run=b"1")
@@ -136,6 +125,49 @@ class TestMet:
         met = subject.met(Greeting(store_name="b", incarnation=b"b", starts=5, run=b"2"))
         assert (met.remembered, met.writes) == (known, ())
         assert subject.peers["b"] == known
+
+
+class TestRemembered:
+    """What a peer remembers of a store tells it whether it is a copy, or was put back."""
+
+    SELF = StoreRecord(b"mine", 4, former=(b"before",))
+
+    def reason(self, record: StoreRecord = SELF, **remembered: Any) -> str:
+        values = {"store_name": "a", "incarnation": b"mine", "run": b"other"} | remembered
+        return Standing("a", record, {}, b"run", 100).check_remembered(Greeting(**values))
+
+    def test_what_it_was_itself_is_fine(self) -> None:
+        assert not self.reason(starts=3, commits=100)
+        assert not self.reason(starts=4, commits=900, run=b"run")
+        assert not self.reason(incarnation=b"before", starts=99, commits=999)
+
+    def test_more_starts_than_it_has_had(self) -> None:
+        assert "is a copy, or was put back" in self.reason(starts=4)
+        assert "seen it started 5 times" in self.reason(starts=5)
+
+    def test_more_commits_than_it_had_when_it_started(self) -> None:
+        assert "peer knew of 101" in self.reason(starts=3, commits=101)
+
+    def test_an_incarnation_that_it_has_never_heard_of(self) -> None:
+        assert "put back" in self.reason(incarnation=b"later", former=[b"mine"])
+        assert "put back" in self.reason(incarnation=b"unheard of")
+
+    def test_who_is_in_limbo_replaces_whatever_the_peers_knew(self) -> None:
+        subject = standing()
+        former = Greeting(store_name="a", incarnation=b"former", former=[b"first"], starts=9)
+        assert not subject.check_remembered(former)
+        assert subject.record.former == (b"first", b"former")
+        assert not subject.check_remembered(former)
+        later = Greeting(store_name="a", incarnation=b"later", former=[b"mine"])
+        assert subject.check_remembered(later), "unless it was replaced itself"
+
+    def test_found_out_it_is_another(self) -> None:
+        subject = standing(KNOWN)
+        (row,) = subject.enter_limbo("why", b"new")
+        assert row.value is not None
+        record = unpack_store(row.value)
+        assert record == StoreRecord(b"new", 3, "why", former=(b"mine",))
+        assert not subject.founders((), {}), "it had something once, so it founds nothing"
 
 
 @pytest.mark.parametrize(

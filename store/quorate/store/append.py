@@ -54,6 +54,7 @@ class AppendCall:
         self._durable = asyncio.Event()
         self._upto = NOTHING
         self._told = NOTHING
+        self._replaced: list[store_v1.StoreReplaced] = []
         self._last_word = False
         self._commit = 0
         self._silent_checks = 0
@@ -66,6 +67,15 @@ class AppendCall:
     def acknowledge(self, upto: int) -> None:
         """Everything up to here is durable."""
         self._upto = upto
+        self._durable.set()
+
+    def replaced(self, store: store_v1.StoreReplaced) -> None:
+        """Tell the source that another store has come back, before anything that is durable later.
+
+        The source must not count what that store had acknowledged together with what it hears
+        from here from now on.
+        """
+        self._replaced.append(store)
         self._durable.set()
 
     async def run(self) -> None:
@@ -195,6 +205,9 @@ class AppendCall:
         while not self._last_word or self._upto > self._told:
             await self._durable.wait()
             self._durable.clear()
+            while self._replaced:
+                store = self._replaced.pop(0)
+                await self._context.write(store_v1.AppendResponse(replaced=store))
             upto = self._upto
             if upto > self._told:
                 durable = store_v1.Durable(upto=upto)

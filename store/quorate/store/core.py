@@ -29,16 +29,21 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
+from quorate.protocol.wire import membership_to_wire
 from quorate.store import batches
 from quorate.store.deletion import REASON as DELETED
 from quorate.store.identities import Identities
+from quorate.store.leaving import Adoption, ReceiverKnowledge
 from quorate.store.limbo import Standing
 from quorate.store.records import (
     Held,
+    ReceiverRecord,
     Registration,
     index_key,
     pack_index,
+    pack_receiver,
     position_key,
+    receiver_key,
 )
 from quorate.store.state import AppendStream, Change, Ending, RegIds, SourceState
 from quorate.store.storage import Reads, Table, Write
@@ -109,7 +114,7 @@ class StoreCore:
 
     def limbo_of(self, state: SourceState | None) -> str:
         """Why this store can not vouch for what it lacks of a source; empty: it can."""
-        return (state.limbo if state is not None else "") or self.standing.limbo
+        return state.limbo if state is not None else self.standing.limbo
 
     def doubt_of(self, state: SourceState) -> str:
         """Why what this store lacks of a source says nothing; empty: it vouches.
@@ -159,6 +164,7 @@ class StoreCore:
                 return Change(self._promised(gone))
             if self.standing.limbo:
                 unknown = SourceState(0, Registration(source, 0, b""), Held(RangeSet()))
+                unknown.limbo = self.standing.limbo
                 return Change(self._promised(unknown))
             old = self.identities.replaced(source)
             state = self._new_source(source, epoch, instance, reg_id)
@@ -167,17 +173,27 @@ class StoreCore:
         self.reg_ids.check_same(state.reg_id, reg_id, str(source))
         record = state.registration
         if (epoch, instance) == (record.promised_epoch, record.promised_to):
-            return Change(self._promised(state))
+            return self._promise_again(state)
         if epoch <= record.promised_epoch:
             raise Fenced(str(source), epoch, record.promised_epoch)
         if self.limbo_of(state):
             return Change(self._promised(state))
         if not take_over and self.identities.protected(state, instance):
             raise SourceActive(str(source), self.store)
-        state.registration = replace(record, promised_epoch=epoch, promised_to=instance)
+        state.registration = replace(
+            record, promised_epoch=epoch, promised_to=instance, taken_over=False
+        )
         endings = self._end_stream(state, Fenced(str(source), record.begun_epoch, epoch))
         # What is held goes with it: the answer must not be taken back by a crash.
         return Change(self._promised(state), (state.registration_row(), state.held_row()), endings)
+
+    def _promise_again(self, state: SourceState) -> Change[Promised]:
+        """The same instance asks for the same epoch."""
+        if self.limbo_of(state) or not state.registration.taken_over:
+            return Change(self._promised(state))
+        # It learns from this answer what this store really has: now it may begin.
+        state.registration = replace(state.registration, taken_over=False)
+        return Change(self._promised(state), (state.registration_row(), state.held_row()))
 
     def begin(
         self,
@@ -185,12 +201,15 @@ class StoreCore:
         epoch: int,
         lineage: Lineage,
         membership: v1.Membership,
+        instance: bytes,
     ) -> Change[int]:
         """Take a lineage over; answers how many messages were set aside.
 
+        Only from the instance that this store itself promised the epoch: what another one was told
+        by a former incarnation of this store may not be true any more.
         Every write of this source so far must be readable. Raises TopicRefused, InvalidArgument,
-        Fenced, InLimbo, and ContentConflict if the lineage would take back what this store was
-        told is stable.
+        Fenced, InLimbo, NotRegistered, and ContentConflict if the lineage would take back what this
+        store was told is stable.
         """
         if epoch < 1 or lineage.epoch != epoch:
             raise InvalidArgument("lineage", f"its newest epoch is {lineage.epoch}, not {epoch}")
@@ -201,11 +220,18 @@ class StoreCore:
         self._check_vouches(source, state)
         if state is None and source in self.identities.tombstones:
             raise NotRegistered(str(source), f"store {self.store} has deleted it")
-        if state is None:
-            state = self._new_source(source, epoch, b"", 0)
+        if state is None or not self._was_promised(state.registration, epoch, instance):
+            raise NotRegistered(
+                str(source), f"store {self.store} has not promised epoch {epoch} to this instance"
+            )
         if epoch == state.registration.begun_epoch:
             return self._begin_again(state, lineage, membership)
-        return self._take_lineage(state, lineage, membership)
+        return self._follow(state, state.registration, lineage, membership)
+
+    @staticmethod
+    def _was_promised(record: Registration, epoch: int, instance: bytes) -> bool:
+        promised = (record.promised_epoch, record.promised_to)
+        return promised == (epoch, instance) and not record.taken_over
 
     def adopt(self, source: SourceName, missed: Missed) -> Change[int]:
         """Take over a begin that this store missed, as if its promise and itself came late.
@@ -218,43 +244,45 @@ class StoreCore:
             raise InvalidArgument("lineage", "names no epoch")
         self._check_topic(source.topic)
         state = self.sources.get(source)
-        promised = state.registration.promised_epoch if state is not None else 0
-        if epoch < promised:
-            raise Fenced(str(source), epoch, promised)
         self._check_vouches(source, state)
         if state is None and self.deleting(source):
             raise NotRegistered(str(source), f"store {self.store} is deleting what it had of it")
         old = self.identities.replaced(source)
         if state is None:
-            state = self._new_source(source, epoch, missed.promised_to, 0)
-        elif epoch <= state.registration.begun_epoch:
+            state = self._new_source(source, 0, b"", 0)
+        record = state.registration
+        if epoch <= record.begun_epoch:
             return Change(0)
-        change = self._take_lineage(state, missed.lineage, missed.membership)
-        if epoch > promised:
-            state.registration = replace(state.registration, promised_to=missed.promised_to)
-        information, known = missed.information, state.registration.information
+        promised = (epoch, missed.promised_to)
+        if promised != (record.promised_epoch, record.promised_to):
+            if epoch <= record.promised_epoch:
+                raise Fenced(str(source), epoch, record.promised_epoch)
+            record = replace(
+                record, promised_epoch=epoch, promised_to=missed.promised_to, taken_over=True
+            )
+        information, known = missed.information, record.information
         if information is not None and (known is None or _order(information) > _order(known)):
-            state.registration = replace(state.registration, information=information)
-        return replace(change, writes=(*old, *change.writes, state.registration_row()))
+            record = replace(record, information=information)
+        change = self._follow(state, record, missed.lineage, missed.membership)
+        return replace(change, writes=(*old, *change.writes))
 
-    def _take_lineage(
-        self, state: SourceState, lineage: Lineage, membership: v1.Membership
+    def _follow(
+        self,
+        state: SourceState,
+        record: Registration,
+        lineage: Lineage,
+        membership: v1.Membership,
     ) -> Change[int]:
-        record, epoch = state.registration, lineage.epoch
-        parts_at = diverges_at(record.lineage, lineage)
+        """Follow a lineage from now on, with this record of who was promised what."""
+        name, before = str(state.name), state.registration
+        parts_at = diverges_at(before.lineage, lineage)
         if parts_at <= state.held.stable_upto:
-            raise ContentConflict(str(record.name), parts_at, state.held.stable_upto, self.store)
+            raise ContentConflict(name, parts_at, state.held.stable_upto, self.store)
         # What reads comes first: a failure must leave everything as it was.
         count, moves = self._set_aside(state, parts_at)
-        endings = self._end_stream(state, Fenced(str(record.name), record.begun_epoch, epoch))
-        promised_to = record.promised_to if epoch == record.promised_epoch else b""
+        endings = self._end_stream(state, Fenced(name, before.begun_epoch, lineage.epoch))
         state.registration = replace(
-            record,
-            promised_epoch=epoch,
-            promised_to=promised_to,
-            begun_epoch=epoch,
-            lineage=lineage,
-            membership=membership,
+            record, begun_epoch=lineage.epoch, lineage=lineage, membership=membership
         )
         state.renew_losses()
         return Change(count, (state.registration_row(), state.held_row(), *moves), endings)
@@ -315,6 +343,79 @@ class StoreCore:
         """Take a source out of service; its stream ends with this error."""
         return self._end_stream(self.sources.pop(source), error)
 
+    # Limbo.
+
+    def enter_limbo(self, reason: str, incarnation: bytes) -> Change[None]:
+        """Vouch no more, under a new incarnation, for what is lacking of any source."""
+        writes = self.standing.enter_limbo(reason, incarnation)
+        endings: tuple[Ending, ...] = ()
+        for state in self.sources.values():
+            state.limbo = reason
+            writes += (state.limbo_row(),)
+            endings += self._end_stream(state, InLimbo(str(state.name), self.store, reason))
+        return Change(None, writes, endings)
+
+    def take_over(self, source: SourceName, adoption: Adoption, reg_id: int = 0) -> Change[int]:
+        """Take over, still in limbo, who was promised what and the lineage.
+
+        Every write of this source so far must be readable. Answers how many messages were set
+        aside. Raises ContentConflict.
+        """
+        state, old = self.sources.get(source), list[Write]()
+        if state is None:
+            old = self.identities.replaced(source)
+            state = self._new_source(source, 0, b"", reg_id)
+            state.limbo = self.standing.limbo
+        assert state.limbo, "only what is in limbo is taken over whole"
+        record = replace(
+            state.registration,
+            promised_epoch=adoption.promised_epoch,
+            promised_to=adoption.promised_to,
+            taken_over=True,
+            information=adoption.information,
+            clean=adoption.clean,
+        )
+        if adoption.membership is None:
+            state.registration = record
+            change = Change(0, (state.registration_row(), state.held_row()))
+        else:
+            membership = membership_to_wire(adoption.membership)
+            change = self._follow(state, record, adoption.lineage, membership)
+        return replace(change, writes=(*old, *change.writes, state.limbo_row()))
+
+    def leave_limbo(self, source: SourceName, adoption: Adoption) -> Change[bool]:
+        """Vouch again for a source; answers whether all is there that was to be taken over."""
+        state = self.sources[source]
+        record = state.registration
+        expected = (adoption.promised_epoch, adoption.lineage)
+        if (record.promised_epoch, record.lineage) != expected or adoption.fetch.minus(
+            state.held.ranges
+        ):
+            return Change(False)
+        held = state.held
+        held.stable_upto = max(held.stable_upto, adoption.stable_upto)
+        held.next_sequence = max(held.next_sequence, adoption.floor + 1)
+        receivers = [
+            self._adopt_receiver(state, session_id, each)
+            for session_id, each in adoption.receivers.items()
+        ]
+        state.limbo = ""
+        return Change(
+            True, (state.registration_row(), state.held_row(), state.limbo_row(), *receivers)
+        )
+
+    def _adopt_receiver(
+        self, state: SourceState, session_id: int, known: ReceiverKnowledge
+    ) -> Write:
+        record = state.receivers.get(session_id)
+        if record is None:
+            reg_id = self.reg_ids.claim(0, f"receiver {session_id:#x} of {state.name}")
+            record = state.receivers[session_id] = ReceiverRecord(reg_id, 0)
+        record.epoch = max(record.epoch, known.epoch)
+        record.acknowledged_upto = max(record.acknowledged_upto, known.acknowledged_upto)
+        key = receiver_key(state.reg_id, session_id)
+        return Write(Table.RECEIVERS, key, pack_receiver(record))
+
     @staticmethod
     def _end_stream(state: SourceState, error: QuorateError) -> tuple[Ending, ...]:
         stream, state.stream = state.stream, None
@@ -342,7 +443,7 @@ class StoreCore:
         if state is None:
             raise NotRegistered(str(source), f"store {self.store} does not know it")
         record = state.registration
-        if epoch != record.begun_epoch:
+        if epoch != record.begun_epoch or record.taken_over:
             raise NotRegistered(str(source), f"epoch {epoch} was not begun at store {self.store}")
         if record.promised_to not in (b"", instance):
             raise Fenced(f"{source}, another instance", epoch, record.promised_epoch)
@@ -578,3 +679,11 @@ def _check_belongs(state: SourceState, header: BatchHeader) -> None:
                 f"{state.name} [{header.first}, {header.last}] has epoch {header.epoch}, where "
                 f"the lineage names {lineage.epoch_at(sequence)}",
             )
+
+
+def _newer(
+    mine: v1.SourceInformation | None, theirs: v1.SourceInformation | None
+) -> v1.SourceInformation | None:
+    if mine is None or theirs is None:
+        return mine or theirs
+    return max(mine, theirs, key=lambda each: (each.epoch, each.version))

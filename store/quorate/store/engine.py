@@ -20,7 +20,7 @@ from quorate.store.receivers import TOPICS_MAX, Receivers
 from quorate.store.state import AppendStream, Change, SourceState
 from quorate.store.storage import Reads, Write
 from quorate.store.writer import Acknowledged, Writer
-from quorate.v1.store_pb2 import DirectoryEntry
+from quorate.v1.store_pb2 import DirectoryEntry, StoreReplaced
 
 _log = logging.getLogger("quorate.store.engine")
 
@@ -32,6 +32,9 @@ class Endable(Protocol):
 
     def end(self, error: QuorateError) -> None:
         """End it with this error, soon."""
+
+    def replaced(self, store: StoreReplaced) -> None:
+        """Tell the source, before all that becomes durable later."""
 
 
 class Engine:
@@ -165,6 +168,11 @@ class Engine:
             if (call := self._calls.get(stream)) is not None:
                 call.end(error)
             self.directory.changed(stream.state.name)
+
+    def replaced(self, store: StoreReplaced) -> None:
+        """Another store has come back with a new incarnation: every source must know."""
+        for call in list(self._calls.values()):
+            call.replaced(store)
 
     def end_all(self, error: QuorateError) -> None:
         """End every stream."""

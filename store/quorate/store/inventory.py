@@ -20,7 +20,7 @@ from quorate.protocol.wire import (
 )
 from quorate.store.deletion import as_it_was
 from quorate.store.engine import Engine
-from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.store.limbo import PeerAnswer, SourceKnowledge, replacement
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
 
@@ -71,6 +71,9 @@ async def _greeted(
             "not have one name: rename one of them",
         )
     met = engine.core.standing.met(asker)
+    if met.replaced:
+        # Before it is said what is held here: see AppendCall.replaced.
+        engine.replaced(replacement(engine.core.standing.peers[asker.store_name]))
     if met.writes:
         known = met.remembered
         is_new = known is None or known.run != asker.run
@@ -82,7 +85,7 @@ async def _greeted(
 
 def _sources(engine: Engine) -> Iterator[store_v1.SourceInventory]:
     for state in list(engine.core.sources.values()):
-        known = _source(state, engine.core.doubt_of(state))
+        known = _source(state, bool(engine.core.doubt_of(state)))
         known.proxy = state.name in engine.proxy_of
         yield known
 
@@ -93,12 +96,17 @@ def _deleted(engine: Engine) -> Iterator[store_v1.SourceInventory]:
     for source, tombstone in list(identities.tombstones.items()):
         if source in identities.unlisted:
             continue
-        known = _source(as_it_was(tombstone), engine.core.limbo_without(source))
+        known = _source(as_it_was(tombstone), bool(engine.core.limbo_without(source)))
         known.deletion = tombstone.cause
         yield known
 
 
-def _source(state: SourceState, limbo: str) -> store_v1.SourceInventory:
+def knowledge_of(state: SourceState, limbo: bool) -> SourceKnowledge:
+    """What a store knows of a source, as its peers would hear it."""
+    return _knowledge(_source(state, limbo))
+
+
+def _source(state: SourceState, limbo: bool) -> store_v1.SourceInventory:
     record = state.registration
     return store_v1.SourceInventory(
         source=source_to_wire(state.name),
@@ -109,7 +117,7 @@ def _source(state: SourceState, limbo: str) -> store_v1.SourceInventory:
         membership=record.membership,
         held=held_to_wire(state.held_by_epoch()),
         stable_upto=state.held.stable_upto,
-        limbo=bool(limbo),
+        limbo=limbo,
         live=state.live,
         clean=record.clean,
         information=record.information,
@@ -151,6 +159,7 @@ async def read_inventory(
         tuple(store.founders),
         store.remembered if store.HasField("remembered") else None,
         sources,
+        store.store.address,
     )
     return answer, store.store
 

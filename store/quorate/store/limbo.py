@@ -7,7 +7,7 @@ answers of peers go in, decisions and the rows that make them durable come out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from quorate.protocol.errors import NotFounded
@@ -33,6 +33,8 @@ from quorate.v1.store_pb2 import (
 )
 
 NEW_REASON = "its data directory is new, and it has not heard enough of its peers"
+
+_FORMER_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,13 @@ class PeerAnswer:
     remembered: Greeting | None = None
     """What the peer remembered of this store, from before it was asked."""
     sources: Mapping[SourceName, SourceKnowledge] = field(default_factory=dict)
+    advertised: str = ""
+    """The address that it says of itself; `address` is where it was asked."""
+
+    def vouches(self, source: SourceName) -> bool:
+        """Whether it can say what it lacks of this source."""
+        knowledge = self.sources.get(source)
+        return not (self.limbo if knowledge is None else knowledge.limbo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +113,21 @@ class Standing:
     """Who this store is, whether it vouches as a whole, and whom it has met."""
 
     def __init__(
-        self, store: str, record: StoreRecord, peers: dict[str, Greeting], run: bytes = b""
+        self,
+        store: str,
+        record: StoreRecord,
+        peers: dict[str, Greeting],
+        run: bytes = b"",
+        commits: int = 0,
     ) -> None:
-        """peers: the last greeting of each, by the store's name. run: drawn at each start."""
+        """peers: the last greeting of each, by the store's name. run: drawn at each start.
+        commits: how many were there when this run began.
+        """
         self.store = store
         self.record = record
         self.peers = peers
         self.run = run
+        self.commits_at_start = commits
 
     @property
     def limbo(self) -> str:
@@ -129,59 +146,90 @@ class Standing:
             former=self.record.former,
         )
 
-    def known(self) -> list[StoreReplaced]:
-        """Which incarnation every peer has that this store knows, and what it was before itself.
-
-        Goes with every answer that a source decides from: the source may still have the word of a
-        store that was wiped, and has left limbo since because this store told it what it knew then.
-        """
-        return [
-            StoreReplaced(store_name=self.store, former=self.record.former),
-            *(
-                StoreReplaced(
-                    store_name=peer.store_name, incarnation=peer.incarnation, former=peer.former
-                )
-                for peer in self.peers.values()
-            ),
-        ]
-
     def row(self) -> Write:
         return Write(Table.META, STORE_KEY, pack_store(self.record))
 
     def met(self, greeting: Greeting) -> Met:
         """Take note of who greets; remembered for good once the writes are durable."""
         known = self.peers.get(greeting.store_name)
-        if known is not None and greeting.incarnation in known.former:
-            return Met(known, False, ())
-        if known is not None and known.incarnation == greeting.incarnation:
-            if known.run != greeting.run and known.starts >= greeting.starts:
-                # A copy, or a directory that was put back: the later one stays what is known.
-                return Met(known, False, ())
-            if known.run == greeting.run and known.commits >= greeting.commits:
-                return Met(known, False, ())
-        replaced = known is not None and known.incarnation != greeting.incarnation
-        present = Greeting()
-        present.CopyFrom(greeting)
         if known is not None:
-            _add_former(present, known)
+            if greeting.incarnation in known.former:
+                return Met(known, False, ())  # a copy of what it once was
+            if known.incarnation == greeting.incarnation:
+                if known.run != greeting.run and known.starts >= greeting.starts:
+                    # A copy, or a directory that was put back: the later one stays what is known.
+                    return Met(known, False, ())
+                if known.run == greeting.run and known.commits >= greeting.commits:
+                    return Met(known, False, ())
+        present = _with_former(greeting, known)
         self.peers[greeting.store_name] = present
         row = Write(Table.META, peer_key(greeting.store_name), pack_greeting(present))
+        replaced = known is not None and known.incarnation != greeting.incarnation
         return Met(known, replaced, (row,))
+
+    def known(self) -> list[StoreReplaced]:
+        """Which incarnation every peer has that this store knows, and what it was before itself.
+
+        Goes with every answer that a source decides from: the source may still have the word of a
+        store that was wiped, and has left limbo since because this store told it what it knew then.
+        """
+        mine = StoreReplaced(store_name=self.store, former=self.record.former)
+        return [mine, *map(replacement, self.peers.values())]
+
+    def check_remembered(self, remembered: Greeting) -> str:
+        """Why this store must be a copy, or have been put back; empty: it need not be.
+
+        remembered: what a peer knew of this store before it was asked.
+        """
+        record = self.record
+        if remembered.incarnation == record.incarnation:
+            if remembered.run == self.run:
+                return ""
+            if remembered.starts >= record.starts:
+                return (
+                    f"its directory says that it was started {record.starts} times, and a peer has "
+                    f"seen it started {remembered.starts} times: it is a copy, or was put back"
+                )
+            if remembered.commits > self.commits_at_start:
+                return (
+                    f"its directory had {self.commits_at_start} commits when it was started, and a "
+                    f"peer knew of {remembered.commits} before: it was put back from a copy"
+                )
+            return ""
+        if remembered.incarnation in record.former:
+            return ""
+        if record.limbo and record.incarnation not in remembered.former:
+            # Who is in limbo replaces whatever the peers knew.
+            self.record = replace(
+                record,
+                former=_merged(record.former, remembered.former, (remembered.incarnation,)),
+            )
+            return ""
+        return "a peer knows another incarnation of it that it has not heard of: it was put back"
+
+    def enter_limbo(self, reason: str, incarnation: bytes) -> tuple[Write, ...]:
+        """Vouch no more, under a new incarnation, for what is lacking of any source."""
+        former = _merged(self.record.former, (self.record.incarnation,))
+        self.record = replace(
+            self.record, incarnation=incarnation, limbo=reason, former=former, blank=False
+        )
+        return (self.row(),)
+
+    def renew(self, incarnation: bytes) -> tuple[Write, ...]:
+        """Have a new incarnation, because something that the former one acknowledged is gone."""
+        former = _merged(self.record.former, (self.record.incarnation,))
+        self.record = replace(self.record, incarnation=incarnation, former=former)
+        return (self.row(),)
+
+    def may_leave(self, configured: Collection[str], answers: Collection[PeerAnswer]) -> bool:
+        """Whether every peer has answered from outside limbo: then nothing is unknown but the
+        sources that they know."""
+        sure = {answer.address for answer in answers if not answer.limbo}
+        return bool(self.record.limbo) and sure == set(configured)
 
     def leave_limbo(self) -> tuple[Write, ...]:
         """Vouch again for what is lacking."""
         self.record = replace(self.record, limbo="", blank=False)
-        return (self.row(),)
-
-    def learn_former(self, remembered: Greeting | None) -> tuple[Write, ...]:
-        """Take note of what a peer remembers of this store's former incarnations."""
-        mine = self.greeting("", 0)
-        if remembered is None or mine.incarnation in remembered.former:
-            return ()
-        _add_former(mine, remembered)
-        if tuple(mine.former) == self.record.former:
-            return ()
-        self.record = replace(self.record, former=tuple(mine.former))
         return (self.row(),)
 
     def founders(
@@ -218,11 +266,31 @@ class Standing:
         return (self.row(),)
 
 
-def _add_former(present: Greeting, known: Greeting) -> None:
-    """What is known to be former, and the one that is known if it is another."""
-    for incarnation in (*known.former, known.incarnation):
-        if incarnation != present.incarnation and incarnation not in present.former:
-            present.former.append(incarnation)
+def replacement(greeting: Greeting) -> StoreReplaced:
+    """What a source is told of a store that greeted."""
+    return StoreReplaced(
+        store_name=greeting.store_name,
+        incarnation=greeting.incarnation,
+        former=greeting.former,
+    )
+
+
+def _with_former(greeting: Greeting, known: Greeting | None) -> Greeting:
+    """The greeting with all that the store was before, as far as either says."""
+    if known is None or known.incarnation == greeting.incarnation:
+        before = () if known is None else tuple(known.former)
+    else:
+        before = (*known.former, known.incarnation)
+    present = Greeting()
+    present.CopyFrom(greeting)
+    del present.former[:]
+    present.former.extend(_merged(greeting.former, before))
+    return present
+
+
+def _merged(*former: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Each once, oldest first; of very many the newest."""
+    return tuple(dict.fromkeys(each for some in former for each in some))[-_FORMER_MAX:]
 
 
 def started(

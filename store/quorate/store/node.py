@@ -43,6 +43,7 @@ from quorate.store.status import StoreFacts, disk_bytes, status
 from quorate.store.storage import Storage
 from quorate.store.upkeep import Upkeep
 from quorate.store.upkeep_records import LossRecord, ScrubRecord
+from quorate.store.vouching import Vouching
 from quorate.store.writer import Writer
 from quorate.transport.channels import new_server
 from quorate.v1 import messages_pb2 as v1
@@ -96,6 +97,11 @@ class StoreNode:
         """Finish what was begun, and close everything."""
         self._begin_to_stop(StoreStopping(self._configuration.name))
         await self._stopped.wait()
+
+    @property
+    def in_limbo(self) -> bool:
+        """There is something that the store can not vouch for; not before it has started."""
+        return self._engine is not None and self._engine.core.in_limbo
 
     async def wait(self) -> None:
         """Return when the store has stopped; raises what it failed with."""
@@ -155,8 +161,10 @@ class StoreNode:
         keeper = Keeper(self._engine, peers, proxying, configuration.deletion_grace)
         self.keeper = keeper
         upkeep = await self._serve(self._engine, peers, keeper, records, checked)
+        vouching = Vouching(self._engine, peers, upkeep.repair.filler, self.address)
         self._tasks = [
             asyncio.create_task(peers.run()),
+            asyncio.create_task(vouching.run()),
             asyncio.create_task(keeper.run()),
             *upkeep.start(),
         ]
@@ -169,7 +177,8 @@ class StoreNode:
             last.position,
         )
         if standing.limbo:
-            _log.warning("store %s is in limbo: %s", configuration.name, standing.limbo)
+            level = logging.INFO if standing.record.blank else logging.WARNING
+            _log.log(level, "store %s is in limbo: %s", configuration.name, standing.limbo)
 
     def _lives(self) -> Lives:
         """The lives of this run, before anything was heard."""
@@ -191,7 +200,13 @@ class StoreNode:
         record = started(
             configuration.name, record, configuration.peers, lambda: uuid.uuid4().bytes
         )
-        return Standing(configuration.name, record, restart.peers(storage), uuid.uuid4().bytes)
+        return Standing(
+            configuration.name,
+            record,
+            restart.peers(storage),
+            uuid.uuid4().bytes,
+            directory.acknowledged,
+        )
 
     def _greeting(self) -> store_v1.Greeting:
         assert self._engine is not None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import grpc.aio
 
-from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.errors import QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.store.engine import Engine
 from quorate.store.inventory import read_inventory
@@ -57,7 +57,12 @@ class Peers:
 
     def inventories(self) -> Mapping[str, Heard]:
         """The latest answer of each peer that ever answered, by the store's name."""
-        return {item.answer.store: item for item in self._heard().values()}
+        return {item.answer.store: item for item in self.heard().values()}
+
+    def forget(self) -> None:
+        """All answers are void: this store has another incarnation from now on."""
+        for peer in self._peers:
+            peer.heard = None
 
     def answering(self) -> Mapping[str, Heard]:
         """The same, of those only that answered when they were asked last."""
@@ -83,7 +88,6 @@ class Peers:
             while True:
                 began = time.monotonic()
                 await self.ask_all()
-                await self._follow()
                 self._rounds.set_result(None)
                 self._rounds = asyncio.get_running_loop().create_future()
                 took = time.monotonic() - began
@@ -95,14 +99,15 @@ class Peers:
             await asyncio.gather(*(peer.channel.close() for peer in self._peers))
 
     async def next_round(self) -> None:
-        """Return when every peer was asked once more and what followed was carried out."""
+        """Return when every peer was asked once more."""
         await asyncio.shield(self._rounds)
 
     async def ask_all(self) -> None:
         """One round: return when every peer has answered, or has not in time."""
         await asyncio.gather(*(self._ask(peer) for peer in self._peers if not peer.itself))
 
-    def _heard(self) -> dict[str, Heard]:
+    def heard(self) -> Mapping[str, Heard]:
+        """The latest answer of each peer, by its address."""
         return {peer.address: peer.heard for peer in self._peers if peer.heard is not None}
 
     async def _ask(self, peer: _Peer) -> None:
@@ -122,6 +127,8 @@ class Peers:
         if who.run == request.greeting.run:
             peer.itself = True
             return
+        if request.greeting.incarnation != self._greeting().incarnation:
+            return  # the peer has yet to hear of the present one
         now = time.monotonic()
         known = peer.heard
         is_known = known is not None and known.answer.incarnation == answer.incarnation
@@ -135,20 +142,8 @@ class Peers:
         peer.reachable = False
         if (problem := str(error)) != peer.problem:
             peer.problem = problem
-            level = logging.INFO if isinstance(error, Unreachable) else logging.WARNING
+            level = logging.INFO if error.retryable else logging.WARNING
             _log.log(level, "peer %s does not answer: %s", peer.address, problem)
-
-    async def _follow(self) -> None:
-        """Carry out what follows from the answers."""
-        standing = self._engine.core.standing
-        writer = self._engine.writer
-        for item in self._heard().values():
-            if writes := standing.learn_former(item.answer.remembered):
-                await writer.durable(writer.submit(writes))
-        if founders := standing.founders(self.addresses, self._heard()):
-            await writer.durable(writer.submit(standing.found(founders)))
-            names = ", ".join(sorted(founder.store_name for founder in founders))
-            _log.info("store %s is a founder of a new group: %s", standing.store, names)
 
 
 def _status(peer: _Peer, now: float) -> store_v1.PeerStatus:

@@ -116,9 +116,12 @@ class Registration:
     information: SourceInformation | None = None
     clean: bool = False
     """The source said goodbye and has not come back since."""
+    taken_over: bool = False
+    """The promise comes from peers: who it was made to must ask for it here before it counts."""
 
 
-_REGISTRATION = struct.Struct(">BQQQ?HHHII")
+_REGISTRATION = struct.Struct(">BQQQBHHHII")
+_CLEAN, _TAKEN_OVER = 1, 2
 _REGISTRATION_VERSION = 1
 
 
@@ -132,7 +135,7 @@ def pack_registration(record: Registration) -> bytes:
         record.name.session_id,
         record.promised_epoch,
         record.begun_epoch,
-        record.clean,
+        record.clean * _CLEAN | record.taken_over * _TAKEN_OVER,
         len(topic),
         len(record.promised_to),
         len(record.lineage.terms),
@@ -144,7 +147,7 @@ def pack_registration(record: Registration) -> bytes:
 
 def unpack_registration(value: bytes) -> Registration:
     try:
-        version, session_id, promised, begun, clean, *lengths = _REGISTRATION.unpack_from(value)
+        version, session_id, promised, begun, flags, *lengths = _REGISTRATION.unpack_from(value)
         if version != _REGISTRATION_VERSION:
             raise Malformed(f"a registration has version {version}")
         lengths[2] *= _PAIR.size
@@ -158,7 +161,8 @@ def unpack_registration(value: bytes) -> Registration:
             Lineage(tuple(Term(*pair) for pair in _PAIR.iter_unpack(terms))),
             Membership.FromString(membership) if begun else None,
             SourceInformation.FromString(information) if information else None,
-            clean,
+            bool(flags & _CLEAN),
+            bool(flags & _TAKEN_OVER),
         )
     except (struct.error, DecodeError, UnicodeDecodeError, AssertionError) as error:
         raise Malformed(f"a registration can not be read: {error}") from None

@@ -99,8 +99,8 @@ class Repair:
         """address: where peers know this store, so that it does not ask itself."""
         self.pace = Pace(clock)
         self._engine = engine
-        self._filler = Filler(engine, self.pace)
-        self._comparing = Comparing(engine, executor, self._filler)
+        self.filler = Filler(engine, self.pace)
+        self._comparing = Comparing(engine, executor, self.filler)
         self._neighbours = Neighbours(engine, peers, address)
         self._losses = losses
         self._scrub = scrub
@@ -236,7 +236,7 @@ class Repair:
                     for item in ranges:
                         rest = plan.lacking(own_view(store, state), stable_upto)
                         for part in rest.both(RangeSet([item])):
-                            count = await self._filler.fill(
+                            count = await self.filler.fill(
                                 state, peer.address, stub, part, stable_upto
                             )
                             filled += count
@@ -310,7 +310,7 @@ class Repair:
         self, state: SourceState, thorough: bool
     ) -> AsyncGenerator[store_v1.RepairProgress, None]:
         case = self._case(state)
-        before = case.filled, self._filler.bytes, self._scrub.messages
+        before = case.filled, self.filler.bytes, self._scrub.messages
 
         def progress(verdict: str = "") -> store_v1.RepairProgress:
             divergent = case.divergent().count()
@@ -318,7 +318,7 @@ class Repair:
             return store_v1.RepairProgress(
                 source=source_to_wire(state.name),
                 filled_messages=case.filled - before[0],
-                filled_bytes=self._filler.bytes - before[1],
+                filled_bytes=self.filler.bytes - before[1],
                 checked_messages=self._scrub.messages - before[2] if thorough else 0,
                 lacking=case.lacking,
                 divergent=divergent,
@@ -365,7 +365,7 @@ class Repair:
     async def _at_repair_pace(self, size: int, seconds: float) -> None:
         del size, seconds  # measured by the pace itself
         self.pace.worked()
-        await self._filler.rest()
+        await self.filler.rest()
         self.pace.work()
 
     def _verdict(self, state: SourceState, case: _Case, silent: list[str]) -> str:
@@ -387,8 +387,8 @@ class Repair:
         """What people see of it."""
         compared = [case for case in self._cases.values() if case.compared]
         return store_v1.RepairStatus(
-            messages=self._filler.messages,
-            bytes=self._filler.bytes,
+            messages=self.filler.messages,
+            bytes=self.filler.bytes,
             bytes_per_second=self.pace.bytes_per_second(),
             lacking=sum(case.lacking for case in self._cases.values()),
             compared=len(compared),

@@ -98,6 +98,12 @@ class Service(StoreServicer):  # type: ignore[misc]
     def _incarnation(self) -> bytes:
         return self._engine.core.standing.record.incarnation
 
+    def _check_still(self, incarnation: bytes, source: SourceName) -> None:
+        """Raise InLimbo if the store became another one while its answer was made durable."""
+        if incarnation != self._incarnation:
+            reason = "it was found to be a copy, or to have been put back"
+            raise InLimbo(str(source), self._engine.core.store, reason)
+
     def check_running(self) -> None:
         """Raise why no call is served, if none is."""
         if self.stopping is not None:
@@ -117,6 +123,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         check_version(self._address, request.protocol_version)
         source = source_from_wire(request.source)
         await self._keeper.make_way(source)
+        incarnation = self._incarnation
         change = self._engine.core.promise(
             source,
             request.epoch,
@@ -126,6 +133,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         )
         promised = await self._engine.made_durable(change.answer.state, change)
         record = promised.registration
+        self._check_still(incarnation, record.name)
         if promised.limbo:
             _log.info("in limbo for %s: %s", record.name, promised.limbo)
         else:
@@ -133,7 +141,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             _log.info("promised epoch %d to %s", request.epoch, record.name)
         return store_v1.PromiseResponse(
             reg_id=promised.state.reg_id,
-            incarnation=self._incarnation,
+            incarnation=incarnation,
             limbo=bool(promised.limbo),
             limbo_reason=promised.limbo,
             begun_epoch=record.begun_epoch,
@@ -158,9 +166,13 @@ class Service(StoreServicer):  # type: ignore[misc]
         state = engine.core.sources.get(source)
         if state is not None:
             await engine.settled(state)
-        change = engine.core.begin(source, request.epoch, lineage, request.membership)
+        incarnation = self._incarnation
+        change = engine.core.begin(
+            source, request.epoch, lineage, request.membership, request.instance
+        )
         self._upkeep.learn_losses(source, request.accepted_losses)
         set_aside = await engine.made_durable(engine.core.sources[source], change)
+        self._check_still(incarnation, source)
         if set_aside:
             _log.warning("epoch %d of %s set %d messages aside", request.epoch, source, set_aside)
         _log.info("began epoch %d of %s", request.epoch, source)

@@ -244,6 +244,10 @@ class RegIds:
         """Nobody has it any more."""
         self._holders.pop(reg_id, None)
 
+    def is_free(self, reg_id: int) -> bool:
+        """Whether nobody has this RegID; 0 is none."""
+        return reg_id > 0 and reg_id not in self._holders
+
     def check_same(self, has: int, wanted: int, holder: str) -> None:
         """An identity keeps the RegID that it has; raises RegIdInUse if it wants another."""
         if wanted not in (0, has):

@@ -1,0 +1,226 @@
+"""When a store may leave limbo for a source, and what it has to take over before (DESIGN 4.5).
+
+Peers outside limbo must be, without this store, a stable set and a blocking set of every policy in
+force: then they know every promise that counts and every message that may be stable. Taken over is
+everything up to the floor, the highest number that may be stable, where this store itself counts as
+a holder: what its former self acknowledged may be stable on it and on one peer, and nobody may have
+been told yet. Pure: answers in, decision out; quorate.store.core makes it durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.policy import Membership
+from quorate.protocol.ranges import HeldRange, RangeSet
+from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide
+from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.v1.messages_pb2 import SourceInformation
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Not yet."""
+
+    reason: str
+    """What it waits for; for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverKnowledge:
+    """The highest that anyone knows of a receiver."""
+
+    epoch: int
+    acknowledged_upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What is taken over before the store vouches again, all of it durable in one commit."""
+
+    promised_epoch: int
+    promised_to: bytes
+    """Who may ask for that promise once more; empty: nobody."""
+    begun_epoch: int = 0
+    lineage: Lineage = NO_LINEAGE
+    membership: Membership | None = None
+    information: SourceInformation | None = None
+    clean: bool = False
+    stable_upto: int = NOTHING
+    floor: int = NOTHING
+    fetch: RangeSet = field(default_factory=RangeSet)
+    """What the store lacks up to the floor."""
+    holders: Mapping[str, RangeSet] = field(default_factory=dict)
+    """What of that can be had, by the peer's address."""
+    receivers: Mapping[int, ReceiverKnowledge] = field(default_factory=dict)
+    """By session ID."""
+    losses: tuple[HeldRange, ...] = ()
+
+
+def names_of(
+    store: str, addresses: Collection[str], informations: Iterable[SourceInformation | None]
+) -> set[str]:
+    """What policies call a store: by its own name, or as sources call it that reach it there."""
+    called = {
+        entry.name
+        for information in informations
+        if information is not None
+        for entry in information.stores
+        if entry.address in addresses
+    }
+    return {store, *called}
+
+
+def leave(
+    store: str,
+    address: str,
+    name: SourceName,
+    own: SourceKnowledge,
+    answers: Sequence[PeerAnswer],
+    configured: Collection[str],
+) -> Stay | Adoption:
+    """Whether this store may leave limbo for a source.
+
+    own: what it knows itself. answers: the latest of each peer, to a greeting with the present
+    incarnation. configured: the addresses of all peers.
+    """
+    known = {answer.address: answer.sources.get(name, SourceKnowledge()) for answer in answers}
+    vouching = {answer.address for answer in answers if answer.vouches(name)}
+    newest = _newest([own, *known.values()])
+    receivers = _receivers([own, *known.values()])
+    promised_epoch, promised_to = _highest_promise([own, *known.values()])
+    if newest.membership is None:
+        if silent := sorted(set(configured) - vouching):
+            return Stay(f"nothing was begun as far as is known, and {_not_heard(silent)}")
+        return Adoption(promised_epoch, promised_to, receivers=receivers)
+
+    policies = newest.membership.policies
+    everyone = frozenset().union(*(policy.stores for policy in policies))
+    informations = [each.information for each in (own, *known.values())]
+    me = _called(names_of(store, (address,), informations), everyone, store)
+    called = {
+        answer.address: _called(
+            names_of(answer.store, (answer.address, answer.advertised), informations),
+            everyone,
+            answer.store,
+        )
+        for answer in answers
+    }
+    trusted = {called[each] for each in vouching} - {me}
+    for policy in policies:
+        sure = trusted & policy.stores
+        if not (policy.stable(sure) and policy.blocks(sure)):
+            return Stay(_not_heard(sorted(policy.stores - trusted - {me})))
+    match decide(policies[-1], _promises(me, own, called, known, trusted, newest)):
+        case NeedMore(missing):
+            return Stay(_not_heard(missing))
+        case Lost(lost, might_have):
+            who = ", ".join(might_have)
+            return Stay(f"{lost} may have been stable, and no peer has it; it might be on {who}")
+        case Decision() as decision:
+            pass
+    losses = [item for each in (own, *known.values()) for item in each.accepted_losses]
+    return Adoption(
+        promised_epoch,
+        promised_to,
+        newest.begun_epoch,
+        newest.lineage,
+        newest.membership,
+        _newest_information(informations),
+        newest.clean,
+        decision.stable_upto,
+        decision.floor,
+        _lacking(decision, me),
+        {each: decision.holders[called[each]] for each in known},
+        receivers,
+        tuple(dict.fromkeys(losses)),
+    )
+
+
+def names_store(store: str, address: str, knowledge: SourceKnowledge) -> bool:
+    """Whether a store is among those of a source, as far as a peer knows."""
+    policies = knowledge.membership.policies if knowledge.membership else ()
+    names = names_of(store, (address,), [knowledge.information])
+    return not policies or any(names & policy.stores for policy in policies)
+
+
+def _newest(known: Iterable[SourceKnowledge]) -> SourceKnowledge:
+    """The newest begun record; of one epoch the one that was confirmed, which forgot something."""
+
+    def order(each: SourceKnowledge) -> tuple[int, int]:
+        membership = each.membership
+        return each.begun_epoch, -len(membership.from_policies) if membership else 0
+
+    return max(known, key=order)
+
+
+def _highest_promise(known: Sequence[SourceKnowledge]) -> tuple[int, bytes]:
+    epoch = max(each.promised_epoch for each in known)
+    promised_to = {each.promised_to for each in known if each.promised_epoch == epoch}
+    # Two instances of one epoch: the former self of this store may have promised it to either.
+    return epoch, promised_to.pop() if len(promised_to) == 1 else b""
+
+
+def _receivers(known: Iterable[SourceKnowledge]) -> dict[int, ReceiverKnowledge]:
+    highest: dict[int, ReceiverKnowledge] = {}
+    for receiver in (receiver for each in known for receiver in each.receivers):
+        so_far = highest.get(receiver.session_id, ReceiverKnowledge(0, NOTHING))
+        highest[receiver.session_id] = ReceiverKnowledge(
+            max(so_far.epoch, receiver.epoch),
+            max(so_far.acknowledged_upto, receiver.acknowledged_upto),
+        )
+    return highest
+
+
+def _called(names: set[str], everyone: frozenset[str], otherwise: str) -> str:
+    """The one name of a store that the policies use."""
+    return min(names & everyone, default=otherwise)
+
+
+def _promises(
+    me: str,
+    own: SourceKnowledge,
+    called: Mapping[str, str],
+    known: Mapping[str, SourceKnowledge],
+    trusted: set[str],
+    newest: SourceKnowledge,
+) -> dict[str, Promise]:
+    """All that is known, as the answers to a registration; this store itself is in limbo."""
+    everything = {me: own, **{called[each]: knowledge for each, knowledge in known.items()}}
+    return {
+        store: Promise(
+            each.begun_epoch,
+            each.lineage,
+            newest.membership if each.begun_epoch == newest.begun_epoch else each.membership,
+            each.held,
+            each.stable_upto,
+            limbo=store not in trusted,
+            losses=each.accepted_losses,
+        )
+        for store, each in everything.items()
+    }
+
+
+def _lacking(decision: Decision, me: str) -> RangeSet:
+    if decision.floor < 0:
+        return RangeSet()
+    lacking = RangeSet(decision.holders[me].holes(0, decision.floor))
+    return lacking.minus(decision.losses)
+
+
+def _newest_information(
+    informations: Iterable[SourceInformation | None],
+) -> SourceInformation | None:
+    return max(
+        (each for each in informations if each is not None),
+        key=lambda each: (each.epoch, each.version),
+        default=None,
+    )
+
+
+def _not_heard(stores: Iterable[str]) -> str:
+    return f"these have not answered, or are in limbo themselves: {', '.join(stores) or 'none'}"

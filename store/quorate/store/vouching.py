@@ -1,0 +1,207 @@
+"""Getting a store out of limbo, and into it: carries out what its peers' answers lead to.
+
+After every round of questions to the peers: founding, being found out as a copy, and, source by
+source, taking over what is lacking until the store can vouch for it again. What follows from an
+answer is decided in quorate.store.limbo and quorate.store.leaving.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Mapping
+
+import grpc.aio
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import RangeSet
+from quorate.store.engine import Engine
+from quorate.store.filling import Filler
+from quorate.store.inventory import knowledge_of
+from quorate.store.leaving import Adoption, Stay, leave, names_of, names_store
+from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
+from quorate.store.peers import Peers
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import error_from_call
+from quorate.v1.store_pb2_grpc import StoreStub
+
+_log = logging.getLogger("quorate.store.vouching")
+
+FOUND_OUT_SECONDS = 5.0
+"""How long a store that was found out waits: of two that run, each finds out the other."""
+
+
+class Vouching:
+    """Whether one store vouches for what it lacks, and how it comes to that."""
+
+    def __init__(self, engine: Engine, peers: Peers, filler: Filler, address: str) -> None:
+        """address: where others reach this store."""
+        self._engine = engine
+        self._filler = filler
+        self._core = engine.core
+        self._standing = engine.core.standing
+        self._peers = peers
+        self._address = address
+        self._waits_for: dict[SourceName | None, str] = {}
+
+    async def run(self) -> None:
+        """Follow every round of questions; ends only by being cancelled."""
+        while True:
+            await self._peers.next_round()
+            try:
+                if await self.follow(self._peers.heard()):
+                    await asyncio.sleep(FOUND_OUT_SECONDS)
+            except QuorateError as error:
+                _log.error("store %s stays in limbo: %s", self._core.store, error)
+            except Exception:
+                _log.exception("leaving limbo failed in a way that was not foreseen")
+
+    async def follow(self, heard: Mapping[str, Heard]) -> bool:
+        """Do what these answers, by the peers' addresses, lead to.
+
+        Returns whether the store was found out as a copy.
+        """
+        if await self._was_found_out(heard):
+            return True
+        standing, writer = self._standing, self._engine.writer
+        if founders := standing.founders(self._peers.addresses, heard):
+            await writer.durable(writer.submit(standing.found(founders)))
+            names = ", ".join(sorted(founder.store_name for founder in founders))
+            _log.info("store %s is a founder of a new group: %s", standing.store, names)
+        if not self._core.in_limbo:
+            return False
+        answers = [item.answer for item in heard.values()]
+        incarnation = standing.record.incarnation
+        for name in self._lacking(answers):
+            await self._leave(name, answers)
+        if incarnation == standing.record.incarnation and not self._lacking(answers):
+            await self._leave_as_a_whole(answers)
+        return False
+
+    async def _was_found_out(self, heard: Mapping[str, Heard]) -> bool:
+        """Enter limbo if a peer remembers what this store can not have been."""
+        before = self._standing.record
+        for item in heard.values():
+            remembered = item.answer.remembered
+            if remembered is None:
+                continue
+            if reason := self._standing.check_remembered(remembered):
+                _log.error("store %s enters limbo: %s", self._core.store, reason)
+                self._peers.forget()
+                change = self._core.enter_limbo(reason, uuid.uuid4().bytes)
+                self._engine.end_streams(change)
+                writer = self._engine.writer
+                await writer.durable(writer.submit(change.writes))
+                return True
+        if self._standing.record is not before:
+            self._engine.writer.submit((self._standing.row(),))
+        return False
+
+    def _lacking(self, answers: list[PeerAnswer]) -> list[SourceName]:
+        """Sources that the store does not vouch for yet, as far as these answers say."""
+        known = self._core.sources
+        names = {name for name, state in known.items() if state.limbo}
+        if self._standing.limbo:
+            store, address = self._core.store, self._address
+            names |= {
+                name
+                for answer in answers
+                for name, knowledge in answer.sources.items()
+                if name not in known
+                and not knowledge.deletion
+                and not self._core.deleting(name)
+                and names_store(store, address, knowledge)
+            }
+        return sorted(names)
+
+    async def _leave(self, name: SourceName, answers: list[PeerAnswer]) -> None:
+        state = self._core.sources.get(name)
+        own = knowledge_of(state, limbo=True) if state is not None else SourceKnowledge()
+        store, address = self._core.store, self._address
+        match leave(store, address, name, own, answers, self._peers.addresses):
+            case Stay(reason):
+                self._wait(name, reason)
+            case Adoption() as adoption:
+                await self._adopt(name, adoption)
+
+    async def _adopt(self, name: SourceName, adoption: Adoption) -> None:
+        engine, core = self._engine, self._core
+        state = core.sources.get(name)
+        if state is not None:
+            await engine.settled(state)
+        change = core.take_over(name, adoption, self._former_reg_id(adoption))
+        state = core.sources[name]
+        if set_aside := await engine.made_durable(state, change):
+            _log.warning("%d messages of %s were set aside", set_aside, name)
+        await self._fetch(name, adoption)
+        await engine.settled(state)
+        left = core.leave_limbo(name, adoption)
+        if not left.answer:
+            rest = adoption.fetch.minus(state.held.ranges)
+            self._wait(name, f"{_some(rest)} could not be fetched yet")
+            return
+        await engine.made_durable(state, left)
+        engine.directory.changed(name)
+        self._waits_for.pop(name, None)
+        _log.info("store %s vouches for %s again, up to %d", core.store, name, adoption.floor)
+
+    def _former_reg_id(self, adoption: Adoption) -> int:
+        """The RegID that the source had here, if its information says so and it is still free."""
+        if adoption.information is None:
+            return 0
+        names = names_of(self._core.store, (self._address,), (adoption.information,))
+        known = (item.reg_id for item in adoption.information.stores if item.name in names)
+        reg_id = next(known, 0)
+        return reg_id if self._core.reg_ids.is_free(reg_id) else 0
+
+    async def _fetch(self, name: SourceName, adoption: Adoption) -> None:
+        """Fetch what is lacking up to the floor, from whoever has most of it first."""
+        state = self._core.sources[name]
+
+        def have(address: str) -> int:
+            return adoption.fetch.both(adoption.holders[address]).count()
+
+        for address in sorted(adoption.holders, key=have, reverse=True):
+            lacking = adoption.fetch.minus(state.held.ranges)
+            async with open_channel(address) as channel:
+                try:
+                    for part in lacking.both(adoption.holders[address]):
+                        await self._filler.fill(
+                            state, address, StoreStub(channel), part, adoption.stable_upto
+                        )
+                except grpc.aio.AioRpcError as error:
+                    _log.info("%s", error_from_call(address, error))
+
+    async def _leave_as_a_whole(self, answers: list[PeerAnswer]) -> None:
+        standing, writer = self._standing, self._engine.writer
+        if standing.may_leave(self._peers.addresses, answers):
+            await writer.durable(writer.submit(standing.leave_limbo()))
+            self._waits_for.pop(None, None)
+            _log.info("store %s is out of limbo", standing.store)
+        elif standing.limbo:
+            sure = {answer.address for answer in answers if not answer.limbo}
+            silent = self._peers.addresses - {answer.address for answer in answers}
+            if silent:
+                self._wait(None, f"these have not answered: {', '.join(sorted(silent))}")
+            elif not all(answer.blank for answer in answers):
+                also = ", ".join(sorted(self._peers.addresses - sure))
+                reason = f"these are in limbo themselves: {also}, and not all of the group are new"
+                self._wait(None, reason, logging.WARNING)
+            elif not answers:
+                self._wait(None, "no peer is configured that could be asked", logging.WARNING)
+
+    def _wait(self, name: SourceName | None, reason: str, level: int = logging.INFO) -> None:
+        if self._waits_for.get(name) != reason:
+            self._waits_for[name] = reason
+            what = f"for {name}" if name is not None else "as a whole"
+            _log.log(level, "store %s is in limbo %s: %s", self._core.store, what, reason)
+
+    def waits_for(self, name: SourceName | None) -> str:
+        """What keeps the store in limbo for a source, or as a whole; for people."""
+        return self._waits_for.get(name, "")
+
+
+def _some(ranges: RangeSet) -> str:
+    return ", ".join(map(str, list(ranges)[:5]))
