@@ -40,6 +40,13 @@ async def confirmed(source: Source) -> MembershipChanged:
     return changed
 
 
+async def moved(source: Source, names: str) -> None:
+    """Until only these stores matter; the crash may have come when that was so already."""
+    async with asyncio.timeout(20):
+        while {entry.name for entry in source.information.stores} != set(names):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [("abc", "abd"), ("abc", "def"), ("abc", "abcde"), ("abcde", "abc")],
@@ -125,25 +132,23 @@ async def test_a_crash_in_the_middle(stores: RealStores, old: str, new: str, nth
     ) as source:
         assert source.next_sequence == 100
         await source.publish(b"100")
-        if nth < 3:
-            await confirmed(source)
+        await moved(source, new)
         await stores.until_held(new, numbered(0, 100))
     await stores.stop(set(old) - set(new))
     async with await stores.open(new) as source:
         assert source.next_sequence == 101
 
 
-@pytest.mark.parametrize("nth", [1, 2])
 async def test_the_old_configuration_takes_an_interrupted_change_back(
-    stores: RealStores, nth: int
+    stores: RealStores,
 ) -> None:
     await stores.start("abcdef")
     await begin(stores, "abc")
-    await interrupted(stores, "abc", "def", nth)
+    await interrupted(stores, "abc", "def", 1)
     # Its configuration knows nothing of d, e, f: the stores tell.
     async with await stores.open("abc", take_over=True) as source:
         assert source.next_sequence == 100
-        await confirmed(source)
+        await moved(source, "abc")
         await source.publish(b"100")
     await stores.stop("def")
     async with await stores.open("abc") as source:

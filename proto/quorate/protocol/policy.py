@@ -122,6 +122,10 @@ class Policy:
             )
         )
 
+    def group_of(self, store: str) -> Group | None:
+        """The group that the store is a member of."""
+        return next((group for group in self.groups if store in group.stores), None)
+
     def groups_holding(self, holders: Set[str], active: Set[str]) -> tuple[str, ...]:
         """The names of the groups that hold what these stores hold, while those are active."""
         return tuple(group.name for group in self.groups if group.holds(holders, active))

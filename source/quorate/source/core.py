@@ -28,7 +28,7 @@ from quorate.protocol.recovery import Decision, Promise
 from quorate.protocol.tracker import StabilityTracker
 from quorate.protocol.wire import policy_to_wire, source_to_wire
 from quorate.source import events
-from quorate.source.backups import Backups, stand_ins
+from quorate.source.backups import Backups
 from quorate.source.bringing_up import BringingUp
 from quorate.source.confirmations import Confirmations
 from quorate.source.frames import (
@@ -38,7 +38,8 @@ from quorate.source.frames import (
     information_frame,
     open_frame,
 )
-from quorate.source.options import SourceOptions
+from quorate.source.notices import Notices
+from quorate.source.options import SourceOptions, StabilityEvents
 from quorate.source.registration import (
     Grant,
     OpenStream,
@@ -130,12 +131,12 @@ class SourceCore:
         self._known = {store.name: store for layout in previous for store in layout.stores}
         self._known |= {store.name: store for store in stores}
         self.registration.addresses = {store.name: store.address for store in self._known.values()}
-        self._declared = policy
-        self._told_policy = policy
+        self._notices = Notices(policy, options, stable_upto)
+        self._tells_stable = options.stability_events is not StabilityEvents.NONE
+        self._tells_stored = options.stability_events is StabilityEvents.STORE
         self._backups = Backups(policy, options.backup_after)
         self._bringing_up: BringingUp | None = None
         self._changing_until: float | None = None
-        self._waiting_told: tuple[tuple[str, ...], bool] = ((), False)
         self.instance = instance
         """Tells this object from every other one with its identity."""
         self._options = options
@@ -143,7 +144,6 @@ class SourceCore:
         self._decision: Decision | None = None
         self._from_policies: tuple[Policy, ...] = ()
         self._unstable = list(unstable)
-        self._overdue_upto = NOTHING
         self._streaming_since = 0.0
         self._streamed_epoch = 0
         self._taken = False
@@ -253,7 +253,7 @@ class SourceCore:
         if self.registration.promised(store, epoch, grant):
             self._void(store)
         if grant.promise.limbo:
-            self._note_limbo(store, grant.limbo_reason)
+            self.events += self._notices.in_limbo(store, grant.limbo_reason)
         if self.registration.phase is Phase.STREAMING:
             self._version += 1
         elif epoch == self.epoch:
@@ -291,12 +291,6 @@ class SourceCore:
         if self._bringing_up is not None:
             self._bringing_up.left(store)
 
-    def _note_limbo(self, store: str, reason: str) -> None:
-        cursor = self.streams.cursors[store]
-        if cursor.limbo != reason:
-            cursor.limbo = reason
-            self.events.append(events.StoreInLimbo(store, reason))
-
     def begun(
         self, store: str, epoch: int, now: float, membership: Membership | None = None
     ) -> None:
@@ -309,7 +303,7 @@ class SourceCore:
             return
         grant = self.registration.grant(store)
         assert grant is not None
-        self.streams.cursors[store].limbo = None
+        self._notices.begun(store)
         if first:
             known = grant.promise.begun_epoch > 0
             self.events.append(events.RegistrationSucceeded(store, grant.reg_id, known))
@@ -328,13 +322,16 @@ class SourceCore:
             return
         cursor = self.streams.cursors[store]
         was_complete = self.complete
+        if not cursor.open:
+            self.events += self._notices.refused(store, error)
+        self.events += self._notices.contradicted(store, error)
         cursor.close()
         self._left(store)
         self.tracker.leave(store)
         self.registration.failed(store, error, now)
         self._progress(now)
         if isinstance(error, InLimbo):
-            self._note_limbo(store, error.reason)
+            self.events += self._notices.in_limbo(store, error.reason)
         kind = type(error).__name__
         lost = was_complete and not self.complete
         # Failures while the first registration goes on are reported by open() if it fails.
@@ -394,6 +391,7 @@ class SourceCore:
         membership = self.registration.membership
         stable_upto = max(decision.stable_upto, self.stable_upto)
         self.tracker = StabilityTracker(membership.to_policies, stable_upto)
+        self._notices.known_stable(stable_upto)
         self._bringing_up = None
         if membership.to_policies != (self.registration.policy,):
             self._bringing_up = BringingUp(membership.policies, self.registration.policy)
@@ -401,19 +399,12 @@ class SourceCore:
     def _after_begin(self, now: float) -> None:
         if self.registration.final:
             self.registration.retire()
-            self._note_stand_ins()
+            self.events += self._notices.policy_in_force(self.registration.policy)
         load = self.load()
         if load is None:
             self.loaded((), now)
         else:
             self.registration.loading()
-
-    def _note_stand_ins(self) -> None:
-        before = {*stand_ins(self._declared, self._told_policy)}
-        self._told_policy = self.registration.policy
-        now = {*stand_ins(self._declared, self._told_policy)}
-        self.events += [events.BackupSteppedBack(*each) for each in sorted(before - now)]
-        self.events += [events.BackupSteppedIn(*each) for each in sorted(now - before)]
 
     def load(self) -> Load | None:
         """What has to be fetched from the stores before the stream can go on."""
@@ -430,6 +421,7 @@ class SourceCore:
         kept_upto = self._decision.kept_upto
         needed = [item for item in kept if item.last > self.stable_upto]
         self.retention = Retention(needed[0].first if needed else kept_upto + 1)
+        self._notices.retained_from(self.retention.first)
         for item in needed:
             self._retain(item.first, item.last, item.batch, now)
         self.retention.ends_before(kept_upto + 1)
@@ -599,10 +591,14 @@ class SourceCore:
             return
         if self.streams.acknowledged(store, upto, self.packed_upto, now):
             self.events.append(events.StoreCaughtUp(store, upto))
+        before = self.tracker.acknowledged_upto(store) if self._tells_stored else None
         if self.tracker.acknowledge(store, min(upto, self.packed_upto)):
             self._settle()
         else:
             self._trim()
+        if self._tells_stored:
+            policy = self.registration.policy
+            self.events += self._notices.stored(store, before, self.tracker, policy)
 
     def confirmed(self, session_id: int, reg_id: int, epoch: int, upto: int) -> None:
         """A receiver has consumed everything up to here, counted in the lineage of that epoch."""
@@ -619,6 +615,8 @@ class SourceCore:
 
     def _settle(self) -> None:
         """Act on what has become stable."""
+        if self._tells_stable:
+            self.events += self._notices.stable(self.tracker, self.registration.policy)
         settled_upto = self.confirmations.settled(self.stable_upto)
         settled_bytes = self.retention.settle(self.stable_upto)
         if settled_upto < self.stable_upto:
@@ -697,44 +695,22 @@ class SourceCore:
         self._progress(now)
         self._overtake(now)
         self._check_stores(now)
-        self._note_waiting(now)
+        self.events += self._notices.waiting(*self.registration.waiting_for(now))
         if self.complete and self.registration.phase is not Phase.STREAMING:
             self._check_change_stuck(now)
-        self._note_overdue(now)
+        self.events += self._notices.overdue(self.retention, self.stable_upto, now)
+        self.events += self._notices.reclaimed(self.retention)
 
     def _check_change_stuck(self, now: float) -> None:
         if not self._changing(now):
             self._set_complete(False)
             self.events.append(events.QuorumLost(()))
 
-    def _note_waiting(self, now: float) -> None:
-        """Tell the application, once, for whom it waits, and once more when the wait is over."""
-        missing, seconds = self.registration.waiting_for(now)
-        told = (missing, seconds > 0)
-        if missing and told != self._waiting_told:
-            self.events.append(events.WaitingForStores(missing, seconds))
-        self._waiting_told = told
-
     def _overtake(self, now: float) -> None:
         epoch = self.registration.overtake_epoch(now)
         # Not between take and release: that batch belongs to this epoch.
         if epoch is not None and not self._taken and not self.closing:
             self._register_anew(epoch, now)
-
-    def _note_overdue(self, now: float) -> None:
-        oldest = self.retention.oldest_unsettled()
-        if oldest is None or now - oldest.packed_at < self._options.stability_lifetime:
-            return
-        overdue = [
-            item
-            for item in self.retention.unsettled()
-            if item.last > self._overdue_upto
-            and now - item.packed_at >= self._options.stability_lifetime
-        ]
-        if overdue:
-            self._overdue_upto = overdue[-1].last
-            first = max(overdue[0].first, self.stable_upto + 1)
-            self.events.append(events.NotStable(first, overdue[-1].last))
 
     # -- closing ----------------------------------------------------------------------------
 

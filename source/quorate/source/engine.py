@@ -377,8 +377,13 @@ def _log_event(name: SourceName, event: events.Event) -> None:
             _log.info("store %s has caught up with %s to %d", store, name, upto)
         case events.QuorumLost(active):
             _log.warning("%s lost its quorum; left: %s", name, ", ".join(active) or "none")
-        case events.NotStable(first, last):
-            _log.warning("[%d, %d] of %s is not stable after its lifetime", first, last, name)
+        case events.NotStable(first, last, cause, store):
+            why_not = f"refused by {store}" if store else "not stable after its lifetime"
+            _log.warning("[%d, %d] of %s is %s (%s)", first, last, name, why_not, cause.value)
+        case events.RegistrationRefused(store, reason):
+            _log.info("store %s refused to register %s: %s", store, name, reason)
+        case events.Reclaimed(first, last, True):
+            _log.info("[%d, %d] of %s let go though a store lacks it", first, last, name)
         case events.SourceFailed(error):
             _log.error("%s can not go on: %s", name, error)
         case _:

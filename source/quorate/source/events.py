@@ -6,6 +6,7 @@ An event is a plain value; what to do about one is the application's affair.
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -24,6 +25,14 @@ class RegistrationSucceeded:
     reg_id: int
     known: bool
     """The store knew this source from before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationRefused:
+    """A store refused to register the source; told once for each kind of reason. Others may do."""
+
+    store: str
+    reason: QuorateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +146,64 @@ class FlightRelieved:
     stable_upto: int
 
 
+class NotStableCause(enum.Enum):
+    """Why messages are not stable."""
+
+    TIMEOUT = "timeout"
+    """They passed the stability lifetime; they are not given up."""
+    REFUSED = "refused"
+    """A store has other content under their numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class NotStable:
-    """Messages passed the stability lifetime without becoming stable; they are not given up."""
+    """Messages are not stable as they should be."""
 
     first: int
     last: int
+    cause: NotStableCause
+    store: str = ""
+    """Who refused them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStable:
+    """Messages are stable (SourceOptions.stability_events)."""
+
+    first: int
+    last: int
+    stores: tuple[str, ...]
+    """Those that hold the last of them, and so all."""
+    groups: tuple[str, ...]
+    """The groups whose rule these stores meet."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStable:
+    """A store holds messages (StabilityEvents.STORE); what is said of rules is said of the last."""
+
+    store: str
+    group: str
+    """Empty: the store is in no group, but takes the stream."""
+    first: int
+    last: int
+    intragroup: bool
+    """The rule of this group is met."""
+    intergroup: bool
+    """The rule over the groups is met."""
+    stable: bool
+    """It is stable: all before it is, too, and while the stream moves, under the old policy as
+    well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """Stable messages have left the source's retention."""
+
+    first: int
+    last: int
+    forced: bool
+    """Some store lacked them: it will get them from its peers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +290,10 @@ Event = (
     | FlightExceeded
     | FlightRelieved
     | NotStable
+    | MessageStable
+    | StoreStable
+    | Reclaimed
+    | RegistrationRefused
     | ReceiverAttached
     | DeliveryConfirmed
     | ReceiverOverrun

@@ -19,6 +19,17 @@ class FlightBehaviour(enum.Enum):
     """It goes on, and the application gets FlightExceeded; memory is then its to watch."""
 
 
+class StabilityEvents(enum.Enum):
+    """How much an application is told, as events, of what becomes stable."""
+
+    NONE = "none"
+    """Nothing: receipts, `flush` and `stable_upto` say it."""
+    MESSAGE = "message"
+    """MessageStable whenever more is stable: one event for all messages since the last one."""
+    STORE = "store"
+    """Also StoreStable for every acknowledgement of every store. It costs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     """Settings of a source; raises InvalidArgument if one makes no sense."""
@@ -38,6 +49,10 @@ class SourceOptions:
     """Seconds for which a group's member may take no messages before a backup stands in for it."""
     stability_lifetime: float = 1200.0
     """Seconds after which the application is told NotStable of what is not stable yet."""
+    stability_events: StabilityEvents = StabilityEvents.NONE
+    reclaim_events: bool = False
+    """Tell of every release from the retention; those by force, of what some store lacks, are told
+    in any case."""
     activity_timeout: float | None = None
     """Seconds after its last sign of life for which stores refuse another instance of this source
     (`take_over` overrides; closing releases it at once). None: as the stores are configured."""

@@ -10,6 +10,8 @@ from bisect import bisect_left
 from collections import deque
 from typing import NamedTuple
 
+from quorate.protocol.ranges import Range
+
 _FRAME_OVERHEAD = 200
 """What a frame costs in memory besides its bytes, so that many small ones are counted honestly."""
 
@@ -30,12 +32,23 @@ class Retention:
     A frame's ordinal never changes; the oldest kept has `base`.
     """
 
-    __slots__ = ("_frames", "_settled", "_settled_memory", "base", "next_sequence", "payload_bytes")
+    __slots__ = (
+        "_forced_first",
+        "_forced_last",
+        "_frames",
+        "_settled",
+        "_settled_memory",
+        "base",
+        "next_sequence",
+        "payload_bytes",
+    )
 
     def __init__(self, next_sequence: int, payload_bytes: int = 0) -> None:
         self._frames: deque[RetainedFrame] = deque()
         self._settled = 0
         self._settled_memory = 0
+        self._forced_first: int | None = None
+        self._forced_last = 0
         self.base = 0
         self.next_sequence = next_sequence
         """The first number after the newest frame."""
@@ -98,11 +111,20 @@ class Retention:
         """Let stable frames go that no store needs, and the oldest ones beyond bytes_max."""
         while self.base < self._settled:
             oldest = self._frames[0]
-            if oldest.last >= needed_from and self._settled_memory <= bytes_max:
-                return
+            if oldest.last >= needed_from:
+                if self._settled_memory <= bytes_max:
+                    return
+                if self._forced_first is None:
+                    self._forced_first = oldest.first
+                self._forced_last = oldest.last
             self._frames.popleft()
             self.base += 1
             self._settled_memory -= len(oldest.frame) + _FRAME_OVERHEAD
+
+    def take_forced(self) -> Range | None:
+        """What was let go since the last call although a store needed it, as one range."""
+        first, self._forced_first = self._forced_first, None
+        return Range(first, self._forced_last) if first is not None else None
 
     def oldest_unsettled(self) -> RetainedFrame | None:
         """The first frame that is not wholly stable."""

@@ -29,8 +29,6 @@ class Cursor:
     information_version: int = 0
     reported: str = ""
     """The reason for which the application was told that the store is unresponsive."""
-    limbo: str | None = None
-    """The reason for which the application was told that the store is in limbo."""
 
     def close(self) -> None:
         self.open = self.idle = False
