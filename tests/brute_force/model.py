@@ -542,7 +542,7 @@ class Model:
         newest = max([mine.begun, *(each.begun for each in heard.values())])
         if not newest:
             if len(heard) < len(state.columns) - 1:
-                return None
+                return Again
             highest = max(each.promised for each in heard.values())
             return mine._replace(limbo=False, promised=highest)
         record = state.sources[newest - 1]

@@ -133,6 +133,7 @@ class SourceInstance:
         self._epoch = 0
         self._decided = 0
         self._version = (0, 0)
+        self._phase = self.core.registration.phase
         self._settled_upto = publish_store.stable_upto
         self._sent = 0
         self._was_complete = False
@@ -158,13 +159,12 @@ class SourceInstance:
         self._sent += 1
         payload = f"{self.process.name} says {self._sent}".encode()
         core.note_exceeded()
-        if not window.payloads:
-            self._soon()
         self.checker.accepted(self.number, window.next_sequence, payload)
         window.payloads.append(payload)
         window.next_sequence += 1
         window.sent_bytes += len(payload)
         window.gather()
+        self._soon()
         return True
 
     def kill(self) -> None:
@@ -186,6 +186,9 @@ class SourceInstance:
             self.checker.stable(self.number, core.epoch, core.stable_upto, active)
             self.publish_store.settle(core.stable_upto)
             self._stable_advanced()
+        if core.registration.phase is not self._phase:
+            self._phase = core.registration.phase
+            self._wake()
         if core.events:
             told, core.events = core.events, []
             for event in told:

@@ -50,6 +50,7 @@ from quorate.source import (
     SourceOptions,
     StoreCaughtUp,
     StoreUnresponsive,
+    engine,
 )
 
 Stores = list[FakeStore]
@@ -60,6 +61,28 @@ def numbered(first: int, last: int) -> list[bytes]:
 
 
 # -- registration ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def begins_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of three stores answers a begin only when all have been asked."""
+    all_asked, begin = asyncio.Barrier(3), FakeStore.Begin
+
+    async def together(self: FakeStore, *arguments: Any) -> Any:
+        await all_asked.wait()
+        return await begin(self, *arguments)
+
+    monkeypatch.setattr(FakeStore, "Begin", together)
+
+
+@pytest.mark.usefixtures("begins_wait_for_each_other")
+async def test_all_stores_are_asked_to_begin_at_once(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing but the decision itself may wake who asks them.
+    monkeypatch.setattr(engine, "_TICK_SECONDS", 1000.0)
+    source = await open_source(stores, timeout=5.0)
+    await source.close()
 
 
 async def test_it_registers_with_all_stores_and_sends(stores: Stores) -> None:

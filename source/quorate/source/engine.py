@@ -77,6 +77,7 @@ class Engine:
         self._news = asyncio.Event()
         self._epoch = 0
         self._version = (0, 0)
+        self._phase = self.core.registration.phase
         self._settled_upto = remembered.stable_upto
         self._loop = asyncio.get_running_loop()
 
@@ -204,6 +205,10 @@ class Engine:
             self._sync_sessions()
         if core.stable_upto > self._settled_upto:
             self._settle(core.stable_upto)
+        if core.registration.phase is not self._phase:
+            # Every store has something new to be asked; waiting would cost a round trip.
+            self._phase = core.registration.phase
+            self._wake_sessions()
         if core.events:
             self._tell()
         if core.version != self._version:
