@@ -13,9 +13,13 @@ from collections import deque
 class Progress:
     """Consumption of one stretch of a stream, between two cuts of its lineage."""
 
-    __slots__ = ("_ahead", "_gaps", "_limit", "_single", "_through", "_upto")
+    __slots__ = ("_ahead", "_gaps", "_limit", "_single", "_through", "_upto", "source_reg_id")
 
-    def __init__(self, start: int) -> None:
+    source_reg_id: int
+    """Of the source whose stream it is, at its stores; 0 if they assigned different ones."""
+
+    def __init__(self, start: int, source_reg_id: int = 0) -> None:
+        self.source_reg_id = source_reg_id
         self._upto = start - 1
         self._limit: int | None = None
         self._single: deque[int] = deque()
@@ -91,7 +95,7 @@ class Acknowledgements:
         """From this number on the stream begins anew with other messages."""
         for stretch in self._stretches:
             stretch.cut(first - 1)
-        self._stretches.append(Progress(first))
+        self._stretches.append(Progress(first, self.progress.source_reg_id))
 
     def consumed_upto(self) -> int:
         """The highest number with all before it consumed."""

@@ -28,16 +28,7 @@ class Acknowledgement(NamedTuple):
 class DeliveredBatch:
     """Consecutive messages of one source in one epoch."""
 
-    __slots__ = (
-        "_payloads",
-        "_piece",
-        "first",
-        "last",
-        "progress",
-        "size",
-        "source_reg_id",
-        "taken",
-    )
+    __slots__ = ("_payloads", "_piece", "first", "last", "progress", "size", "taken")
 
     first: int
     """Sequence number of its first message."""
@@ -49,16 +40,13 @@ class DeliveredBatch:
     """The last of its messages that the application took; first - 1 before any."""
     progress: Progress
     """Where the consumption of its messages is counted."""
-    source_reg_id: int
-    """The RegID that the source has at its stores; 0 if they assigned different ones."""
 
-    def __init__(self, piece: Piece, progress: Progress, source_reg_id: int = 0) -> None:
+    def __init__(self, piece: Piece, progress: Progress) -> None:
         self.first = piece.first
         self.last = piece.last
         self.size = piece.size
         self.taken = piece.first - 1
         self.progress = progress
-        self.source_reg_id = source_reg_id
         self._piece = piece
         self._payloads: list[bytes] | None = None
 
@@ -83,6 +71,11 @@ class DeliveredBatch:
     def retransmitted(self) -> bool:
         """It was recovered from a store or from the source's retention; not from a live stream."""
         return self._piece.retransmitted
+
+    @property
+    def source_reg_id(self) -> int:
+        """The RegID that the source has at its stores; 0 if they assigned different ones."""
+        return self.progress.source_reg_id
 
     @property
     def payloads(self) -> list[bytes]:
@@ -119,9 +112,7 @@ class DeliveredBatch:
         """The same with only these of its messages."""
         piece = self._piece
         return DeliveredBatch(
-            Piece(first, last, piece.header, piece.frame, piece.retransmitted),
-            self.progress,
-            self.source_reg_id,
+            Piece(first, last, piece.header, piece.frame, piece.retransmitted), self.progress
         )
 
 

@@ -95,8 +95,6 @@ class Session:
         self.stream: Stream
         self.plan: FetchPlan
         self.acknowledgements: Acknowledgements
-        self.source_reg_id = 0
-        """The RegID that the source has at its stores; 0 if they assigned different ones."""
         self.confirm: Callable[[], Awaitable[None]] | None = None
         """Tells the source what was consumed; while it is attached to and to be told."""
         self.directory_changed = asyncio.Event()
@@ -213,9 +211,9 @@ class Session:
 
     def hand_on(self) -> None:
         """Give the application what can be handed over."""
-        stream, progress, reg_id = self.stream, self.acknowledgements.progress, self.source_reg_id
+        stream = self.stream
         for piece in stream.take_ready():
-            self.inbox.put(DeliveredBatch(piece, progress, reg_id))
+            self.inbox.put(DeliveredBatch(piece, self.acknowledgements.progress))
         if stream.behind:
             self.wake()
 
@@ -331,7 +329,7 @@ class Session:
 
     def _tell_registered(self, name: str, answer: StoreAnswer) -> None:
         reg_ids = {one.source_reg_id for one in self.registrar.answers.values()}
-        self.source_reg_id = reg_ids.pop() if len(reg_ids) == 1 else 0
+        self.acknowledgements.progress.source_reg_id = reg_ids.pop() if len(reg_ids) == 1 else 0
         self.events.tell(
             event.StoreRegistered(
                 self.source,
