@@ -27,13 +27,13 @@ class Stores:
         self._addresses: dict[str, str] = {}
         self.nodes: dict[str, StoreNode] = {}
 
-    async def start(self, name: str) -> None:
+    async def start(self, name: str, peers: tuple[str, ...] = ()) -> None:
         node = StoreNode(
             StoreConfiguration(
                 name=name,
                 data_directory=self._directory / name,
                 listen=self._addresses.get(name, "127.0.0.1:0"),
-                peers=(),
+                peers=peers,
             )
         )
         await node.start()
@@ -43,11 +43,14 @@ class Stores:
     async def stop(self, name: str) -> None:
         await self.nodes.pop(name).stop()
 
-    async def wipe(self, name: str) -> None:
-        """The store comes back without its data, and nobody told it that it had any."""
-        await self.stop(name)
+    async def wipe(self, name: str, *, knows_its_peers: bool = False) -> None:
+        """The store comes back without its data. One that knows its peers does so in limbo; another
+        takes itself for new."""
+        if name in self.nodes:
+            await self.stop(name)
         shutil.rmtree(self._directory / name)
-        await self.start(name)
+        others = tuple(address for other, address in self._addresses.items() if other != name)
+        await self.start(name, others if knows_its_peers else ())
 
     async def positions(self, session_id: int = 0x20) -> dict[str, int]:
         """Of a receiver, at each store that knows it."""

@@ -9,7 +9,7 @@ import pytest
 from tests.receiver.real_peers import QUICK, Stores, numbered, receiver, send, source, take
 from tests.receiver.support import told
 
-from quorate.protocol.errors import Fenced
+from quorate.protocol.errors import Fenced, NoQuorum
 from quorate.receiver import (
     ReceiverOptions,
     RegistrationComplete,
@@ -167,3 +167,42 @@ async def test_a_store_that_was_away_gets_the_position_that_it_missed(stores: St
             await stores.until_positions(a=98, c=98)
             await stores.start("b")
             await stores.until_positions(a=98, b=98, c=98)
+
+
+LIMBO = (
+    "limbo|refused|directory of|does not register the receiver|does not take|lost|replaced|"
+    "another incarnation|waits for more stores|came back"
+)
+
+
+@pytest.mark.expects_log(LIMBO)
+async def test_a_wiped_store_in_limbo_throws_no_receiver_back(stores: Stores) -> None:
+    """One store never heard of the receiver, and one that did was wiped: the third is enough."""
+    async with await source(stores) as sending:
+        await send(sending, 0, 99)
+        await sending.flush()
+        await stores.stop("b")
+        async with await receiver(stores) as one:
+            assert await take(one, 60) == numbered(0, 59)
+        await stores.start("b")
+        await stores.wipe("c", knows_its_peers=True)
+        async with await receiver(stores) as one:
+            complete = await told(one, RegistrationComplete)
+            assert complete.first_sequence == 60
+            assert await take(one, 40) == numbered(60, 99)
+            await stores.until_positions(a=98, b=98, c=98)
+
+
+@pytest.mark.expects_log(LIMBO)
+async def test_with_two_wiped_it_waits_and_names_them(stores: Stores) -> None:
+    async with await source(stores) as sending:
+        await send(sending, 0, 99)
+        await sending.flush()
+        async with await receiver(stores) as one:
+            assert await take(one, 60) == numbered(0, 59)
+    await stores.stop("b")
+    await stores.stop("c")
+    await stores.wipe("b", knows_its_peers=True)
+    await stores.wipe("c", knows_its_peers=True)
+    with pytest.raises(NoQuorum, match="is registered with a, in limbo: b, c"):
+        await receiver(stores, timeout=2.0)
