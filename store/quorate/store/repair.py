@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import grpc.aio
 
-from quorate.protocol.errors import ContentConflict, QuorateError, TopicRefused
+from quorate.protocol.errors import ContentConflict, Fenced, QuorateError, TopicRefused
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.wire import membership_to_wire, source_to_wire
@@ -106,6 +106,7 @@ class Repair:
         self._scrub = scrub
         self._clock = clock
         self._cases: dict[SourceName, _Case] = {}
+        self._not_adopted: dict[SourceName, str] = {}
         self._turn = asyncio.Lock()
         self._now = "idle"
 
@@ -160,11 +161,19 @@ class Repair:
                     self._learn_losses(state, knowledge.accepted_losses, answer.store)
             try:
                 await self._adopt(source)
-            except TopicRefused as error:
-                _log.debug("%s", error)
             except QuorateError as error:
-                level = logging.ERROR if isinstance(error, ContentConflict) else logging.WARNING
-                _log.log(level, "taking over a begin of %s: %s", source, error)
+                self._note_not_adopted(source, error)
+
+    def _note_not_adopted(self, source: SourceName, error: QuorateError) -> None:
+        """Complain once, of what will not change by itself."""
+        level = logging.WARNING
+        if error.retryable or isinstance(error, TopicRefused | Fenced):
+            level = logging.DEBUG
+        elif isinstance(error, ContentConflict):
+            level = logging.ERROR
+        if self._not_adopted.get(source) != str(error):
+            self._not_adopted[source] = str(error)
+            _log.log(level, "taking over a begin of %s: %s", source, error)
 
     def _learn_losses(
         self, state: SourceState, losses: tuple[HeldRange, ...], told_by: str

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import Range
 from quorate.store.engine import Engine
 from quorate.store.reading import read
@@ -64,18 +65,17 @@ class Scrub:
         if not self._record.began:
             self._record = replace(self._record, began=self._clock())
         while True:
-            await self._rest_of_pass()
-            began = self._record.began
-            self._record = ScrubRecord(self._record.passes + 1, 0, 0, began)
-            self._save()
+            if self._record.next_sequence != NOTHING:
+                await self._rest_of_pass()
+                self._record = ScrubRecord(self._record.passes + 1, 0, NOTHING, self._record.began)
+                self._save()
             self._resting = True
             # By the wall clock, so that it may go wrong with it: a day without, or two in one.
-            await asyncio.sleep(
-                min(max(0.0, began + self._interval - self._clock()), self._interval)
-            )
+            due_in = self._record.began + self._interval - self._clock()
+            await asyncio.sleep(min(max(0.0, due_in), self._interval))
             self._resting = False
             self._done = 0
-            self._record = replace(self._record, began=self._clock())
+            self._record = ScrubRecord(self._record.passes, 0, 0, self._clock())
 
     def status(self) -> store_v1.ScrubStatus:
         total = sum(state.held.ranges.count() for state in self._engine.core.sources.values())

@@ -122,7 +122,7 @@ class ScrubRecord:
     reg_id: int = 0
     """The source that is being read."""
     next_sequence: int = 0
-    """Where it goes on in that source's stream."""
+    """Where it goes on in that source's stream; NOTHING: it waits for the next pass."""
     began: float = 0.0
     """When the pass began, s since 1970 by the store's clock."""
 

@@ -1,0 +1,428 @@
+"""Stores that know each other as peers: begins that were missed, rot, comparing, goings-on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.store.support import (
+    ORDERS,
+    TRADES,
+    Client,
+    batch,
+    free_addresses,
+    payload,
+    running,
+)
+
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.store import filling, neighbours, peers, repair, scrub
+from quorate.store.core import StoreCore
+from quorate.store.node import StoreNode
+from quorate.store.records import index_key
+from quorate.store.storage import Table, Write
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+POLICY = Policy.majority_of(("s1", "s2", "s3"))
+RECORD = membership_to_wire(Membership((POLICY,), (POLICY,)))
+FIRST = Lineage((Term(1, 0),))
+SECOND = Lineage((Term(1, 0), Term(2, 50)))
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair, "ROUND_SECONDS", 0.02)
+    monkeypatch.setattr(repair, "BACK_OFF_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(repair, "COMPARE_SECONDS", 0.02)
+    monkeypatch.setattr(peers, "ROUND_SECONDS", 0.02)
+    monkeypatch.setattr(neighbours, "KEPT_SECONDS", 0.0)
+
+
+class Group:
+    """Two stores of three; the third is never there, and has nothing to say."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stack = AsyncExitStack()
+        self._running: dict[str, AsyncExitStack] = {}
+        self.addresses = dict(zip(("s1", "s2"), free_addresses(2), strict=True))
+        self.nodes: dict[str, StoreNode] = {}
+        self.clients: dict[str, Client] = {}
+
+    async def start(self, name: str, **settings: Any) -> Client:
+        stack = self._running[name] = AsyncExitStack()
+        others = tuple(each for other, each in self.addresses.items() if other != name)
+        values = {"peers": others, "scrub_interval_seconds": 0.0, **settings}
+        if not (self._path / name).exists():
+            # It founds; its peers come later.
+            async with running(self._path / name, name, scrub_interval_seconds=0.0):
+                pass
+        self.nodes[name] = await stack.enter_async_context(
+            running(self._path / name, name, listen=self.addresses[name], **values)
+        )
+        self.clients[name] = await stack.enter_async_context(Client(self.addresses[name]))
+        return self.clients[name]
+
+    async def stop(self, name: str) -> None:
+        await self._running.pop(name).aclose()
+
+    @asynccontextmanager
+    async def alone(self, name: str) -> AsyncIterator[Client]:
+        """The store runs, and no other: nobody repairs what the test has not done yet."""
+        assert not self._running
+        yield await self.start(name)
+        await self.stop(name)
+
+    async def stop_all(self) -> None:
+        for name in list(self._running):
+            await self.stop(name)
+
+
+@pytest.fixture
+async def group(tmp_path: Path) -> AsyncIterator[Group]:
+    made = Group(tmp_path)
+    yield made
+    await made.stop_all()
+
+
+async def until(client: Client, so: Callable[[store_v1.StatusResponse], bool]) -> Any:
+    """The store's status once it is so."""
+    async with asyncio.timeout(30):
+        while not so(status := await client.status()):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        return status
+
+
+def held(status: store_v1.StatusResponse) -> list[tuple[int, int, int]]:
+    (source,) = status.sources
+    return [(item.first, item.last, item.epoch) for item in source.held]
+
+
+async def begin(client: Client, lineage: Lineage = FIRST, **fields: Any) -> None:
+    await client.promise(lineage.epoch, **fields)
+    await client.begin(lineage, membership=RECORD, **fields)
+
+
+async def fill(
+    client: Client, first: int, last: int, stable_upto: int, epoch: int = 1, **fields: Any
+) -> None:
+    """Batches of ten, in a stream that then ends."""
+    stream = await client.open(epoch, retained_from=first, stable_upto=min(first - 1, stable_upto))
+    for at in range(first, last + 1, 10):
+        await stream.batch(batch(at, min(at + 9, last), epoch, **fields), stable_upto)
+    await stream.durable(last)
+    await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=stable_upto))
+    await stream.close()
+
+
+# Begins that were missed.
+
+
+@pytest.mark.expects_log("set 10 messages aside")
+async def test_a_begin_that_was_missed_is_taken_over_while_the_source_is_away(
+    group: Group,
+) -> None:
+    for name, last in (("s2", 59), ("s1", 49)):
+        async with group.alone(name) as client:
+            await begin(client)
+            await fill(client, 0, last, 39)
+    one = await group.start("s1")
+    # Epoch 2 keeps [0, 49]; what store two has above is void.
+    await begin(one, SECOND)
+    await fill(one, 50, 89, 69, epoch=2)
+    two = await group.start("s2")
+    status = await until(two, lambda status: held(status)[-1][1] == 69)
+    assert held(status) == [(0, 49, 1), (50, 69, 2)], "and nothing above what is stable"
+    (source,) = status.sources
+    assert (source.promised_epoch, source.begun_epoch, source.set_aside) == (2, 2, 10)
+    assert source.stable_upto == 69
+    # Who began comes back to it, with what was not stable.
+    await two.promise(2)
+    stream = await two.open(2, stable_upto=69)
+    assert stream.next_sequence == 70
+    await stream.batch(batch(70, 89, 2))
+    await stream.durable(89)
+
+
+async def test_a_source_that_was_never_heard_of_is_taken_over(group: Group) -> None:
+    one = await group.start("s1")
+    await begin(one)
+    await fill(one, 0, 49, 44)
+    stranger = membership_to_wire(Membership((), (Policy.majority_of(("s1", "s8", "s9")),)))
+    await one.promise(source=TRADES)
+    await one.begin(source=TRADES, membership=stranger)
+    two = await group.start("s2")
+    status = await until(two, lambda status: bool(status.sources) and bool(held(status)))
+    status = await until(two, lambda status: held(status) == [(0, 44, 1)])
+    assert status.sources[0].information.source.topic == ORDERS.topic, "the other names it not"
+
+
+async def test_while_the_source_streams_only_holes_are_filled(group: Group) -> None:
+    one, two = await group.start("s1"), await group.start("s2")
+    await begin(one)
+    stream = await one.open()
+    for first in range(0, 100, 10):
+        await stream.batch(batch(first, first + 9), first - 1)
+    await stream.durable(99)
+    # Store two was away, is told of the hole, and follows slowly.
+    await begin(two)
+    slow = await two.open(retained_from=60, stable_upto=79)
+    await slow.append(60, 69)
+    status = await until(two, lambda status: held(status) == [(0, 69, 1)])
+    assert status.sources[0].live
+    await slow.append(70, 79)
+    assert held(await two.status()) == [(0, 79, 1)]
+    await stream.close()
+    await slow.close()
+
+
+async def test_a_higher_promise_keeps_a_store_from_taking_over(group: Group) -> None:
+    for name in ("s1", "s2"):
+        async with group.alone(name) as client:
+            await begin(client)
+            await fill(client, 0, 49, 39)
+    one, two = await group.start("s1"), await group.start("s2")
+    await two.promise(3)
+    await begin(one, SECOND)
+    await fill(one, 50, 59, 59, epoch=2)
+    # A source that store two never heard of shows when it has looked at what store one knows.
+    await begin(one, source=TRADES)
+    await until(two, lambda status: len(status.sources) == 2)
+    (orders,) = [
+        source
+        for source in (await two.status()).sources
+        if source.information.source.topic == ORDERS.topic
+    ]
+    assert (orders.promised_epoch, orders.begun_epoch) == (3, 1)
+    assert orders.held[-1].last == 49
+
+
+# What can not be read.
+
+
+async def spoil(node: StoreNode, first: int) -> None:
+    """Damage the batch that begins there, behind the store's back."""
+    engine = node._engine
+    assert engine is not None
+    for key, value in engine.reads.scan(Table.JOURNAL, b"", b"\xff" * 8, 1000):
+        if payload(first) in value:
+            damaged = value.replace(payload(first), b"_" * len(payload(first)))
+            number = engine.writer.submit([Write(Table.JOURNAL, key, damaged)])
+            await engine.writer.durable(number)
+            return
+    raise AssertionError(f"no batch has {first}")
+
+
+@pytest.mark.expects_log("can not be read|no peer could give it")
+async def test_what_can_not_be_read_does_not_vouch_until_it_is_repaired(group: Group) -> None:
+    one = await group.start("s1")
+    await begin(one)
+    await fill(one, 0, 49, 19)
+    await spoil(group.nodes["s1"], 30)
+    assert (await one.fetch()).missing == [(30, 39, v1.LOOKUP_UNKNOWN)]
+    for _ in range(2):
+        promised = await one.promise(1)
+        assert promised.limbo
+        assert promised.limbo_reason == "it can not read [30, 39]"
+        assert [(item.first, item.last) for item in promised.held] == [(0, 29), (40, 49)]
+        assert promised.begun_epoch == 1
+        await group.stop("s1")
+        one = await group.start("s1")
+    # It stays in service: it takes the next epoch, and the stream.
+    promised = await one.promise(2)
+    assert promised.limbo
+    # A peer has it, above what is stable.
+    await group.stop("s1")
+    async with group.alone("s2") as two:
+        await begin(two)
+        await fill(two, 0, 49, 19)
+    one = await group.start("s1")
+    await group.start("s2")
+    status = await until(one, lambda status: not status.sources[0].unreadable)
+    assert held(status) == [(0, 49, 1)]
+    assert status.sources[0].stable_upto == 19
+    assert not (await one.promise(2)).limbo
+    assert (await one.fetch()).messages == {number: payload(number) for number in range(50)}
+    assert status.repair.messages == 10
+
+
+@pytest.mark.expects_log("can not be read|no peer could give it")
+async def test_the_source_itself_may_bring_what_can_not_be_read(group: Group) -> None:
+    one = await group.start("s1")
+    await begin(one)
+    await fill(one, 0, 49, 19)
+    await spoil(group.nodes["s1"], 30)
+    await one.fetch()
+    stream = await one.open(retained_from=20)
+    assert stream.next_sequence == 30, "it does not say that it has what it can not read"
+    await stream.batch(batch(30, 39))
+    await stream.batch(batch(40, 49))
+    await stream.append(50, 59)
+    await stream.close()
+    assert len((await one.fetch()).messages) == 60
+    assert not (await one.status()).sources[0].unreadable
+
+
+@pytest.mark.expects_log("can not be read|no peer could give it")
+async def test_the_scrub_finds_rot_and_it_is_repaired(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MIN", 1 << 30)
+    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MAX", 1 << 30)
+    for name in ("s1", "s2"):
+        async with group.alone(name) as client:
+            await begin(client)
+            await fill(client, 0, 199, 199)
+            if name == "s1":
+                await spoil(group.nodes["s1"], 120)
+    await group.start("s2")
+    one = await group.start("s1", scrub_interval_seconds=3600.0)
+    status = await until(one, lambda status: bool(status.repair.messages))
+    checked = status.repair.scrub
+    assert (checked.unreadable, status.repair.messages) == (10, 10)
+    status = await until(one, lambda status: status.repair.scrub.passes == 1)
+    assert status.repair.scrub.part == 1.0
+    assert status.repair.scrub.messages == 200
+    assert (await one.fetch()).messages == {number: payload(number) for number in range(200)}
+    await group.stop("s1")
+    # The next pass is not due yet: that is known after a restart.
+    one = await group.start("s1", scrub_interval_seconds=3600.0)
+    status = (await until(one, lambda status: status.repair.scrub.part == 1.0)).repair
+    assert (status.scrub.passes, status.scrub.messages) == (1, 0)
+
+
+async def test_the_scrub_goes_on_where_it_was(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrub, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(scrub, "_CHUNK_BATCHES_MAX", 4)
+    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MIN", 20_000)
+    one = await group.start("s1")
+    await begin(one)
+    await fill(one, 0, 499, 499)
+    await group.stop("s1")
+    one = await group.start("s1", scrub_interval_seconds=3600.0)
+    before = (await until(one, lambda status: status.repair.scrub.messages > 100)).repair.scrub
+    assert before.part < 1
+    await group.stop("s1")
+    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MIN", 1 << 30)
+    one = await group.start("s1", scrub_interval_seconds=3600.0)
+    after = (await until(one, lambda status: status.repair.scrub.passes == 1)).repair.scrub
+    assert after.messages <= 500 - before.messages + 40, "at most one chunk is read twice"
+
+
+# Comparing.
+
+
+async def compared(client: Client) -> store_v1.RepairStatus:
+    request = store_v1.RepairRequest(protocol_version=PROTOCOL_VERSION)
+    last = [progress async for progress in client.stub.Repair(request)][-1]
+    assert last.verdict
+    status: store_v1.RepairStatus = (await client.status()).repair
+    return status
+
+
+async def test_other_batches_with_the_same_content_are_no_divergence(group: Group) -> None:
+    for name, step in (("s1", 10), ("s2", 7)):
+        async with group.alone(name) as client:
+            await begin(client)
+            stream = await client.open()
+            for at in range(0, 100, step):
+                await stream.batch(batch(at, min(at + step - 1, 99)), 99)
+            await stream.durable(99)
+            await stream.close()
+    one, _ = await group.start("s1"), await group.start("s2")
+    status = await compared(one)
+    assert (status.compared, status.divergent) == (1, 0)
+
+
+@pytest.mark.expects_log("stores s. and s. hold other content for .* .40, 49., which is stable")
+async def test_other_content_is_reported_and_never_overwritten(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("s1", "s2"):
+        async with group.alone(name) as client:
+            await begin(client)
+            stream = await client.open()
+            for at in range(0, 100, 10):
+                salt = "other " if name == "s2" and at == 40 else ""
+                await stream.batch(batch(at, at + 9, salt=salt), 99)
+            await stream.durable(99)
+            await stream.close()
+    one, two = await group.start("s1"), await group.start("s2")
+    status = await until(one, lambda status: bool(status.repair.divergent))
+    assert status.repair.divergent == 1
+    assert (await one.fetch()).messages[40] == payload(40)
+    assert (await two.fetch()).messages[40] == payload(40, "other ")
+    request = store_v1.RepairRequest(
+        source=source_to_wire(ORDERS), protocol_version=PROTOCOL_VERSION
+    )
+    last = [progress async for progress in one.stub.Repair(request)][-1]
+    assert (last.divergent, last.complete) == (10, False)
+    assert "has other content than store s2 for [40, 49]" in last.verdict
+    assert any(record.levelname == "ERROR" for record in caplog.records)
+
+
+@pytest.mark.expects_log("can not be read: it is held, but not in the index")
+async def test_what_comparing_finds_lacking_is_repaired(group: Group) -> None:
+    for name in ("s1", "s2"):
+        async with group.alone(name) as client:
+            await begin(client)
+            await fill(client, 0, 99, 99)
+    one, _ = await group.start("s1"), await group.start("s2")
+    engine = group.nodes["s1"]._engine
+    assert engine is not None
+    key = index_key(engine.core.sources[ORDERS].reg_id, 40)
+    await engine.writer.durable(engine.writer.submit([Write(Table.INDEX, key, None)]))
+    request = store_v1.RepairRequest(protocol_version=PROTOCOL_VERSION)
+    last = [progress async for progress in one.stub.Repair(request)][-1]
+    assert (last.verdict, last.complete) == ("whole", True)
+    assert (await one.fetch()).messages == {number: payload(number) for number in range(100)}
+
+
+async def test_what_is_not_stable_is_not_compared(group: Group) -> None:
+    for name, salt in (("s1", ""), ("s2", "other ")):
+        async with group.alone(name) as client:
+            await begin(client)
+            await fill(client, 0, 49, NOTHING, salt=salt)
+    one, _ = await group.start("s1"), await group.start("s2")
+    status = await compared(one)
+    assert (status.compared, status.divergent) == (1, 0)
+
+
+# Cut off in the middle.
+
+
+async def test_a_repair_that_was_cut_off_goes_on(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling, "_STEP_BYTES", 2000)
+    one = await group.start("s1")
+    await begin(one)
+    await fill(one, 0, 999, 999)
+    fill_one, reached = StoreCore.fill, asyncio.Event()
+
+    def cut(self: StoreCore, *arguments: Any) -> Any:
+        change = fill_one(self, *arguments)
+        if self.sources[ORDERS].held.ranges.high > 400:
+            reached.set()
+            raise asyncio.CancelledError
+        return change
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreCore, "fill", cut)
+        await group.start("s2")
+        await asyncio.wait_for(reached.wait(), 20)
+    await group.stop("s2")
+    two = await group.start("s2")
+    status = await until(two, lambda status: held(status) == [(0, 999, 1)])
+    assert 0 < status.repair.messages < 1000, "what was there was not fetched again"
+    assert (await two.fetch()).messages == {number: payload(number) for number in range(1000)}
