@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup demo test simulate brute-force lint types check proto proto-check bench clean
+.PHONY: help setup demo test simulate brute-force transcripts lint types check proto proto-check bench clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -34,6 +34,9 @@ brute-force: $(STAMP) ## go through small worlds: STATES=300000 of each larger o
 
 soak: $(STAMP) ## chaos over real processes for MINUTES=5, from SEED=0 on
 	$(BIN)/python -m tests.end_to_end $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(NETWORK),--network $(NETWORK))
+
+transcripts: $(STAMP) ## record the protocol's transcripts anew, on purpose; review the diff
+	$(BIN)/python -m tests.transcripts
 
 bench: $(STAMP) ## measure throughput and latency on this machine
 	$(BIN)/quorate bench $(BENCH)

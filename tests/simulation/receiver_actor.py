@@ -523,9 +523,9 @@ class ReceiverApplication:
     def restart(self) -> None:
         """The process dies; its supervisor starts it again."""
         self.instance.kill()
-        self.world.later(self.world.chooser.uniform(0.01, 2.0), self._start)
+        self.world.later(self.world.chooser.uniform(0.01, 2.0), self.start_now)
 
-    def _start(self) -> None:
+    def start_now(self) -> None:
         if not self.instance.process.alive:
             self.instance = self._new()
 

@@ -1,0 +1,248 @@
+"""A world that tells its story: who says what to whom, what is durable where, what people see.
+
+Nothing in it is random: delays are the same for all, and what happens at one time happens in the
+order in which it was asked for. The actors are the simulation's; nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.checker import Checker
+from tests.simulation.network import Handler, Network
+from tests.simulation.world import Pending, Process, World
+from tests.transcripts import words
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.framing import check_batch
+from quorate.protocol.identity import SourceName
+from quorate.source import events
+from quorate.store.records import (
+    Held,
+    Registration,
+    unpack_held,
+    unpack_receiver,
+    unpack_registration,
+)
+from quorate.store.storage import Table, Write
+
+DELAY_SECONDS = 0.001
+
+
+@dataclass
+class _Line:
+    """One line; several that say the same at one time become one."""
+
+    at: float
+    who: list[str]
+    whom: list[str]
+    says: str
+
+    def actors(self) -> list[str]:
+        return [_actor(name) for name in (*self.who, *self.whom)]
+
+    def joined_by(self, who: str, whom: list[str]) -> bool:
+        """Have it tell also of somebody else who says the same, or is told the same."""
+        if self.who == [who] and whom and self.whom:
+            self.whom += [name for name in whom if name not in self.whom]
+        elif self.whom == whom:
+            self.who.append(who)
+        else:
+            return False
+        return True
+
+    def __str__(self) -> str:
+        whom = f" -> {', '.join(self.whom)}" if self.whom else ""
+        who = f"{', '.join(self.who)}{whom}"
+        return f"{self.at:6.2f}  {who}: {self.says}" if who else f"\n# {self.says}"
+
+
+def _actor(name: str) -> str:
+    """Whose disk it is."""
+    return name.removesuffix("'s disk")
+
+
+@dataclass
+class Story:
+    """The lines so far."""
+
+    now: Callable[[], float] = lambda: 0.0
+    silent: bool = False
+    """Nothing is told: what happens now is told elsewhere."""
+    _lines: list[_Line] = field(default_factory=list)
+    _asked: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def say(self, text: str) -> None:
+        """The narrator speaks."""
+        self._lines.append(_Line(self.now(), [], [], text))
+
+    def tell(self, who: str, whom: str, says: str) -> None:
+        for asked in [each for each in self._asked if each[:2] == (whom, who)]:
+            del self._asked[asked]
+        if self.silent:
+            return
+        at = round(self.now(), 2)
+        to = [whom] if whom else []
+        for line in reversed(self._lines):
+            if not line.who or line.at != at:
+                break
+            if line.says == says and line.joined_by(who, to):
+                return
+            # Nobody may seem to have said something before what moved them to say it.
+            if _actor(who) in line.actors() or whom in line.who:
+                break
+        self._lines.append(_Line(at, [who], to, says))
+
+    def ask(self, who: str, whom: str, kind: str, says: str) -> None:
+        """As tell; but not again what was asked already and was not answered."""
+        if self._asked.get((who, whom, kind)) != says:
+            self._asked[who, whom, kind] = says
+            self.tell(who, whom, says)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._lines)) + "\n"
+
+
+class _Calm(random.Random):
+    """Chance that is always about the middle."""
+
+    def random(self) -> float:
+        return 0.49
+
+
+class TellingWorld(World):
+    def __init__(self, story: Story) -> None:
+        super().__init__(0)
+        self.chooser = _Calm(0)
+        self.story = story
+        story.now = lambda: self.now
+
+    def note(self, text: str, *arguments: object) -> None:
+        super().note(text, *arguments)
+        for told in arguments:
+            if type(told).__module__ == events.__name__:
+                self.story.tell(str(arguments[0]), "its application", words.event(told))
+
+
+class TellingNetwork(Network):
+    """The network, with somebody who listens."""
+
+    def __init__(self, world: TellingWorld) -> None:
+        super().__init__(world)
+        self._story = world.story
+
+    def _delay(self) -> float:
+        return DELAY_SECONDS
+
+    async def call(
+        self, client: Process, server: str, method: str, request: Any, seconds: float = 10.0
+    ) -> Any:
+        if (says := words.request(method, request)) is not None:
+            self._story.ask(client.name, server, method, says)
+        return await super().call(client, server, method, request, seconds)
+
+    async def _answer(
+        self, server: Process, client: Process, handler: Handler, request: Any, answer: Pending[Any]
+    ) -> None:
+        async def told(request: Any) -> Any:
+            try:
+                value = await handler(request)
+            except QuorateError as error:
+                self._story.ask(server.name, client.name, "refusal", words.error(error))
+                raise
+            if (says := words.answer(value)) is not None:
+                self._story.tell(server.name, client.name, says)
+            return value
+
+        await super()._answer(server, client, told, request, answer)
+
+    def connect(self, client: Process, server: str, method: str, request: Any = None) -> Any:
+        if (says := words.request(method, request)) is not None:
+            self._story.ask(client.name, server, method, says)
+        return super().connect(client, server, method, request)
+
+    def carries(self, sender: str, recipient: str, item: Any) -> None:
+        if (says := words.item(item)) is not None:
+            self._story.tell(sender, recipient, says)
+
+    def ends(self, sender: str, recipient: str, error: QuorateError) -> None:
+        if type(error).__name__ not in ("Closed", "Unreachable"):
+            self._story.tell(sender, recipient, words.error(error))
+
+
+class TellingChecker(Checker):
+    """Checks as always, and tells what becomes durable and what applications see."""
+
+    def __init__(self, world: TellingWorld, source: SourceName) -> None:
+        super().__init__(world, source)
+        self._story = world.story
+        self._registrations: dict[tuple[str, bytes], Registration] = {}
+        self._held: dict[tuple[str, bytes], Held] = {}
+        self.when_decided: dict[int, Callable[[], None]] = {}
+        """By epoch: what happens the moment that it is decided, before anybody hears of it."""
+
+    def synced(self, store: str, writes: Sequence[Write]) -> None:
+        super().synced(store, writes)
+        parts: list[str] = []
+        for write in writes:
+            if write.value is not None:
+                parts += self._made_durable(store, write.table, write.key, write.value)
+        if parts:
+            self._story.tell(f"{store}'s disk", "", "; ".join(parts))
+
+    def _made_durable(self, store: str, table: Table, key: bytes, value: bytes) -> list[str]:
+        match table:
+            case Table.JOURNAL:
+                header = check_batch(value)
+                return [f"{words.numbers(header.first, header.last)} of epoch {header.epoch}"]
+            case Table.REGISTRATIONS:
+                before = self._registrations.get((store, key))
+                now = self._registrations[store, key] = unpack_registration(value)
+                return words.registered(before, now)
+            case Table.RECEIVERS:
+                record = unpack_receiver(value)
+                position = words.upto(record.acknowledged_upto)
+                return [f"receiver of epoch {record.epoch} has consumed {position}"]
+            case Table.HELD:
+                had = self._held.get((store, key))
+                held = self._held[store, key] = unpack_held(value)
+                if had is not None and held.set_aside > had.set_aside:
+                    return [f"{held.set_aside - had.set_aside} set aside"]
+        return []
+
+    def decided(self, epoch: int, first: int, who: str) -> None:
+        self._story.tell(who, "", f"decides that epoch {epoch} is in force from {first} on")
+        super().decided(epoch, first, who)
+        self.when_decided.pop(epoch, lambda: None)()
+
+    def accepted(self, instance: int, sequence: int, payload: bytes) -> None:
+        super().accepted(instance, sequence, payload)
+        self._story.tell(f"source{instance}", "", f"is given {payload.decode()!r}: {sequence}")
+
+    def stable(self, instance: int, epoch: int, upto: int, active: Collection[str]) -> None:
+        super().stable(instance, epoch, upto, active)
+        self._story.tell(f"source{instance}", "its application", f"stable up to {upto}")
+
+    def started_at(self, name: str, first: int) -> None:
+        receiver = self._receivers[name]
+        # An application may start further on, on purpose.
+        receiver.done_upto = max(receiver.done_upto, first - 1)
+        super().started_at(name, first)
+        self._story.tell(name, "its application", f"registered; {first} comes first")
+
+    def delivered(self, name: str, epoch: int, sequence: int, payload: bytes) -> None:
+        super().delivered(name, epoch, sequence, payload)
+        self._story.tell(name, "its application", f"{sequence}, {payload.decode()!r}")
+
+    def withdrawn(self, name: str, first: int, last: int) -> None:
+        super().withdrawn(name, first, last)
+        text = f"{words.numbers(first, last)} withdrawn"
+        self._story.tell(name, "its application", text)
+
+    def gap(self, name: str, first: int, last: int, evidence: object) -> None:
+        """No violation here: a scenario may lose something on purpose."""
+        del evidence
+        self._story.tell(name, "its application", f"gap: {words.numbers(first, last)}")

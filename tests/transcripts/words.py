@@ -1,0 +1,202 @@
+"""How what travels between stores, sources and receivers reads in a transcript.
+
+None means that it is not worth telling. Nothing here knows who says it to whom.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from tests.simulation.store_actor import (
+    AskedAcknowledge,
+    AskedBegin,
+    AskedPromise,
+    AskedReceiver,
+    Durable,
+    Opened,
+)
+
+from quorate.protocol.errors import Fenced, QuorateError
+from quorate.protocol.framing import check_batch
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.policy import Membership
+from quorate.protocol.ranges import HeldRange, Range
+from quorate.protocol.wire import membership_from_wire
+from quorate.source.registration import Grant
+from quorate.store.receivers import Registered
+from quorate.store.records import Registration
+from quorate.v1 import messages_pb2 as v1
+
+
+def numbers(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def upto(number: int) -> str:
+    return "nothing" if number < 0 else f"up to {number}"
+
+
+def ranges(held: Sequence[Range | HeldRange]) -> str:
+    if not held:
+        return "nothing"
+    epochs = {item.epoch for item in held if isinstance(item, HeldRange)}
+    texts = []
+    for item in held:
+        text = numbers(item.first, item.last)
+        if len(epochs) > 1 and isinstance(item, HeldRange):
+            text += f" (epoch {item.epoch})"
+        texts.append(text)
+    return ", ".join(texts)
+
+
+def lineage(terms: Lineage) -> str:
+    return ", ".join(f"epoch {term.epoch} from {term.first}" for term in terms.terms)
+
+
+def membership(record: Membership | None) -> str:
+    """Only a change is worth telling."""
+    if record is None or record.from_policies == record.to_policies:
+        return ""
+    before = " and ".join(str(policy) for policy in record.from_policies)
+    after = " and ".join(str(policy) for policy in record.to_policies)
+    return f"; from {before} to {after}"
+
+
+def error(what: BaseException) -> str:
+    text = type(what).__name__
+    if isinstance(what, Fenced):
+        text += f": epoch {what.epoch}, where {what.promised} is promised"
+    return text
+
+
+def request(method: str, asked: Any) -> str | None:
+    match asked:
+        case AskedPromise():
+            taking_over = ", and take over" if asked.take_over else ""
+            return f"promise epoch {asked.epoch}{taking_over}"
+        case AskedBegin(_, step):
+            return f"begin {lineage(step.lineage)}{membership(step.membership)}"
+        case AskedReceiver():
+            return f"register me, epoch {asked.epoch}"
+        case AskedAcknowledge():
+            return f"I have consumed everything up to {asked.upto}"
+        case v1.FetchRequest():
+            # Repair asks for one number to learn how far its peer is told that things are stable.
+            return f"give me {numbers(asked.first, asked.last)}" if asked.last < 2**40 else None
+    return "attach me" if method == "attach" else None
+
+
+def answer(value: Any) -> str | None:
+    match value:
+        case Grant():
+            return _grant(value)
+        case Registered():
+            had = upto(value.acknowledged_upto)
+            has = ranges([Range(value.low, value.high)]) if value.high >= 0 else "nothing"
+            limbo = "; in limbo" if getattr(value, "limbo", False) else ""
+            return f"registered; you had consumed {had}; I hold {has}{limbo}"
+        case int():
+            return f"begun; {value} set aside" if value else "begun"
+    return None
+
+
+def _grant(value: Grant) -> str:
+    promise = value.promise
+    text = "in limbo" if promise.limbo else "promised"
+    if not promise.begun_epoch:
+        return f"{text}; I know nothing"
+    return (
+        f"{text}; I have begun {lineage(promise.lineage)}{membership(promise.membership)}; "
+        f"hold {ranges(promise.held)}; stable is {upto(promise.stable_upto)}"
+    )
+
+
+def item(carried: Any) -> str | None:
+    """What a stream carries."""
+    match carried:
+        case bytes():
+            return _frame(v1.Frame.FromString(carried))
+        case Opened():
+            return f"opened; I lack {carried.next_sequence}"
+        case Durable():
+            return f"durable {upto(carried.upto)}"
+        case v1.FetchResponse():
+            return _fetched(carried)
+    return None
+
+
+def _frame(frame: v1.Frame) -> str | None:
+    stable = f"; stable is {upto(frame.stable_upto)}"
+    match frame.WhichOneof("kind"):
+        case "open":
+            return f"open epoch {frame.open.information.epoch}; I still have {_from(frame)}{stable}"
+        case "batch":
+            header = check_batch(frame.batch)
+            text = f"messages {numbers(header.first, header.last)} of epoch {header.epoch}"
+            return text.replace("messages", "message") if header.first == header.last else text
+        case "skip":
+            skipped = numbers(frame.skip.first, frame.skip.last)
+            return f"{skipped} I no longer have{stable}"
+        case "goodbye":
+            return f"goodbye{stable}"
+        case "attached":
+            return f"attached; {frame.attached.next_sequence} comes next"
+    return None
+
+
+def _from(frame: v1.Frame) -> str:
+    return f"everything from {frame.open.retained_from} on"
+
+
+def _fetched(response: v1.FetchResponse) -> str | None:
+    match response.WhichOneof("kind"):
+        case "fetched":
+            fetched = response.fetched
+            header = check_batch(fetched.batch)
+            text = f"here is {numbers(fetched.first, fetched.last)}"
+            if (fetched.first, fetched.last) != (header.first, header.last):
+                text += f", of a batch of {numbers(header.first, header.last)}"
+            return text
+        case "missing":
+            missing = response.missing
+            why = (
+                "I do not have"
+                if missing.why == v1.LOOKUP_ABSENT
+                else "I can not say whether I have"
+            )
+            return f"{why} {numbers(missing.first, missing.last)}"
+    return None
+
+
+def event(told: Any) -> str:
+    """What a source tells its application."""
+    fields = []
+    for field in dataclasses.fields(told):
+        value = getattr(told, field.name)
+        if isinstance(value, QuorateError):
+            value = error(value)
+        elif isinstance(value, bytes):
+            value = value.decode()
+        elif isinstance(value, float):
+            value = f"{value:.1f}"
+        elif isinstance(value, tuple):
+            value = ", ".join(map(str, value)) or "none"
+        fields.append(f"{field.name} {value}")
+    return f"{type(told).__name__}: {'; '.join(fields)}"
+
+
+def registered(before: Registration | None, now: Registration) -> list[str]:
+    """What has become durable of a source's registration."""
+    parts = []
+    if before is None or before.promised_epoch != now.promised_epoch:
+        parts.append(f"promise of epoch {now.promised_epoch} to {now.promised_to.decode()}")
+    if now.begun_epoch and (before is None or before.begun_epoch != now.begun_epoch):
+        record = membership_from_wire(now.membership) if now.membership else None
+        parts.append(f"begin of {lineage(now.lineage)}{membership(record)}")
+    elif before is not None and before.membership != now.membership:
+        parts.append("begin that has forgotten where it came from")
+    if now.clean and before is not None and not before.clean:
+        parts.append("goodbye")
+    return parts
