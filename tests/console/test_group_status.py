@@ -3,8 +3,9 @@
 from quorate.console.group_status import compare
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.protocol.wire import source_to_wire
-from quorate.v1.messages_pb2 import HeldRange, SourceInformation
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
+from quorate.protocol.wire import membership_to_wire, policy_to_wire, source_to_wire
+from quorate.v1.messages_pb2 import HeldRange, SourceInformation, StoreEntry
 from quorate.v1.store_pb2 import ReceiverStatus, SourceStatus, StatusResponse
 
 ORDERS = SourceName("orders", 0x10)
@@ -91,3 +92,64 @@ def test_limbo_is_unhealthy() -> None:
 def test_one_store_under_two_addresses_is_unhealthy() -> None:
     status = compare(group(store("a"), store("a")), 0)
     assert not status.healthy
+
+
+POLICY = Policy(
+    (
+        Group("left", ("a", "b", "c"), backups=("x",)),
+        Group("right", ("d",), IntragroupRule.ALL),
+    ),
+    IntergroupRule.ALL,
+)
+
+
+def grouped(upto: int, *policies: Policy) -> SourceStatus:
+    """A source under these policies, which it comes from all and goes to the last."""
+    made = source(upto)
+    made.information.policy.CopyFrom(policy_to_wire(POLICY))
+    # Policies name the stores otherwise than they do themselves.
+    made.information.stores.extend(
+        StoreEntry(name=name, address=f"host:{number}") for number, name in enumerate("abcd")
+    )
+    made.membership.CopyFrom(membership_to_wire(Membership(policies, policies[-1:])))
+    return made
+
+
+def test_groups_with_their_rules_and_who_holds_everything() -> None:
+    answers = group(
+        *(store(f"node{n}", grouped(upto, POLICY)) for n, upto in enumerate((99, 99, 5, 99)))
+    )
+    status = compare(answers, 100)
+    left, right = status.groups
+    assert (left["group"], left["rule"], left["intergroup"]) == ("left", "quorum", "all")
+    assert (left["stores"], left["holding"], left["backups"]) == (
+        ["a", "b", "c"],
+        ["a", "b"],
+        ["x"],
+    )
+    assert left["satisfied"]
+    assert left["role"] == "in force"
+    assert (right["group"], right["rule"], right["satisfied"]) == ("right", "all", True)
+    assert status.healthy
+
+
+def test_a_group_that_does_not_hold_what_is_stable_and_what_that_means() -> None:
+    answers = group(
+        *(store(f"node{n}", grouped(upto, POLICY)) for n, upto in enumerate((99, 99, 99, 5)))
+    )
+    status = compare(answers, 100)
+    assert [row["satisfied"] for row in status.groups] == [True, False]
+    (problem,) = status.problems
+    assert "not held as its policy asks for: all of left (quorum of a, b, c" in problem
+    assert "held by a, b, c" in problem
+
+
+def test_a_stream_that_moves_shows_the_policies_it_comes_from_and_goes_to() -> None:
+    old = Policy((Group("old", ("a", "b", "c")),))
+    answers = group(*(store(f"node{n}", grouped(99, old, POLICY)) for n in range(4)))
+    rows = compare(answers, 100).groups
+    assert [(row["group"], row["role"]) for row in rows] == [
+        ("old", "leaving"),
+        ("left", "changing"),
+        ("right", "changing"),
+    ]

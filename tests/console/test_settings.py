@@ -90,3 +90,90 @@ def test_the_output_is_known_to_errors_even_when_settings_fail(
     with pytest.raises(InvalidArgument):
         resolve(meta, environment=environment)
     assert meta[OUTPUT_KEY] is Output.JSON
+
+
+GROUPS = """
+    intergroup = "majority"
+    [[groups]]
+    name = "left"
+    stores = ["a=file:1", "b=file:2", "c=file:3"]
+    backups = ["d=file:4"]
+    [[groups]]
+    name = "right"
+    stores = ["file:5"]
+    rule = "all"
+    [[previous]]
+    stores = ["a=file:1", "b=file:2", "z=file:9"]
+    [[previous]]
+    [[previous.groups]]
+    name = "old"
+    stores = ["file:7"]
+"""
+
+
+def test_groups_in_the_file(environment: dict[str, str]) -> None:
+    write(environment, GROUPS)
+    settings = resolve({}, environment=environment)
+    assert str(settings.layout.policy) == (
+        "majority of left (quorum of a, b, c; backups d) and right (all of file:5)"
+    )
+    assert addresses(settings.stores) == [f"file:{n}" for n in range(1, 6)]
+    assert [str(layout.policy) for layout in settings.previous] == [
+        "stores (quorum of a, b, z)",
+        "old (quorum of file:7)",
+    ]
+
+
+def test_groups_on_the_command_line_win_over_the_file(environment: dict[str, str]) -> None:
+    write(environment, GROUPS)
+    groups = ["x/all-active=flag:1,flag:2", "y=flag:3+flag:4"]
+    settings = resolve({}, groups=groups, intergroup="all", environment=environment)
+    assert str(settings.layout.policy) == (
+        "all of x (all-active of flag:1, flag:2) and y (quorum of flag:3; backups flag:4)"
+    )
+    assert addresses(resolve({}, stores="flag:1", environment=environment).stores) == ["flag:1"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"stores": "a:1", "groups": ["g=a:1"]},
+        {"intergroup": "all"},
+        {"groups": ["g=a:1"], "intergroup": "most"},
+    ],
+)
+def test_flags_that_do_not_go_together(environment: dict[str, str], flags: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        resolve({}, **flags, environment=environment)
+
+
+def test_everything_wrong_with_groups_is_said_at_once(environment: dict[str, str]) -> None:
+    write(
+        environment,
+        """
+        stores = ["a:1"]
+        timeout = -1
+        [[groups]]
+        name = "g"
+        stores = ["a:1"]
+        [[previous]]
+        intergroup = "all"
+        [[previous]]
+        color = "red"
+        [[previous]]
+        [[previous.groups]]
+        stores = ["nowhere"]
+        """,
+    )
+    with pytest.raises(ConfigurationInvalid) as caught:
+        resolve({}, environment=environment)
+    paths = [line.strip().partition(":")[0] for line in caught.value.problems.splitlines()]
+    assert sorted(paths) == [
+        "previous.0.intergroup",
+        "previous.1.color",
+        "previous.1.stores",
+        "previous.2.groups.0.name",
+        "previous.2.groups.0.stores.0",
+        "stores",
+        "timeout",
+    ]

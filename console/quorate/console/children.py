@@ -19,7 +19,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from quorate.console.group_status import ask
 from quorate.protocol.errors import QuorateError, Unreachable
 
 _POLL_SECONDS = 0.05
@@ -180,6 +179,9 @@ class StoreChild(Child):
 
 async def founded(stores: Sequence[StoreChild], timeout: float = 30.0) -> None:
     """Return when all of these, which are started, vouch for what they lack; raises Unreachable."""
+    # Not above: that brings gRPC, and the help of a command must be instant.
+    from quorate.console.group_status import ask
+
     for store in stores:
         status = await ask(store.address, timeout)
         ends = time.monotonic() + timeout

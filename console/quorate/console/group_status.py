@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc.aio
 
+from quorate.console.policy_status import group_rows
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
@@ -38,6 +39,8 @@ class GroupStatus:
 
     stores: list[Row] = field(default_factory=list)
     sources: list[Row] = field(default_factory=list)
+    groups: list[Row] = field(default_factory=list)
+    """One a group of each policy in force, for each source."""
     receivers: list[Row] = field(default_factory=list)
     losses: list[Row] = field(default_factory=list)
     """What operators accepted on each store, ever."""
@@ -98,8 +101,13 @@ def compare(
     reached = sum(isinstance(answer, StatusResponse) for answer in answers.values())
     if len(set(incarnations)) < reached:
         status.problems.append("Two addresses answer as one store: same name or same incarnation.")
+    names = {
+        store.address: answer.store_name
+        for store, answer in answers.items()
+        if isinstance(answer, StatusResponse)
+    }
     for source in sorted(_sources(answered.values())):
-        _compare_source(source, answered, lag_max, status)
+        _compare_source(source, answered, names, lag_max, status)
     return status
 
 
@@ -151,7 +159,11 @@ def held_upto(source: SourceStatus) -> int:
 
 
 def _compare_source(
-    name: SourceName, answers: Mapping[str, StatusResponse], lag_max: int, status: GroupStatus
+    name: SourceName,
+    answers: Mapping[str, StatusResponse],
+    names: Mapping[str, str],
+    lag_max: int,
+    status: GroupStatus,
 ) -> None:
     at = {
         store: source
@@ -198,6 +210,15 @@ def _compare_source(
     for store, lag in lags.items():
         if lag > lag_max:
             status.problems.append(f"Store {store} is {lag:,} stable messages behind in {name}.")
+    rows, problems = group_rows(
+        name,
+        newest,
+        frozenset(s for s, lag in lags.items() if not lag and s not in {*holes, *unreadable}),
+        frozenset(store for store, source in at.items() if source.live),
+        names,
+    )
+    status.groups += rows
+    status.problems += problems
     _compare_receivers(name, at, status)
 
 

@@ -14,7 +14,14 @@ import typer
 
 from quorate.console.exits import say
 from quorate.console.framed_input import Format, read_messages
-from quorate.console.options import OutputFormat, SessionId, Stores, Timeout
+from quorate.console.options import (
+    Groups,
+    Intergroup,
+    OutputFormat,
+    SessionId,
+    Stores,
+    Timeout,
+)
 from quorate.console.output import Output, people_watch, print_json, print_jsonl
 from quorate.console.running import run
 from quorate.console.sending import send_all
@@ -24,7 +31,7 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic, parse_session_id
 
 if TYPE_CHECKING:
-    from quorate.source import Source
+    from quorate.source import Event, Source
 
 _PROGRESS_SECONDS = 0.5
 
@@ -51,11 +58,20 @@ def send(
         bool, typer.Option("--take-over", help="Fence a living source of this identity.")
     ] = False,
     stores: Stores = None,
+    group: Groups = None,
+    intergroup: Intergroup = None,
     output: OutputFormat = None,
     timeout: Timeout = None,
 ) -> None:
     """Send messages and wait until all are stable."""
-    settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+    settings = resolve(
+        context.meta,
+        stores=stores,
+        groups=group or (),
+        intergroup=intergroup,
+        output=output,
+        timeout=timeout,
+    )
     show_warnings(settings.output)
     check_topic(topic)
     opening = {
@@ -98,7 +114,12 @@ class _Sending:
         if self.publish_store:
             self.opening["publish_store"] = FilePublishStore(self.publish_store)
         source = await Source.open(
-            self.topic, stores=self.settings.stores, timeout=self.settings.timeout, **self.opening
+            self.topic,
+            stores=self.settings.layout,
+            previous_policies=self.settings.previous,
+            timeout=self.settings.timeout,
+            on_event=self._tell,
+            **self.opening,
         )
         self.first = source.next_sequence
         self.started = time.monotonic()
@@ -110,6 +131,21 @@ class _Sending:
                 await source.flush(timeout=self.settings.timeout)
         finally:
             self._summarize(source)
+
+    def _tell(self, event: Event) -> None:
+        """What a person who waits wants to know."""
+        from quorate.source import MembershipChanged, StoreInLimbo, WaitingForStores
+
+        if not people_watch():
+            return
+        match event:
+            case WaitingForStores(missing, seconds):
+                how_long = f" for {seconds:.1f} s at most" if seconds else ": too few have answered"
+                say(f"Waiting for {', '.join(missing)}{how_long}.")
+            case StoreInLimbo(store, reason):
+                say(f"Store {store} is in limbo: {reason}.", style="yellow")
+            case MembershipChanged(_, to_policies, _, True):
+                say(f"The stream has moved to {' and '.join(map(str, to_policies))}.")
 
     def _show_progress(self, source: Source) -> None:
         now = time.monotonic()

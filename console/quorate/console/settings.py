@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from quorate.console.exits import OUTPUT_KEY
 from quorate.console.output import Output
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument, QuorateError
 from quorate.protocol.identity import StoreAddress, parse_stores
+from quorate.protocol.layout import Layout, parse_group, read_layout
 
 PREFIX = "QUORATE_"
 CONFIG_VARIABLE = "QUORATE_CONFIG"
@@ -27,10 +28,17 @@ TIMEOUT_SECONDS = 30.0
 class Settings:
     """What data commands share."""
 
-    stores: tuple[StoreAddress, ...]
+    layout: Layout
     output: Output
     timeout: float
     """Seconds to wait for stores."""
+    previous: tuple[Layout, ...] = ()
+    """What the layout was in earlier configurations."""
+
+    @property
+    def stores(self) -> tuple[StoreAddress, ...]:
+        """All stores, backups too."""
+        return self.layout.stores
 
 
 def _stores(value: Any) -> tuple[StoreAddress, ...]:
@@ -63,12 +71,54 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "output": _output,
     "timeout": _timeout,
 }
+_FILE_ONLY = ("groups", "intergroup", "previous")
+"""What has more to it than a variable could hold."""
+
+
+def _layout(values: Mapping[str, Any], where: str = "") -> tuple[Layout | None, list[str]]:
+    """The layout in these values, whether stores or groups; None, with problems or without."""
+    if "groups" not in values:
+        wrong = [f"{where}intergroup: is of no use without [[{where}groups]]"]
+        problems = wrong if "intergroup" in values else []
+        if "stores" not in values or problems:
+            return None, problems
+        try:
+            return Layout.plain(_stores(values["stores"])), []
+        except InvalidArgument as error:
+            return None, [f"{where}stores: {error.detail}"]
+    if "stores" in values:
+        return None, [f"{where}stores: is part of [[{where}groups]] when there are any"]
+    return read_layout(values["groups"], values.get("intergroup"), where)
+
+
+def _previous(values: Any) -> tuple[tuple[Layout, ...], list[str]]:
+    """Earlier layouts, each a table with stores, or with groups and intergroup."""
+    if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
+        return (), ["previous: is not a list of tables; write [[previous]]"]
+    layouts: list[Layout] = []
+    problems: list[str] = []
+    for number, value in enumerate(values):
+        where = f"previous.{number}."
+        problems += [
+            f"{where}{key}: unknown{_did_you_mean(key, ('stores', 'groups', 'intergroup'))}"
+            for key in value
+            if key not in ("stores", "groups", "intergroup")
+        ]
+        layout, wrong = _layout(value, where)
+        problems += wrong
+        if layout is not None:
+            layouts.append(layout)
+        elif not wrong:
+            problems.append(f"{where}stores: must be given, or [[previous.groups]]")
+    return tuple(layouts), problems
 
 
 def resolve(
     meta: dict[str, Any],
     *,
     stores: str | None = None,
+    groups: Sequence[str] = (),
+    intergroup: str | None = None,
     output: Output | None = None,
     timeout: float | None = None,
     environment: Mapping[str, str] | None = None,
@@ -81,19 +131,39 @@ def resolve(
         meta[OUTPUT_KEY] = output
     flags = {"stores": stores, "output": output, "timeout": timeout}
     chosen = {key: _READERS[key](value) for key, value in flags.items() if value is not None}
+    chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup)
     environment = os.environ if environment is None else environment
     for layer in (_from_environment(environment), _from_file(environment)):
         chosen = {**layer, **chosen}
         if meta.get(OUTPUT_KEY) is None:
             meta[OUTPUT_KEY] = layer.get("output")
     meta[OUTPUT_KEY] = chosen.get("output", Output.TABLE)
-    if "stores" not in chosen:
+    if "layout" not in chosen:
         raise InvalidArgument(
             "stores",
             "none given; name them with --stores host:port,…, in QUORATE_STORES, or as stores = "
             f"[…] in {_file(environment)}. `quorate dev` runs three of them here",
         )
-    return Settings(chosen["stores"], meta[OUTPUT_KEY], chosen.get("timeout", TIMEOUT_SECONDS))
+    return Settings(
+        chosen["layout"],
+        meta[OUTPUT_KEY],
+        chosen.get("timeout", TIMEOUT_SECONDS),
+        chosen.get("previous", ()),
+    )
+
+
+def _from_flags(
+    stores: tuple[StoreAddress, ...] | None, groups: Sequence[str], intergroup: str | None
+) -> dict[str, Any]:
+    if stores is not None and groups:
+        raise InvalidArgument("--stores", "is part of --group when there are any")
+    if stores is not None:
+        return {"layout": Layout.plain(stores)}
+    if groups:
+        return {"layout": Layout.of(*map(parse_group, groups), rule=intergroup or "any")}
+    if intergroup is not None:
+        raise InvalidArgument("--intergroup", "is of no use without --group")
+    return {}
 
 
 def check_variables(environment: Mapping[str, str]) -> None:
@@ -137,7 +207,8 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationInvalid(str(path), f"  {error}") from error
-    return _read(content, {key: key for key in _READERS}, str(path), tuple(_READERS))
+    names = (*_READERS, *_FILE_ONLY)
+    return _read(content, {key: key for key in names}, str(path), names)
 
 
 def _read(
@@ -149,11 +220,19 @@ def _read(
     for name, value in given.items():
         if name not in known:
             problems.append(f"  {name}: unknown{_did_you_mean(name, names)}")
-            continue
-        try:
-            values[known[name]] = _READERS[known[name]](value)
-        except QuorateError as error:
-            problems.append(f"  {name}: {error}")
+        elif known[name] in ("output", "timeout"):
+            try:
+                values[known[name]] = _READERS[known[name]](value)
+            except QuorateError as error:
+                problems.append(f"  {name}: {error}")
+    placed = {known[name]: value for name, value in given.items() if name in known}
+    layout, wrong = _layout(placed)
+    if "previous" in placed:
+        values["previous"], wrong_before = _previous(placed["previous"])
+        wrong = [*wrong, *wrong_before]
+    problems += [f"  {problem}" for problem in wrong]
+    if layout is not None:
+        values["layout"] = layout
     if problems:
         raise ConfigurationInvalid(where, "\n".join(problems))
     return values

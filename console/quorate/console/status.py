@@ -23,11 +23,21 @@ _FOR_PEOPLE = {
     "sources": (
         "topic", "session_id", "state", "epoch", "first", "newest", "stable_upto", "lag", "holes",
     ),
+    "groups": (
+        "topic", "session_id", "group", "rule", "intergroup", "role", "satisfied", "stores",
+        "holding", "backups",
+    ),
     "receivers": ("topic", "source", "session_id", "acknowledged_upto", "lag"),
     "losses": ("store", "source", "lost", "reason", "time"),
 }  # fmt: skip
 
-_KINDS = {"stores": "store", "sources": "source", "receivers": "receiver", "losses": "loss"}
+_KINDS = {
+    "stores": "store",
+    "sources": "source",
+    "groups": "group",
+    "receivers": "receiver",
+    "losses": "loss",
+}
 
 
 def status(
@@ -61,6 +71,7 @@ def _show(group: GroupStatus, output: Output) -> None:
     parts = {
         "stores": group.stores,
         "sources": group.sources,
+        "groups": group.groups,
         "receivers": group.receivers,
         "losses": group.losses,
     }
@@ -87,4 +98,8 @@ def _plain(value: Any) -> Any:
     """A value by store as text: only what is not nothing."""
     if isinstance(value, dict):
         return ", ".join(f"{store}: {each}" for store, each in value.items() if each) or "none"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
     return value

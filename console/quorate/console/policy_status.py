@@ -1,0 +1,75 @@
+"""Which groups of which policy hold what is stable of a source, as the stores say.
+
+Only reads; part of quorate.console.group_status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.wire import membership_from_wire, policy_from_wire
+from quorate.v1.store_pb2 import SourceStatus
+
+Row = dict[str, Any]
+
+
+def group_rows(
+    name: SourceName,
+    newest: SourceStatus,
+    has_all: frozenset[str],
+    taking: frozenset[str],
+    names: Mapping[str, str],
+) -> tuple[list[Row], list[str]]:
+    """A row for each group of each policy in force, and what is wrong, in words.
+
+    newest: what a store says that has begun the newest epoch; has_all: the stores that hold all
+    that is stable; taking: those that the source streams to; names: what the stores call
+    themselves, by address.
+    """
+    called = {
+        entry.name: names.get(entry.address, entry.name) for entry in newest.information.stores
+    }
+    rows: list[Row] = []
+    problems: list[str] = []
+    for policy, role in _policies(newest):
+        holders = {store for store in policy.stores if called.get(store, store) in has_all}
+        active = {store for store in policy.stores if called.get(store, store) in taking}
+        holding = policy.groups_holding(holders, active)
+        rows += [
+            {
+                "topic": name.topic,
+                "session_id": f"{name.session_id:#x}",
+                "group": group.name,
+                "rule": group.rule.value,
+                "intergroup": policy.rule.value,
+                "role": role,
+                "satisfied": group.name in holding,
+                "stores": list(group.stores),
+                "holding": [store for store in group.stores if store in holders],
+                "backups": list(group.backups),
+            }
+            for group in policy.groups
+        ]
+        if not policy.stable(holders, active):
+            problems.append(
+                f"What is stable of {name} is not held as its policy asks for: {policy}; "
+                f"held by {', '.join(sorted(holders)) or 'none that answered'}."
+            )
+    return rows, problems
+
+
+def _policies(newest: SourceStatus) -> list[tuple[Policy, str]]:
+    """The policies that the begun record names, and what they are to the stream."""
+    membership = Membership((), ())
+    if newest.HasField("membership"):
+        membership = membership_from_wire(newest.membership)
+    elif newest.information.policy.groups:
+        membership = Membership((), (policy_from_wire(newest.information.policy),))
+    policies = membership.policies
+    if len(policies) == 1:
+        return [(policies[0], "in force")]
+    leaving = [policy for policy in policies if policy not in membership.to_policies]
+    return [(policy, "leaving" if policy in leaving else "changing") for policy in policies]
