@@ -122,11 +122,12 @@ async def test_with_too_few_outside_limbo_it_waits_and_says_for_whom(group: Grou
 
 @pytest.mark.expects_log("does not register the receiver")
 async def test_a_store_that_refuses_because_of_limbo_counts_as_one_in_limbo(group: Group) -> None:
-    await acknowledged(group, (4, 4, 4))
+    await acknowledged(group, (4, 1, 4))
     group.stores[2].registrations_fail = InLimbo(str(NAME), "c", "blank")
     async with await opened(group) as receiver:
         complete = await told(receiver, RegistrationComplete)
         assert (complete.missing, complete.limbo, complete.by_quorum) == (("c",), ("c",), True)
+        assert complete.first_sequence == 5
         refused = await told(receiver, StoreRefused)
         assert (refused.store, type(refused.error)) == ("c", InLimbo)
 

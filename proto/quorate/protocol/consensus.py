@@ -63,6 +63,20 @@ def _agreed_in(group: Group, positions: Mapping[str, int], limbo: Set[str]) -> i
     return sorted(may_be, reverse=True)[needed - 1]
 
 
+def receiver_consensus(
+    behaviour: Behaviour, policy: Policy, positions: Mapping[str, int], vouching: Set[str]
+) -> int:
+    """The first number that a receiver has not acknowledged, as its stores agree on it.
+
+    positions: by those that answered, as far as they know, 0 for nothing; vouching: those of them
+    that are outside limbo, one at least. Whoever did not answer is as unknown as one in limbo that
+    knows nothing: it may have been told any position, and is not to throw a receiver back.
+    """
+    unanswered = dict.fromkeys(policy.stores - positions.keys(), 0)
+    known = {**unanswered, **positions}
+    return consensus(behaviour, policy, known, known.keys() - vouching)
+
+
 def enough_for_receivers(policy: Policy, vouching: Set[str]) -> bool:
     """Whether the answers of these stores, all outside limbo, settle where a receiver starts.
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from quorate.protocol.consensus import (
     StartingPoint,
     choose_start,
-    consensus,
     enough_for_receivers,
+    receiver_consensus,
     starting_point,
 )
 from quorate.protocol.errors import (
@@ -80,11 +80,11 @@ def decide_start(
         differs = first_difference(answer.lineage, lineage)
         return upto if differs is None else min(upto, differs - 1)
 
-    low = consensus(
+    low = receiver_consensus(
         options.consensus,
         policy,
         {store: agreed(one, one.acknowledged_upto) + 1 for store, one in answers.items()},
-        answers.keys() - vouching(answers),
+        vouching(answers),
     )
     high = max(agreed(one, one.high) for one in answers.values())
     stable_upto = max(agreed(one, one.stable_upto) for one in answers.values())
