@@ -108,10 +108,9 @@ class Judge:
         verdict = self._decided.get(key)
         if verdict is None:
             promises = {NAME_OF[s]: promise_of(answer) for s, answer in told}
-            verdict = recovery.decide(own.policy, promises, behaviour)
-            vouching = sum(1 << s for s, answer in told if not answer.limbo)
-            if not all(policy.blocks(vouching & policy.everyone) for policy in before):
-                verdict = NeedMore(())
+            verdict = recovery.decide(
+                own.policy, promises, behaviour, [policy.policy for policy in before]
+            )
             compare(verdict, own, dict(told), behaviour, before)
             self._decided[key] = verdict
         return verdict
@@ -119,7 +118,10 @@ class Judge:
     def _answer(self, state: State, store: Store) -> Answer:
         begun = store.begun
         record = state.sources[begun - 1] if begun else None
-        named = dict.fromkeys(record.from_policies + record.to_policies) if record else {}
+        named: dict[int, None] = {}
+        if record:
+            come_from = () if store.confirmed else record.from_policies
+            named = dict.fromkeys(come_from + record.to_policies)
         return Answer(
             begun,
             record.lineage if record else (),
@@ -187,7 +189,7 @@ class Judge:
         )
         seen = (
             state.reported,
-            tuple((s.begun, s.held, s.told, s.limbo) for s in stores),
+            tuple((s.begun, s.confirmed, s.held, s.told, s.limbo) for s in stores),
             newest,
         )
         if seen in self._foretold:

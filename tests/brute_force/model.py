@@ -36,6 +36,8 @@ class Rules:
     """What a store holds counts for stability only once it has begun the epoch."""
     from_policies: bool = True
     """A begin record names the policies that it came from."""
+    confirmed_late: bool = True
+    """A begin forgets where it came from only once it is durable on enough stores of all."""
     both_policies: bool = True
     """Until what was kept is stable under the new policy, both make things stable."""
     limbo: bool = True
@@ -74,6 +76,8 @@ class Store(NamedTuple):
     limbo: bool = False
     life: int = 0
     """Its incarnation: how often it was wiped."""
+    confirmed: bool = False
+    """Its begin record has forgotten where it came from."""
     knows: tuple[int, ...] = ()
     """By store: the incarnation that it has heard of."""
 
@@ -109,6 +113,8 @@ class Source(NamedTuple):
     newest: int = 0
     """The newest begun epoch that its decision knew of."""
     sending: bool = False
+    confirmed: bool = False
+    """It has stores forget where its begin record came from."""
     stable: int = NONE
     knows: tuple[int, ...] = ()
 
@@ -195,7 +201,14 @@ class Model:
         ]
         if shape.first_began:
             own = (0,)
-            sources[0] = Source(True, False, ((1, 0),), NONE, own, own, 0, True, NONE, blank)
+            sources[0] = Source(
+                decided=True,
+                lineage=((1, 0),),
+                from_policies=own,
+                to_policies=own,
+                sending=True,
+                knows=blank,
+            )
             for at in range(stores):
                 if shape.first_began >> at & 1:
                     store = Store(1, 1, knows=blank)
@@ -238,6 +251,7 @@ class Model:
                 yield from self._decisions(state, g)
             else:
                 yield from self._begins(state, g)
+                yield from self._confirmations(state, g)
                 yield from self._deliveries(state, g)
         if self.shape.doomed:
             yield from self._losses(state)
@@ -339,10 +353,8 @@ class Model:
             return told_of, told_of
         before = state.sources[newest - 1]
         in_force = tuple(dict.fromkeys(before.from_policies + before.to_policies))
-        # A source that goes on by itself knows that enough stores had begun.
-        confirmed = newest == g and before.sending and self._own(g - 1) == own
-        if before.to_policies == (own,) and confirmed:
-            return (own,), (own,)
+        if decision.policies == tuple(self.shape.policies[at].policy for at in before.to_policies):
+            in_force = before.to_policies
         settled = decision.stable_upto >= decision.kept_upto and own in in_force
         both = tuple(dict.fromkeys((*in_force, own)))
         to_policies = (own,) if settled or not self.rules.both_policies else both
@@ -374,6 +386,8 @@ class Model:
                 who = f"epoch {epoch}"
                 self.judge.check_kept(state, epoch, source.lineage, source.kept_upto, who)
                 store = self._begun(store, epoch, source)
+            if source.confirmed:
+                store = store._replace(confirmed=True)
             link = Link(_contiguous(store.held, source.lineage), store.life)
             after = _with_column(state, s, _with_entry(column._replace(store=store), g, link))
             after = self._heard(after, g, s, self.rules.notices_in_answers)
@@ -389,7 +403,28 @@ class Model:
         else:
             # All that the store is told is that this epoch is in force from there on.
             held = store.held[: source.lineage[-1][1]]
-        return store._replace(promised=max(epoch, store.promised), begun=epoch, held=held)
+        return store._replace(
+            promised=max(epoch, store.promised), begun=epoch, held=held, confirmed=False
+        )
+
+    def _confirmations(self, state: State, g: int) -> Iterator[tuple[Step, State]]:
+        epoch, source = g + 1, state.sources[g]
+        if set(source.from_policies) <= set(source.to_policies):
+            return
+        enough = source.sending or not self.rules.confirmed_late
+        if enough and not source.confirmed:
+            confirmed = source._replace(confirmed=True)
+            after = state._replace(sources=_with(state.sources, g, confirmed))
+            yield Step("epoch {epoch} is confirmed", g, NONE), after
+        for s, column in enumerate(state.columns if source.confirmed else ()):
+            store, link = column.store, column.entries[g]
+            if not isinstance(link, Link) or link.life != store.life or store.confirmed:
+                continue
+            if store.begun == epoch == store.promised:
+                after = _with_column(
+                    state, s, column._replace(store=store._replace(confirmed=True))
+                )
+                yield Step("{store} forgets where epoch {epoch} came from", g, s), after
 
     def _able(self, state: State, g: int) -> bool:
         begun = self._begun_mask(state, g)
@@ -547,7 +582,9 @@ class Model:
             return mine._replace(limbo=False, promised=highest)
         record = state.sources[newest - 1]
         peers = sum(1 << r for r in heard)
-        in_force = [self.shape.policies[p] for p in {*record.from_policies, *record.to_policies}]
+        confirmed = any(each.confirmed for each in heard.values() if each.begun == newest)
+        named = record.to_policies + (() if confirmed else record.from_policies)
+        in_force = [self.shape.policies[policy] for policy in dict.fromkeys(named)]
         for policy in in_force:
             members = peers & policy.everyone
             if self.rules.exit_stable and not self.judge.stable(policy, members):
@@ -572,6 +609,7 @@ class Model:
         return mine._replace(
             promised=highest if self.rules.exit_promise else newest,
             begun=newest,
+            confirmed=confirmed,
             held=held,
             told=max(each.told for _, each in answers),
             limbo=False,
@@ -595,7 +633,13 @@ class Model:
                 if not self._members(record) >> s & 1:
                     continue
                 after = _with_column(
-                    state, s, column._replace(store=self._begun(store, peer.begun, record))
+                    state,
+                    s,
+                    column._replace(
+                        store=self._begun(store, peer.begun, record)._replace(
+                            confirmed=peer.confirmed
+                        )
+                    ),
                 )
                 yield Step("{store} takes the begin over from {peer}", 0, s, r), after
 

@@ -17,6 +17,7 @@ from tests.brute_force.model import Model, Rules, Shape
 from tests.brute_force.walks import random_shape
 from tests.brute_force.worlds import (
     FOUR_WIPED,
+    MOVED,
     ONE_WIPED,
     SHIFTED,
     THRICE,
@@ -91,6 +92,7 @@ def _taken_out(rules: Rules) -> str:
         (Rules(begun_only=False), THRICE),
         (Rules(from_policies=False), SHIFTED),
         (Rules(both_policies=False), SHIFTED),
+        (Rules(confirmed_late=False), MOVED),
         (Rules(limbo=False), ONE_WIPED),
         (Rules(notices=False), ONE_WIPED),
         (Rules(notices_in_answers=False), ONE_WIPED),

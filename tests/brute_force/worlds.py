@@ -66,6 +66,9 @@ LARGER_WORLDS: dict[str, Shape] = {
     ),
     "two stores of which one is exchanged": SHIFTED,
     "all stores are exchanged": Shape((groups("ab"), *(groups("cd"),) * 3), first_began=0b0011),
+    "a store is replaced by a source that goes on": replace(
+        REPLACED, policies=(*REPLACED.policies, REPLACED.policies[-1])
+    ),
     "one group becomes two": Shape((THREE, *(groups("ab", "c"),) * 2), first_began=7),
 }
 """What `make brute-force` goes through besides, up to a number of states each."""
