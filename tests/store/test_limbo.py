@@ -88,16 +88,44 @@ class TestMet:
         subject = standing()
         greeting = Greeting(store_name="b", incarnation=b"b", starts=1, run=b"1")
         met = subject.met(greeting)
-        assert (met.remembered, met.replaced, len(met.writes)) == (None, False, 1)
+        assert (met.remembered, met.is_news, len(met.writes)) == (None, True, 1)
         again = subject.met(greeting)
-        assert (again.remembered, again.replaced, again.writes) == (greeting, False, ())
+        assert (again.remembered, again.is_news, again.writes) == (greeting, False, ())
 
     def test_another_incarnation_is_told_apart(self) -> None:
         subject = standing()
         subject.met(Greeting(store_name="b", incarnation=b"b", starts=9, run=b"1"))
         met = subject.met(Greeting(store_name="b", incarnation=b"new", starts=1, run=b"2"))
-        assert met.replaced
+        assert met.is_news
         assert subject.peers["b"].incarnation == b"new"
+
+    def test_what_a_peer_knows_of_third_stores_is_learned(self) -> None:
+        """Who was wiped must know again which of its peers were, before it vouches."""
+        subject = standing()
+        new = Greeting(store_name="c", incarnation=b"new", former=[b"old"], starts=3)
+        met = subject.heard_of(new)
+        assert (met.is_news, len(met.writes)) == (True, 1)
+        assert subject.peers["c"] == new
+        assert subject.heard_of(new).writes == ()
+        # Who is behind changes nothing; who knows more of what was before adds it.
+        assert subject.heard_of(Greeting(store_name="c", incarnation=b"old")).writes == ()
+        more = Greeting(store_name="c", incarnation=b"old", former=[b"oldest"])
+        met = subject.heard_of(more)
+        assert (met.is_news, len(met.writes)) == (False, 1)
+        assert subject.peers["c"].incarnation == b"new"
+        assert set(subject.peers["c"].former) == {b"old", b"oldest"}
+        newer = Greeting(store_name="c", incarnation=b"newer", former=[b"new"])
+        assert subject.heard_of(newer).is_news
+        assert set(subject.peers["c"].former) == {b"new", b"old", b"oldest"}
+
+    def test_of_two_whose_order_nobody_knows_the_one_that_is_known_stays(self) -> None:
+        subject = standing()
+        subject.heard_of(Greeting(store_name="c", incarnation=b"one"))
+        assert subject.heard_of(Greeting(store_name="c", incarnation=b"two")).writes == ()
+        assert subject.peers["c"].incarnation == b"one"
+
+    def test_what_others_say_of_this_store_is_not_for_here(self) -> None:
+        assert standing().heard_of(Greeting(store_name="a", incarnation=b"x")).writes == ()
 
     def test_what_a_store_was_before_is_remembered_and_told(self) -> None:
         subject = standing()
@@ -113,7 +141,7 @@ class TestMet:
         subject.met(old)
         subject.met(Greeting(store_name="b", incarnation=b"new", starts=1, run=b"2"))
         met = subject.met(old)
-        assert (met.replaced, met.writes) == (False, ())
+        assert (met.is_news, met.writes) == (False, ())
         assert met.remembered is not None
         assert met.remembered.incarnation == b"new"
         assert subject.peers["b"].incarnation == b"new"

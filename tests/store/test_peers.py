@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -136,3 +137,27 @@ async def test_what_a_store_tells_another(tmp_path: Path) -> None:
             assert (known.begun_epoch, known.promised_epoch, known.live) == (1, 1, True)
             assert known.promised_to == b"a"
             await stream.close()
+
+
+@pytest.mark.expects_log("is in limbo")
+async def test_who_vouches_again_knows_which_of_its_peers_were_replaced(tmp_path: Path) -> None:
+    """Two are wiped, one after the other: the second must not forget that the first was.
+
+    A source may still have the first one's word, from before, and meets only the second.
+    """
+    async with group(tmp_path) as stores:
+        for name in NAMES:
+            await stores.start(name)
+        await stores.vouching(*NAMES)
+        async with stores.client("a") as client:
+            former = (await client.status()).incarnation
+        for name in ("a", "b"):
+            await stores.stop(name)
+            shutil.rmtree(tmp_path / name)
+            await stores.start(name)
+            await stores.vouching(*NAMES)
+        async with stores.client("b") as client:
+            said = {each.store_name: each for each in (await client.promise()).known}
+            assert list(said["a"].former) == [former]
+            assert said["a"].incarnation not in (b"", former)
+            assert len(said["b"].former) == 1

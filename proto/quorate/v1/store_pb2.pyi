@@ -483,18 +483,20 @@ class InventoryResponse(_message.Message):
     def __init__(self, store: _Optional[_Union[StoreInventory, _Mapping]] = ..., source: _Optional[_Union[SourceInventory, _Mapping]] = ...) -> None: ...
 
 class StoreInventory(_message.Message):
-    __slots__ = ("store", "limbo", "blank", "founders", "remembered")
+    __slots__ = ("store", "limbo", "blank", "founders", "remembered", "known")
     STORE_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
     BLANK_FIELD_NUMBER: _ClassVar[int]
     FOUNDERS_FIELD_NUMBER: _ClassVar[int]
     REMEMBERED_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
     store: Greeting
     limbo: bool
     blank: bool
     founders: _containers.RepeatedCompositeFieldContainer[Greeting]
     remembered: Greeting
-    def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ...) -> None: ...
+    known: _containers.RepeatedCompositeFieldContainer[Greeting]
+    def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ..., known: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ...) -> None: ...
 
 class SourceInventory(_message.Message):
     __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy")

@@ -5,7 +5,7 @@ Nothing here decides what follows from it: see quorate.store.limbo.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -43,6 +43,7 @@ async def inventory(
                 blank=record.blank,
                 founders=record.founders,
                 remembered=remembered,
+                known=engine.core.standing.peers.values(),
             )
         )
     ]
@@ -71,7 +72,7 @@ async def _greeted(
             "not have one name: rename one of them",
         )
     met = engine.core.standing.met(asker)
-    if met.replaced:
+    if met.is_news:
         # Before it is said what is held here: see AppendCall.replaced.
         engine.replaced(replacement(engine.core.standing.peers[asker.store_name]))
     if met.writes:
@@ -99,6 +100,19 @@ def _deleted(engine: Engine) -> Iterator[store_v1.SourceInventory]:
         known = _source(as_it_was(tombstone), bool(engine.core.limbo_without(source)))
         known.deletion = tombstone.cause
         yield known
+
+
+def take_note(engine: Engine, who: store_v1.Greeting, known: Iterable[store_v1.Greeting]) -> None:
+    """Learn from a peer's answer which stores were replaced: it is written before what follows."""
+    standing = engine.core.standing
+    for met, name in (
+        (standing.met(who), who.store_name),
+        *((standing.heard_of(third), third.store_name) for third in known),
+    ):
+        if met.is_news:
+            engine.replaced(replacement(standing.peers[name]))
+        if met.writes:
+            engine.writer.submit(met.writes, sync=met.is_news)
 
 
 def knowledge_of(state: SourceState, limbo: bool) -> SourceKnowledge:
@@ -159,6 +173,7 @@ async def read_inventory(
         tuple(store.founders),
         store.remembered if store.HasField("remembered") else None,
         sources,
+        tuple(store.known),
         store.store.address,
     )
     return answer, store.store

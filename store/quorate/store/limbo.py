@@ -76,6 +76,8 @@ class PeerAnswer:
     remembered: Greeting | None = None
     """What the peer remembered of this store, from before it was asked."""
     sources: Mapping[SourceName, SourceKnowledge] = field(default_factory=dict)
+    known: tuple[Greeting, ...] = ()
+    """The other stores that it knows."""
     advertised: str = ""
     """The address that it says of itself; `address` is where it was asked."""
 
@@ -104,8 +106,8 @@ class Met:
 
     remembered: Greeting | None
     """What was known of it before."""
-    replaced: bool
-    """Another incarnation of that name was known: what that one had acknowledged may be gone."""
+    is_news: bool
+    """This incarnation was not known: what one before it had acknowledged may be gone."""
     writes: tuple[Write, ...]
 
 
@@ -161,11 +163,29 @@ class Standing:
                     return Met(known, False, ())
                 if known.run == greeting.run and known.commits >= greeting.commits:
                     return Met(known, False, ())
-        present = _with_former(greeting, known)
-        self.peers[greeting.store_name] = present
-        row = Write(Table.META, peer_key(greeting.store_name), pack_greeting(present))
-        replaced = known is not None and known.incarnation != greeting.incarnation
-        return Met(known, replaced, (row,))
+        return self._remember(_with_former(greeting, known), known)
+
+    def heard_of(self, greeting: Greeting) -> Met:
+        """Take note of what a peer knows of a third store."""
+        known = self.peers.get(greeting.store_name)
+        if greeting.store_name == self.store:
+            return Met(None, False, ())
+        if known is None or known.incarnation in greeting.former:
+            return self._remember(_with_former(greeting, known), known)
+        before = {known.incarnation, *known.former}
+        if greeting.incarnation in before and not before.issuperset(greeting.former):
+            present = Greeting()
+            present.CopyFrom(known)
+            before = {greeting.incarnation} - {known.incarnation}
+            present.former[:] = _merged(greeting.former, known.former, before)
+            return self._remember(present, known)
+        return Met(known, False, ())
+
+    def _remember(self, present: Greeting, known: Greeting | None) -> Met:
+        self.peers[present.store_name] = present
+        row = Write(Table.META, peer_key(present.store_name), pack_greeting(present))
+        is_news = known is None or known.incarnation != present.incarnation
+        return Met(known, is_news, (row,))
 
     def known(self) -> list[StoreReplaced]:
         """Which incarnation every peer has that this store knows, and what it was before itself.

@@ -17,7 +17,7 @@ import grpc.aio
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.store.engine import Engine
-from quorate.store.inventory import read_inventory
+from quorate.store.inventory import read_inventory, take_note
 from quorate.store.limbo import Heard
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
@@ -129,6 +129,7 @@ class Peers:
             return
         if request.greeting.incarnation != self._greeting().incarnation:
             return  # the peer has yet to hear of the present one
+        take_note(self._engine, who, answer.known)
         now = time.monotonic()
         known = peer.heard
         is_known = known is not None and known.answer.incarnation == answer.incarnation
