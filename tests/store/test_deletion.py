@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 
 from quorate.protocol.errors import Closed, Deregistered, Fenced, InLimbo, NotRegistered, RegIdInUse
 from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_to_wire
@@ -18,10 +18,10 @@ from quorate.store.catalogue import Claim, Elsewhere, merged
 from quorate.store.deletion import (
     REASON,
     View,
+    begun_anew,
     gone_everywhere,
     lives_on,
     settled,
-    without_deleted,
 )
 from quorate.store.deregistration import (
     Verdict,
@@ -178,7 +178,7 @@ def test_a_deleted_source_is_answered_for_as_if_in_limbo() -> None:
     bury(world)
     promised = world.promise(2, instance=b"b")
     assert promised.limbo == REASON
-    assert [(item.first, item.last) for item in promised.held] == [(0, 29)]
+    assert (promised.held, promised.registration.begun_epoch) == ((), 0), "as if it were silent"
     assert ORDERS not in world.core.sources, "nothing was promised"
     with pytest.raises(InLimbo):
         world.begin(FIRST_LINEAGE)
@@ -186,12 +186,12 @@ def test_a_deleted_source_is_answered_for_as_if_in_limbo() -> None:
         world.open()
 
 
-def test_what_is_being_removed_is_not_claimed() -> None:
+def test_its_epochs_stay_fenced_all_the_while() -> None:
     world = World()
     filled(world)
     bury(world)
-    world.write(world.core.identities.purge(ORDERS, world.storage, 1, world.core.reg_ids))
-    assert world.promise(2, instance=b"b").held == ()
+    with pytest.raises(Fenced):
+        world.promise(1, instance=b"b")
 
 
 def test_once_it_is_settled_the_source_is_unknown_but_old_epochs_stay_fenced() -> None:
@@ -295,15 +295,21 @@ def test_it_lives_on_where_it_streams_or_has_begun_a_newer_epoch() -> None:
     assert not lives_on(one, view(answer("s2", knowledge(begun_epoch=2, deletion=EXPIRED))))
 
 
-def test_what_nobody_has_any_more_does_not_keep_a_blank_store_in_limbo() -> None:
-    gone = knowledge(deletion=EXPIRED, limbo=True)
-
-    def left(*answers: PeerAnswer) -> Mapping[str, PeerAnswer]:
-        return without_deleted({each.store: each for each in answers})
-
-    assert left(answer("s2", gone), answer("s3"))["s2"].sources == {}
-    kept = left(answer("s2", gone), answer("s3", knowledge()))
-    assert kept["s2"].sources == {ORDERS: gone}, "it can not vouch for what s3 still has"
+def test_one_that_begins_anew_elsewhere_comes_back_with_nothing() -> None:
+    world = World()
+    state = filled(world)
+    state.held.stable_upto = 29
+    bury(world)
+    other = answer("s2", knowledge(begun_epoch=2, lineage=Lineage((Term(2, 0),))))
+    same = answer("s2", knowledge(begun_epoch=2, lineage=FIRST_LINEAGE.extended(29, 2)))
+    assert begun_anew(tombstone(world), view(other))
+    assert not begun_anew(tombstone(world), view(same))
+    for _ in range(2):
+        world.write(world.core.identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
+    back, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids, anew=True)
+    world.write(writes)
+    assert (back.registration.begun_epoch, back.held.stable_upto, back.limbo) == (0, -1, REASON)
+    assert world.restarted().core.sources[ORDERS].registration.promised_epoch == 1
 
 
 # Deregistration.
@@ -372,7 +378,9 @@ def test_another_instance_is_refused_while_the_one_before_is_protected() -> None
 
 
 def claim(epoch: int = 1, version: int = 1, *, live: bool = False, proxy: bool = False) -> Claim:
-    return Claim(v1.SourceInformation(epoch=epoch, version=version), live, proxy)
+    stores = [v1.StoreEntry(name="b:7301", address="b:1")]
+    information = v1.SourceInformation(epoch=epoch, version=version, stores=stores)
+    return Claim("b:1" if proxy else "a:1", information, live, proxy)
 
 
 def test_the_newest_information_wins_and_it_lives_if_it_does_anywhere() -> None:
@@ -388,7 +396,7 @@ def test_the_newest_information_wins_and_it_lives_if_it_does_anywhere() -> None:
 def test_the_proxy_is_named_unless_the_source_lives() -> None:
     entry = merged({"b": claim(proxy=True), "a": claim()})
     assert entry is not None
-    assert entry.proxy == "b"
+    assert entry.proxy == "b:7301", "as its policies call it"
     entry = merged({"b": claim(proxy=True), "a": claim(live=True)})
     assert entry is not None
     assert entry.proxy == ""

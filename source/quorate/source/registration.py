@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     ContentConflict,
+    Deregistered,
     Fenced,
     InLimbo,
     InvalidArgument,
@@ -303,7 +304,7 @@ class Registration:
             case NotRegistered() | InLimbo():
                 self._grants.pop(store, None)
                 self._begun.pop(store, None)
-            case ContentConflict():
+            case ContentConflict() | Deregistered():
                 self.error = error
             case RegIdInUse() | TopicRefused() | InvalidArgument() if not self._was_open:
                 self.error = error

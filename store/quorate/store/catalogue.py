@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from quorate.protocol.identity import SourceName
 from quorate.store.limbo import PeerAnswer
+from quorate.store.naming import policy_name
 from quorate.store.state import SourceState
 from quorate.v1.messages_pb2 import SourceInformation
 from quorate.v1.store_pb2 import DirectoryEntry
@@ -19,6 +20,8 @@ from quorate.v1.store_pb2 import DirectoryEntry
 class Claim:
     """What one store says of a source."""
 
+    address: str
+    """Where that store is reached."""
     information: SourceInformation
     live: bool
     proxy: bool
@@ -30,10 +33,10 @@ class Claim:
         return self.information.epoch, self.information.version
 
 
-def claim_of(state: SourceState, *, proxy: bool) -> Claim | None:
+def claim_of(state: SourceState, address: str, *, proxy: bool) -> Claim | None:
     """What this store says itself; None if it was told nothing yet."""
     information = state.registration.information
-    return Claim(information, state.live, proxy) if information is not None else None
+    return Claim(address, information, state.live, proxy) if information is not None else None
 
 
 def merged(claims: Mapping[str, Claim]) -> DirectoryEntry | None:
@@ -43,7 +46,9 @@ def merged(claims: Mapping[str, Claim]) -> DirectoryEntry | None:
     newest = max(claims.values(), key=lambda claim: claim.order).information
     now = {store: claim for store, claim in claims.items() if claim.order[0] == newest.epoch}
     live = any(claim.live for claim in now.values())
-    proxies = [store for store, claim in now.items() if claim.proxy]
+    proxies = [
+        policy_name(store, claim.address, newest) for store, claim in now.items() if claim.proxy
+    ]
     proxy = min(proxies, default="") if not live else ""
     return DirectoryEntry(information=newest, live=live, proxy=proxy)
 
@@ -68,7 +73,7 @@ class Elsewhere:
         for answer in answers:
             for source, known in answer.sources.items():
                 if known.information is not None and not known.deletion:
-                    claim = Claim(known.information, known.live, known.proxy)
+                    claim = Claim(answer.address, known.information, known.live, known.proxy)
                     heard.setdefault(source, {})[answer.store] = claim
         before, self._claims = self._claims, heard
         return [

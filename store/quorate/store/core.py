@@ -218,8 +218,6 @@ class StoreCore:
         if state is not None and epoch < state.registration.promised_epoch:
             raise Fenced(str(source), epoch, state.registration.promised_epoch)
         self._check_vouches(source, state)
-        if state is None and source in self.identities.tombstones:
-            raise NotRegistered(str(source), f"store {self.store} has deleted it")
         if state is None or not self._was_promised(state.registration, epoch, instance):
             raise NotRegistered(
                 str(source), f"store {self.store} has not promised epoch {epoch} to this instance"

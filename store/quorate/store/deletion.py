@@ -18,11 +18,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import diverges_at
 from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import RangeSet
 from quorate.protocol.wire import membership_from_wire
 from quorate.store.life_records import Tombstone, gone_key, life_key, pack_tombstone
 from quorate.store.limbo import PeerAnswer
 from quorate.store.records import (
+    Held,
+    Registration,
     index_key,
     limbo_key,
     marker_key,
@@ -104,7 +108,7 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
     """The source as it was, but in limbo; without its messages if they are gone already."""
     held = tombstone.held
     if tombstone.dropped:
-        held = replace(held, ranges=type(held.ranges)(), next_sequence=0)
+        held = replace(held, ranges=RangeSet(), next_sequence=0)
     markers = () if tombstone.dropped else tombstone.markers
     state = SourceState(
         tombstone.reg_id, tombstone.registration, held, markers=markers, limbo=REASON
@@ -162,7 +166,7 @@ class View:
     me: str
     """The name of this store."""
     peers: Mapping[str, PeerAnswer]
-    """By the store's name."""
+    """By the store's name. Names are those that the source's policies use."""
     complete: bool
     """Every configured peer is among them."""
 
@@ -205,18 +209,23 @@ def lives_on(tombstone: Tombstone, view: View) -> bool:
     )
 
 
-def without_deleted(peers: Mapping[str, PeerAnswer]) -> dict[str, PeerAnswer]:
-    """The answers without sources that nobody has any more, and some only remember.
+def begun_anew(tombstone: Tombstone, view: View) -> bool:
+    """Whether it lives on as another stream: what was stable here was given up by its stores."""
+    source, lineage = tombstone.registration.name, tombstone.registration.lineage
+    return any(
+        known.begun_epoch > tombstone.registration.begun_epoch
+        and diverges_at(lineage, known.lineage) <= tombstone.held.stable_upto
+        for peer in view.peers.values()
+        if (known := peer.sources.get(source)) is not None and not known.deletion
+    )
 
-    For a store that leaves limbo: of those there is nothing to be learnt or to be filled.
-    """
-    kept = {
-        source
-        for peer in peers.values()
-        for source, known in peer.sources.items()
-        if not known.deletion
-    }
-    return {
-        name: replace(peer, sources={s: k for s, k in peer.sources.items() if s in kept})
-        for name, peer in peers.items()
-    }
+
+def void(tombstone: Tombstone) -> Tombstone:
+    """What is left of it when it lives on as another stream: only what is fenced."""
+    record = tombstone.registration
+    return replace(
+        tombstone,
+        registration=Registration(record.name, record.promised_epoch, record.promised_to),
+        held=Held(RangeSet()),
+        markers=(),
+    )

@@ -55,6 +55,8 @@ class Engine:
         self.reads = reads
         self.is_synced = is_synced
         self.directory = Directory()
+        self.address = ""
+        """Where others reach this store; known once it serves."""
         self.elsewhere = Elsewhere()
         self.proxy_of: set[SourceName] = set()
         """Sources that this store answers for."""
@@ -128,7 +130,8 @@ class Engine:
         """What the directory says of a source; None while nobody knows enough of it."""
         claims = dict(self.elsewhere.of(source))
         state = self.core.sources.get(source)
-        mine = claim_of(state, proxy=source in self.proxy_of) if state is not None else None
+        proxy = source in self.proxy_of
+        mine = claim_of(state, self.address, proxy=proxy) if state is not None else None
         if mine is not None:
             claims[self.core.store] = mine
         return merged(claims)

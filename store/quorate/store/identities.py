@@ -11,9 +11,11 @@ from dataclasses import replace
 
 from quorate.protocol.errors import Deregistered, Fenced
 from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import RangeSet
 from quorate.store import deletion
 from quorate.store.life_records import Tombstone, gone_key, life_key, pack_life
 from quorate.store.lifetimes import Lifetimes, Lives, Observed, Who
+from quorate.store.records import Held, Registration
 from quorate.store.state import RegIds, SourceState
 from quorate.store.storage import Reads, Table, Write
 from quorate.v1 import store_pb2 as store_v1
@@ -48,10 +50,11 @@ class Identities:
         return other and self.lives.protected(Who(state.name))
 
     def in_the_way(self, source: SourceName, epoch: int, instance: bytes) -> SourceState | None:
-        """What is remembered of a deleted source, and keeps it from being just unknown.
+        """A deleted source, as it is answered for while it can not be just unknown.
 
-        None if nothing is, or no longer needs to be. Raises Fenced: deleting must not let an
-        instance in that was fenced before; Deregistered.
+        As if the store had not answered: it says that it can not vouch, and nothing else. None if
+        nothing is remembered, or no longer needs to be. Raises Fenced, because deleting must not
+        let an instance in that was fenced before; Deregistered.
         """
         tombstone = self.tombstones.get(source)
         if tombstone is None:
@@ -60,11 +63,11 @@ class Identities:
         deregistered = tombstone.cause == store_v1.DELETION_DEREGISTERED
         if deregistered and instance == record.promised_to:
             raise Deregistered(f"Source {source}")
-        if source not in self.settled:
-            return deletion.as_it_was(tombstone)
         if epoch <= record.promised_epoch:
             raise Fenced(str(source), epoch, record.promised_epoch)
-        return None
+        if source in self.settled:
+            return None
+        return SourceState(0, Registration(source, 0, b""), Held(RangeSet()), limbo=deletion.REASON)
 
     def replaced(self, source: SourceName) -> list[Write]:
         """The source is registered anew: nothing of the old one needs to be remembered."""
@@ -110,10 +113,17 @@ class Identities:
         self.lives.forget(Who(state.name, session_id))
         return deletion.receiver_rows(state, session_id)
 
-    def bring_back(self, source: SourceName, reg_ids: RegIds) -> tuple[SourceState, list[Write]]:
-        """Give a deleted source back what is still there of it, in limbo."""
+    def bring_back(
+        self, source: SourceName, reg_ids: RegIds, *, anew: bool = False
+    ) -> tuple[SourceState, list[Write]]:
+        """Give a deleted source back what is still there of it, in limbo.
+
+        anew: it lives on as another stream, so that nothing of the old one counts.
+        """
         tombstone = self.tombstones.pop(source)
         self._forget(source)
+        if anew:
+            tombstone = deletion.void(tombstone)
         if tombstone.emptied:
             tombstone = replace(tombstone, reg_id=reg_ids.claim(0, f"source {source}"))
         return deletion.brought_back(tombstone)

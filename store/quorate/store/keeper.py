@@ -20,7 +20,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.store.deletion import View, gone_everywhere, lives_on, settled
+from quorate.store.deletion import View, begun_anew, gone_everywhere, lives_on, settled
 from quorate.store.deregistration import (
     Verdict,
     check_receiver,
@@ -31,6 +31,7 @@ from quorate.store.deregistration import (
 from quorate.store.engine import Engine
 from quorate.store.life_records import Tombstone
 from quorate.store.lifetimes import CONFIRM_SECONDS, Who
+from quorate.store.naming import policy_name
 from quorate.store.peers import Peers
 from quorate.store.proxying import Proxying
 from quorate.store.state import Change, Ending, SourceState
@@ -152,7 +153,7 @@ class Keeper:
         await self._engine.made_durable(state, Change(None, tuple(writes), endings))
 
     async def _look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
-        identities, view = self._identities, self._view(source)
+        identities, view = self._identities, self._view(tombstone)
         if source not in identities.settled and settled(tombstone, view):
             identities.settled.add(source)
         if source in identities.settled and lives_on(tombstone, view):
@@ -162,22 +163,31 @@ class Keeper:
             identities.unlisted.add(source)
         elif lives_on(tombstone, view):
             _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
-            state, writes = identities.bring_back(source, self._core.reg_ids)
+            anew = begun_anew(tombstone, view)
+            if anew:
+                await self._purge_all(source)
+            if source not in identities.tombstones:
+                return  # the source was faster
+            state, writes = identities.bring_back(source, self._core.reg_ids, anew=anew)
             self._core.sources[source] = state
             await self._write(state, writes)
             return
         if not tombstone.emptied and self._grace_is_over(source, tombstone):
             await self._purge(source)
 
-    def _view(self, source: SourceName) -> View:
-        since = self._identities.buried_at.get(source, 0.0)
+    def _view(self, tombstone: Tombstone) -> View:
+        record = tombstone.registration
+        since = self._identities.buried_at.get(record.name, 0.0)
         heard = {
             name: each for name, each in self._peers.inventories().items() if each.asked > since
         }
         answered = {each.answer.address for each in heard.values()}
         return View(
-            self._core.store,
-            {name: each.answer for name, each in heard.items()},
+            policy_name(self._core.store, self._engine.address, record.information),
+            {
+                policy_name(name, each.answer.address, record.information): each.answer
+                for name, each in heard.items()
+            },
             self._peers.addresses <= answered,
         )
 
@@ -194,15 +204,15 @@ class Keeper:
             writes = self._identities.purge(source, self._engine.reads, PURGE_ROWS, reg_ids)
             await self._engine.writer.durable(self._engine.writer.submit(writes))
 
+    async def _purge_all(self, source: SourceName) -> None:
+        tombstones = self._identities.tombstones
+        while (tombstone := tombstones.get(source)) is not None and not tombstone.emptied:
+            await self._purge(source)
+
     async def make_way(self, source: SourceName) -> None:
         """Remove what is left of a deleted source that may now register as one that is unknown."""
-        identities = self._identities
-        while (
-            source in identities.settled
-            and (tombstone := identities.tombstones.get(source)) is not None
-            and not tombstone.emptied
-        ):
-            await self._purge(source)
+        if source in self._identities.settled:
+            await self._purge_all(source)
 
     # Requests.
 

@@ -227,7 +227,7 @@ class StoreNode:
             port = self._server.add_insecure_port(configuration.listen)
         except RuntimeError as error:
             raise _can_not_listen(configuration.listen, str(error)) from error
-        self.address = configuration.advertise or f"{host}:{port}"
+        self.address = engine.address = configuration.advertise or f"{host}:{port}"
         facts = StoreFacts(
             configuration.name,
             self.address,

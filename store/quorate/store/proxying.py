@@ -16,6 +16,7 @@ from quorate.protocol.wire import membership_from_wire
 from quorate.store.engine import Engine
 from quorate.store.lifetimes import Who
 from quorate.store.limbo import Heard
+from quorate.store.naming import policy_name
 from quorate.store.peers import Peers
 from quorate.store.proxies import (
     AWAY_SECONDS,
@@ -81,7 +82,7 @@ class Proxying:
     ) -> None:
         part = self._parts.get(state.name)
         if part is None:
-            me = self._engine.core.store
+            me = self._my_name(state)
             part = self._parts[state.name] = _Part(Candidacy(me, _jitter))
         among = self._electorate(state, answering, part.candidacy.serves, now)
         if part.candidacy.look(now, among):
@@ -99,18 +100,24 @@ class Proxying:
     def _electorate(
         self, state: SourceState, answering: Mapping[str, Heard], serves: bool, now: float
     ) -> Electorate | None:
-        parties = {self._engine.core.store: self._me(state, serves, now)}
+        parties = [self._me(state, serves, now)]
+        information = state.registration.information
         for name, heard in answering.items():
-            if (party := _party(state.name, heard)) is not None:
-                parties[name] = party
-        return electorate(state.name, parties)
+            called = policy_name(name, heard.answer.address, information)
+            if (party := _party(state.name, called, heard)) is not None:
+                parties.append(party)
+        return electorate(state.name, {party.store: party for party in parties})
+
+    def _my_name(self, state: SourceState) -> str:
+        engine = self._engine
+        return policy_name(engine.core.store, engine.address, state.registration.information)
 
     def _me(self, state: SourceState, serves: bool, now: float) -> Party:
         core, record = self._engine.core, state.registration
         membership = membership_from_wire(record.membership) if record.membership else None
         durable = self._engine.is_written(state)
         return Party(
-            core.store,
+            self._my_name(state),
             core.standing.record.incarnation,
             record.begun_epoch,
             record.lineage,
@@ -133,13 +140,13 @@ class Proxying:
         self._engine.directory.changed(source)
 
 
-def _party(source: SourceName, heard: Heard) -> Party | None:
+def _party(source: SourceName, called: str, heard: Heard) -> Party | None:
     answer = heard.answer
     known = answer.sources.get(source)
     if known is None or known.deletion:
         return None
     return Party(
-        answer.store,
+        called,
         answer.incarnation,
         known.begun_epoch,
         known.lineage,

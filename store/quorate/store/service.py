@@ -330,6 +330,8 @@ class Service(StoreServicer):  # type: ignore[misc]
         check_version(self._address, request.protocol_version)
         return await self._upkeep.accept_loss(request)
 
+    # The end of an identity.
+
     @_answering
     async def Deregister(self, request: store_v1.DeregisterRequest) -> store_v1.DeregisterResponse:
         check_version(self._address, request.protocol_version)
