@@ -85,8 +85,13 @@ def test_a_store_that_holds_nothing_lags_by_everything() -> None:
 
 
 def test_limbo_is_unhealthy() -> None:
-    status = compare(group(store("a", limbo=True)), 0)
-    assert status.problems == ["Store a is in limbo."]
+    doubted = source(99)
+    doubted.limbo, doubted.limbo_reason = True, "waits for b"
+    whole = store("a", doubted, limbo=True)
+    whole.limbo_reason = "new"
+    assert compare(group(whole), 0).problems == ["Store a is in limbo: new."]
+    status = compare(group(store("a", doubted)), 0)
+    assert status.problems == ["Store a is in limbo for orders/0x10: waits for b."]
 
 
 def test_one_store_under_two_addresses_is_unhealthy() -> None:

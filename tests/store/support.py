@@ -163,6 +163,7 @@ async def vouches(node: StoreNode) -> None:
     async with asyncio.timeout(20):
         while node.in_limbo:
             assert node.peers is not None
+            node.peers.hurry()
             await node.peers.next_round()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from tests.store.support import Client, batch, configuration, payload, running
+from tests.store.support import TRADES, Client, batch, configuration, payload, running
 
 from quorate.protocol.errors import (
     DataDirectoryCorrupt,
@@ -172,6 +172,31 @@ async def test_the_first_failure_stops_the_store_and_loses_nothing(
     async with running(tmp_path) as node, Client(node.address) as client:
         fetched = await client.fetch(0, 9)
         assert fetched.messages == {n: payload(n) for n in range(10)}
+
+
+@pytest.mark.expects_log("store s1 stops|its disk failed")
+async def test_after_a_failed_sync_what_was_only_cached_is_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [{"pattern": "orders", "durability": "os"}]
+    node = StoreNode(configuration(tmp_path, topic=topics))
+    await node.start()
+    async with Client(node.address) as client:
+        await (await client.stream()).append(0, 9)
+        await client.stream(source=TRADES)
+
+        def fail(*_: object) -> None:
+            raise StorageFailed("disk", "Input/output error")
+
+        monkeypatch.setattr(RocksStorage, "sync", fail)
+        with pytest.raises(StorageFailed):
+            await client.promise(2, b"a")
+        with pytest.raises(StorageFailed):
+            await asyncio.wait_for(node.wait(), 10)
+    monkeypatch.undo()
+    async with running(tmp_path) as node, Client(node.address) as client:
+        assert (await client.promise(3, b"a")).limbo
+        assert not (await client.promise(3, b"a", TRADES)).limbo
 
 
 @pytest.mark.expects_log("store s1 stops")

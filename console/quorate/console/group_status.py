@@ -95,8 +95,7 @@ def compare(
                     f"Store {answer.store_name} holds other content than another store for "
                     f"{answer.repair.divergent} of its sources: `quorate repair` says which."
                 )
-            if answer.limbo:
-                status.problems.append(f"Store {answer.store_name} is in limbo.")
+            status.problems += _in_limbo(answer)
     incarnations = [answer.incarnation for answer in answered.values()]
     reached = sum(isinstance(answer, StatusResponse) for answer in answers.values())
     if len(set(incarnations)) < reached:
@@ -109,6 +108,18 @@ def compare(
     for source in sorted(_sources(answered.values())):
         _compare_source(source, answered, names, lag_max, status)
     return status
+
+
+def _in_limbo(answer: StatusResponse) -> list[str]:
+    """What a store can not vouch for; only the whole, if it is the whole."""
+    store = f"Store {answer.store_name} is in limbo"
+    if answer.limbo:
+        return [f"{store}: {answer.limbo_reason}."]
+    return [
+        f"{store} for {name_of(source)}: {source.limbo_reason}."
+        for source in answer.sources
+        if source.limbo
+    ]
 
 
 def _silent_row(store: StoreAddress, error: QuorateError) -> Row:
@@ -130,6 +141,9 @@ def _store_row(store: StoreAddress, answer: StatusResponse) -> Row:
         "syncs": answer.syncs,
         "sync_milliseconds": round(1000 * answer.sync_seconds / max(answer.syncs, 1), 2),
         "rejected": answer.rejected,
+        "starts": answer.starts,
+        "limbo": answer.limbo_reason,
+        "peers_away": [peer.address for peer in answer.peers if not peer.reachable],
         "disk_free_bytes": answer.disk_free_bytes,
         "lacking": answer.repair.lacking,
         "repair": answer.repair.now,

@@ -3,6 +3,7 @@
     FORMAT         JSON: format, store; written once for each format
     lock           locked while a store runs; has its process ID
     acknowledged   number of the last commit that was synced, mapped into memory
+    running        while a store runs, and after it was killed: see quorate.store.unclean
     rocksdb/       see quorate.store.rocks
 
 The log of RocksDB may lose its end without a word when its files are reused; the acknowledged mark
@@ -32,7 +33,16 @@ FORMAT = 2
 """Raised whenever an older version could not read what this one writes."""
 
 _MARK = struct.Struct("<Q")
-_OURS = {"FORMAT", "FORMAT.new", "lock", "acknowledged", "rocksdb", "lost+found"}
+_OURS = {
+    "FORMAT",
+    "FORMAT.new",
+    "lock",
+    "acknowledged",
+    "rocksdb",
+    "running",
+    "running.new",
+    "lost+found",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +167,7 @@ class DataDirectory:
             file.flush()
             os.fsync(file.fileno())
         new.rename(self.path / "FORMAT")
-        _sync_directory(self.path)
+        sync_directory(self.path)
         return Identity(store)
 
 
@@ -199,7 +209,8 @@ def _map_mark(path: Path) -> mmap.mmap:
         raise DataDirectoryCorrupt(str(path), "the file 'acknowledged' is gone or cut") from None
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Have the names of its files on the disk; raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -60,10 +60,18 @@ class Engine:
         self.elsewhere = Elsewhere()
         self.proxy_of: set[SourceName] = set()
         """Sources that this store answers for."""
+        self.waits_for: dict[SourceName | None, str] = {}
+        """What keeps the store in limbo for a source, or, under None, as a whole; for people."""
         self.rejected = 0
         """Requests and batches that were refused since the start."""
         self._calls: dict[AppendStream, Endable] = {}
         self._commits: dict[int, int] = {}
+
+    def limbo_reason(self, state: SourceState | None) -> str:
+        """Why the store is in limbo for a source, or as a whole, and what it waits for."""
+        reason = self.core.limbo_of(state)
+        waits_for = self.waits_for.get(state.name if state is not None else None, "")
+        return f"{reason}; {waits_for}" if reason and waits_for else reason
 
     def submit(
         self,

@@ -44,7 +44,7 @@ class Neighbours:
         """address: where peers know this store, so that it does not ask itself."""
         self._engine = engine
         self._peers = peers
-        self._address = address
+        self.address = address
         self._asked: dict[tuple[str, SourceName], tuple[float, PeerAnswer]] = {}
         self._silent_since: dict[str, float] = {}
 
@@ -77,7 +77,7 @@ class Neighbours:
         named = information.stores if information is not None else ()
         own = self._engine.core.store
         addresses = {store.address for store in named if store.name != own}
-        return (addresses | self._peers.addresses) - {self._address}
+        return (addresses | self._peers.addresses) - {self.address}
 
     async def _ask(self, address: str, source: SourceName, fresh: bool) -> PeerAnswer | None:
         now = time.monotonic()
@@ -130,10 +130,10 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
     )
 
 
-def own_view(store: str, state: SourceState | None) -> OwnView:
-    """What this store knows of a source itself."""
+def own_view(store: str, state: SourceState | None, address: str = "") -> OwnView:
+    """What this store, which others reach at that address, knows of a source itself."""
     if state is None:
-        return OwnView(store)
+        return OwnView(store, address=address)
     record, held = state.registration, state.held
     return OwnView(
         store,
@@ -146,6 +146,8 @@ def own_view(store: str, state: SourceState | None) -> OwnView:
         state.unreadable,
         state.losses,
         state.live,
+        record.promised_to,
+        address,
     )
 
 

@@ -24,7 +24,8 @@ from quorate.protocol.errors import (
     StorageFailed,
     StoreStopping,
 )
-from quorate.store import restart
+from quorate.protocol.identity import SourceName
+from quorate.store import restart, unclean
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.core import StoreCore
 from quorate.store.data_directory import DataDirectory
@@ -38,9 +39,10 @@ from quorate.store.receivers import Receivers
 from quorate.store.records import Malformed, StoreRecord
 from quorate.store.rocks import RocksStorage
 from quorate.store.service import Service
-from quorate.store.state import RegIds
+from quorate.store.state import RegIds, SourceState
 from quorate.store.status import StoreFacts, disk_bytes, status
-from quorate.store.storage import Storage
+from quorate.store.storage import Storage, Write
+from quorate.store.unclean import REASON
 from quorate.store.upkeep import Upkeep
 from quorate.store.upkeep_records import LossRecord, ScrubRecord
 from quorate.store.vouching import Vouching
@@ -74,6 +76,7 @@ class StoreNode:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
         self._failure: QuorateError | None = None
+        self._is_clean = True
         self.address = ""
         """Where others reach it, host:port; known once it has started."""
         self.peers: Peers | None = None
@@ -128,11 +131,12 @@ class StoreNode:
             sources = await asyncio.to_thread(restart.sources, storage, reg_ids)
             identities = restart.identities(storage, reg_ids, sources, self._lives())
             standing = self._standing(directory, storage)
+            doubted = self._doubted(directory, standing, sources)
             records = await asyncio.to_thread(restart.losses, storage)
             checked = restart.scrub(storage)
         except (Malformed, StorageFailed) as error:
             raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
-        await asyncio.to_thread(_begin_run, directory, storage, standing)
+        await asyncio.to_thread(self._begin_run, directory, storage, (standing.row(), *doubted))
         core = StoreCore(
             configuration.name,
             configuration.topics,
@@ -207,6 +211,51 @@ class StoreNode:
             uuid.uuid4().bytes,
             directory.acknowledged,
         )
+
+    def _doubted(
+        self, directory: DataDirectory, standing: Standing, sources: dict[SourceName, SourceState]
+    ) -> list[Write]:
+        """Put in limbo what a host that went down may have lost."""
+        run, boot = unclean.left_over(directory.path), unclean.boot_id()
+        lost = [
+            state
+            for name, state in sources.items()
+            if run is not None and run.may_have_lost(name.topic, boot)
+        ]
+        if not lost:
+            return []
+        _log.warning("store %s is in limbo for %d sources: %s", standing.store, len(lost), REASON)
+        standing.renew(uuid.uuid4().bytes)
+        for state in lost:
+            state.limbo = REASON
+        return [state.limbo_row() for state in lost]
+
+    def _begin_run(
+        self, directory: DataDirectory, storage: Storage, writes: Sequence[Write]
+    ) -> None:
+        """Make durable, before anything is served, what this run begins with."""
+        storage.write(writes)
+        storage.sync()
+        directory.upgrade()
+        unclean.begin(directory.path, self._run(unclean.boot_id()))
+        self._is_clean = False
+
+    def _run(self, boot: str) -> unclean.Run:
+        configuration = self._configuration
+        topics = tuple((each.pattern, each.durability == "fsync") for each in configuration.topic)
+        return unclean.Run(boot, configuration.durability == "fsync", topics)
+
+    def _end_run(self, directory: DataDirectory, storage: Storage) -> None:
+        """Have everything on the disk, and say so; or that it may not be there."""
+        if self._failure is None:
+            storage.sync()
+            unclean.end(directory.path)
+            return
+        # What a sync that failed should have written may be gone, though the host goes on.
+        try:
+            unclean.begin(directory.path, self._run(boot=""))
+        except OSError as error:
+            _log.error("the failure can not be noted down in %s: %s", directory.path, error)
 
     def _greeting(self) -> store_v1.Greeting:
         assert self._engine is not None
@@ -312,16 +361,11 @@ class StoreNode:
             await self._engine.writer.stop()
         await asyncio.to_thread(self._executor.shutdown)
         if self._storage is not None:
+            if not self._is_clean and self._directory is not None:
+                await asyncio.to_thread(self._end_run, self._directory, self._storage)
             await asyncio.to_thread(self._storage.close)
         if self._directory is not None:
             self._directory.close()
-
-
-def _begin_run(directory: DataDirectory, storage: Storage, standing: Standing) -> None:
-    """Make durable, before anything is served, that the store was started once more."""
-    storage.write((standing.row(),))
-    storage.sync()
-    directory.upgrade()
 
 
 def _check_port(listen: str) -> None:

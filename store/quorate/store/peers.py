@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import grpc.aio
@@ -29,7 +30,8 @@ _log = logging.getLogger("quorate.store.peers")
 ROUND_SECONDS = 5.0
 """How often peers are asked."""
 LIMBO_ROUND_SECONDS = 0.2
-"""The same, while this store is in limbo."""
+"""The same while this store is in limbo, at first; by and by it asks less often."""
+LIMBO_ROUND_SECONDS_MAX = 2.0
 ANSWER_SECONDS_MAX = 10.0
 """A peer whose answer takes longer counts as away."""
 
@@ -53,6 +55,7 @@ class Peers:
         self._engine = engine
         self._greeting = greeting
         self._rounds: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._hurry = asyncio.Event()
         self._peers = [_Peer(each, open_channel(each)) for each in dict.fromkeys(addresses)]
 
     def inventories(self) -> Mapping[str, Heard]:
@@ -63,6 +66,7 @@ class Peers:
         """All answers are void: this store has another incarnation from now on."""
         for peer in self._peers:
             peer.heard = None
+        self.hurry()
 
     def answering(self) -> Mapping[str, Heard]:
         """The same, of those only that answered when they were asked last."""
@@ -84,6 +88,7 @@ class Peers:
 
     async def run(self) -> None:
         """Ask all peers, again and again; ends only by being cancelled."""
+        limbo_pause = LIMBO_ROUND_SECONDS
         try:
             while True:
                 began = time.monotonic()
@@ -91,12 +96,24 @@ class Peers:
                 self._rounds.set_result(None)
                 self._rounds = asyncio.get_running_loop().create_future()
                 took = time.monotonic() - began
-                in_limbo = self._engine.core.in_limbo
-                pause = LIMBO_ROUND_SECONDS if in_limbo else ROUND_SECONDS
                 # Many sources make long answers; asking must stay a small part of the work.
-                await asyncio.sleep(max(pause, 10 * took if not in_limbo else took))
+                if self._engine.core.in_limbo:
+                    await self._pause(max(limbo_pause, took))
+                    limbo_pause = min(1.05 * limbo_pause, LIMBO_ROUND_SECONDS_MAX)
+                else:
+                    limbo_pause = LIMBO_ROUND_SECONDS
+                    await self._pause(max(ROUND_SECONDS, 10 * took))
         finally:
             await asyncio.gather(*(peer.channel.close() for peer in self._peers))
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), seconds)
+        self._hurry.clear()
+
+    def hurry(self) -> None:
+        """Have the next round begin at once."""
+        self._hurry.set()
 
     async def next_round(self) -> None:
         """Return when every peer was asked once more."""

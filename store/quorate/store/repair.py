@@ -190,7 +190,8 @@ class Repair:
         if core.limbo_of(state) or core.deleting(source):
             return
         views = [view for view in await self._neighbours.views(source) if view.answered]
-        found = plan.begin_to_adopt(own_view(core.store, state), views)
+        own = own_view(core.store, state, self._neighbours.address)
+        found = plan.begin_to_adopt(own, views)
         if found is None or found.membership is None:
             return
         missed = Missed(

@@ -13,6 +13,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.store.leaving import names_of
 from quorate.v1.messages_pb2 import SourceInformation
 
 
@@ -48,6 +49,10 @@ class OwnView:
     losses: RangeSet = field(default_factory=RangeSet)
     live: bool = False
     """The source streams to this store now."""
+    promised_to: bytes = b""
+    """The instance that was promised that epoch."""
+    address: str = ""
+    """Where sources reach this store: some call it so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +70,21 @@ def begin_to_adopt(own: OwnView, peers: Iterable[PeerView]) -> PeerView | None:
     source's own promise and begin came late.
     """
     newest = max(
-        (peer for peer in peers if peer.begun_epoch > own.begun_epoch and _names(peer, own.store)),
+        (peer for peer in peers if peer.begun_epoch > own.begun_epoch and _names(peer, own)),
         key=lambda peer: peer.begun_epoch,
         default=None,
     )
     if newest is None or newest.begun_epoch < own.promised_epoch:
         return None
+    if newest.begun_epoch == own.promised_epoch and newest.promised_to != own.promised_to:
+        return None  # that epoch was promised to another instance here
     return newest
 
 
-def _names(peer: PeerView, store: str) -> bool:
+def _names(peer: PeerView, own: OwnView) -> bool:
     policies = peer.membership.policies if peer.membership else ()
-    return any(store in policy.stores for policy in policies)
+    names = names_of(own.store, (own.address,), (peer.information,))
+    return any(names & policy.stores for policy in policies)
 
 
 def stable_upto(own: OwnView, peers: Iterable[PeerView]) -> int:

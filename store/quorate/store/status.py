@@ -46,7 +46,7 @@ def status(
         version=version("quorate"),
         incarnation=standing.record.incarnation,
         limbo=bool(standing.limbo),
-        limbo_reason=standing.limbo,
+        limbo_reason=engine.limbo_reason(None),
         starts=standing.record.starts,
         peers=peers,
         uptime_seconds=time.monotonic() - facts.started,
@@ -77,7 +77,7 @@ def disk_bytes(directory: Path) -> int:
 
 
 def _source(state: SourceState, engine: Engine) -> store_v1.SourceStatus:
-    limbo, entry = engine.core.limbo_of(state), engine.entry(state.name)
+    limbo, entry = engine.limbo_reason(state), engine.entry(state.name)
     record = state.registration
     information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
     return store_v1.SourceStatus(

@@ -44,7 +44,7 @@ class Vouching:
         self._standing = engine.core.standing
         self._peers = peers
         self._address = address
-        self._waits_for: dict[SourceName | None, str] = {}
+        self._waits_for = engine.waits_for
 
     async def run(self) -> None:
         """Follow every round of questions; ends only by being cancelled."""
@@ -76,7 +76,7 @@ class Vouching:
         incarnation = standing.record.incarnation
         for name in self._lacking(answers):
             await self._leave(name, answers)
-        if incarnation == standing.record.incarnation and not self._lacking(answers):
+        if incarnation == standing.record.incarnation and standing.limbo:
             await self._leave_as_a_whole(answers)
         return False
 
@@ -176,31 +176,29 @@ class Vouching:
 
     async def _leave_as_a_whole(self, answers: list[PeerAnswer]) -> None:
         standing, writer = self._standing, self._engine.writer
-        if standing.may_leave(self._peers.addresses, answers):
+        lacking, addresses = self._lacking(answers), self._peers.addresses
+        if not lacking and standing.may_leave(addresses, answers):
             await writer.durable(writer.submit(standing.leave_limbo()))
             self._waits_for.pop(None, None)
             _log.info("store %s is out of limbo", standing.store)
-        elif standing.limbo:
-            sure = {answer.address for answer in answers if not answer.limbo}
-            silent = self._peers.addresses - {answer.address for answer in answers}
-            if silent:
-                self._wait(None, f"these have not answered: {', '.join(sorted(silent))}")
-            elif not all(answer.blank for answer in answers):
-                also = ", ".join(sorted(self._peers.addresses - sure))
-                reason = f"these are in limbo themselves: {also}, and not all of the group are new"
-                self._wait(None, reason, logging.WARNING)
-            elif not answers:
-                self._wait(None, "no peer is configured that could be asked", logging.WARNING)
+            return
+        silent = addresses - {answer.address for answer in answers}
+        unsure = {answer.address for answer in answers if answer.limbo}
+        if silent:
+            self._wait(None, f"these have not answered: {', '.join(sorted(silent))}")
+        elif not answers:
+            self._wait(None, "no peer is configured that could be asked", logging.WARNING)
+        elif unsure and not all(answer.blank for answer in answers):
+            reason = f"these are in limbo themselves: {', '.join(sorted(unsure))}"
+            self._wait(None, f"{reason}; and not all of the group are new", logging.WARNING)
+        elif lacking:
+            self._wait(None, f"{lacking[0]} is to be taken over from its peers")
 
     def _wait(self, name: SourceName | None, reason: str, level: int = logging.INFO) -> None:
         if self._waits_for.get(name) != reason:
             self._waits_for[name] = reason
             what = f"for {name}" if name is not None else "as a whole"
             _log.log(level, "store %s is in limbo %s: %s", self._core.store, what, reason)
-
-    def waits_for(self, name: SourceName | None) -> str:
-        """What keeps the store in limbo for a source, or as a whole; for people."""
-        return self._waits_for.get(name, "")
 
 
 def _some(ranges: RangeSet) -> str:

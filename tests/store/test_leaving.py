@@ -1,0 +1,249 @@
+"""When a store may vouch again: the rules alone, over every small world there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, combinations, product
+
+import pytest
+from tests.store.support import ORDERS
+
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.store.leaving import Adoption, ReceiverKnowledge, Stay, leave, names_store
+from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
+from quorate.v1.store_pb2 import ReceiverStatus
+
+THREE = Policy.majority_of("abc")
+UNKNOWN = SourceKnowledge()
+
+
+def begun(
+    upto: int = NOTHING, epoch: int = 1, policy: Policy = THREE, **changes: object
+) -> SourceKnowledge:
+    """What a store knows that has begun an epoch and holds everything up to a number."""
+    knowledge = SourceKnowledge(
+        promised_epoch=epoch,
+        promised_to=b"i",
+        begun_epoch=epoch,
+        lineage=Lineage((Term(epoch, 0),)),
+        membership=Membership((policy,), (policy,)),
+        held=(HeldRange(0, upto, epoch),) if upto >= 0 else (),
+    )
+    return replace(knowledge, **changes)  # type: ignore[arg-type]
+
+
+def said(store: str, knowledge: SourceKnowledge | None, limbo: bool = False) -> PeerAnswer:
+    """A peer's answer; without knowledge it does not know the source."""
+    known = {} if knowledge is None else {ORDERS: knowledge}
+    return PeerAnswer(store, f"{store}:1", store.encode(), limbo=limbo, sources=known)
+
+
+def decide(
+    answers: Mapping[str, SourceKnowledge | None],
+    own: SourceKnowledge = UNKNOWN,
+    limbo: str = "",
+    others: str = "bc",
+) -> Stay | Adoption:
+    """What the store a may do; limbo: the peers that are in limbo themselves."""
+    sayings = []
+    for store, knowledge in answers.items():
+        if knowledge is not None:
+            knowledge = replace(knowledge, limbo=store in limbo)
+        sayings.append(said(store, knowledge, limbo=store in limbo))
+    return leave("a", "a:1", ORDERS, own, sayings, [f"{each}:1" for each in others])
+
+
+def adopted(
+    answers: Mapping[str, SourceKnowledge | None],
+    own: SourceKnowledge = UNKNOWN,
+    limbo: str = "",
+    others: str = "bc",
+) -> Adoption:
+    decision = decide(answers, own, limbo, others)
+    assert isinstance(decision, Adoption), decision
+    return decision
+
+
+def test_both_others_are_needed_and_neither_may_be_in_limbo() -> None:
+    assert isinstance(decide({"b": begun(9)}), Stay)
+    assert isinstance(decide({"b": begun(9), "c": begun(9)}, limbo="c"), Stay)
+    assert isinstance(decide({"b": begun(9), "c": None}, limbo="c"), Stay)
+    assert isinstance(decide({"b": begun(9), "c": begun(9)}), Adoption)
+    assert isinstance(decide({"b": begun(9), "c": None}), Adoption), "it never heard of the source"
+
+
+def test_who_is_missing_is_named() -> None:
+    decision = decide({"b": begun(9)})
+    assert isinstance(decision, Stay)
+    assert "in limbo themselves: c" in decision.reason
+
+
+def test_a_source_that_nobody_began_needs_every_peer() -> None:
+    promised = SourceKnowledge(promised_epoch=4, promised_to=b"i")
+    assert isinstance(decide({"b": promised, "c": None}, others="bcd"), Stay)
+    adoption = adopted({"b": promised, "c": None, "d": None}, others="bcd")
+    assert (adoption.promised_epoch, adoption.promised_to) == (4, b"i")
+    assert adoption.lineage == Lineage()
+    assert not adoption.fetch
+
+
+def test_what_one_peer_holds_may_be_stable_with_what_this_store_had() -> None:
+    """Though nobody was ever told: so it is not enough to fetch what is known to be stable."""
+    adoption = adopted({"b": begun(9, stable_upto=3), "c": begun(3, stable_upto=3)})
+    assert adoption.floor == 9
+    assert adoption.fetch == RangeSet([Range(0, 9)])
+    assert adoption.holders["b:1"] == RangeSet([Range(0, 9)])
+    assert adoption.stable_upto == 3
+
+
+def test_what_is_still_here_is_not_fetched() -> None:
+    own = begun(5)
+    adoption = adopted({"b": begun(9), "c": begun(9)}, own)
+    assert adoption.fetch == RangeSet([Range(6, 9)])
+
+
+def test_what_belongs_to_no_lineage_in_force_is_fetched_again() -> None:
+    newer = begun(9, 2, lineage=Lineage((Term(1, 0), Term(2, 4))))
+    newer = replace(newer, held=(HeldRange(0, 3, 1), HeldRange(4, 9, 2)))
+    adoption = adopted({"b": newer, "c": newer}, begun(9))
+    assert adoption.lineage == newer.lineage
+    assert adoption.fetch == RangeSet([Range(4, 9)])
+
+
+def test_a_message_that_no_peer_has_keeps_it_in_limbo() -> None:
+    holes = begun(held=(HeldRange(0, 3, 1), HeldRange(6, 9, 1)))
+    decision = decide({"b": holes, "c": begun(2)})
+    assert isinstance(decision, Stay)
+    assert "[4, 5] may have been stable" in decision.reason
+    accepted = replace(holes, accepted_losses=(HeldRange(4, 5, 1),))
+    adoption = adopted({"b": accepted, "c": begun(2)})
+    assert adoption.fetch == RangeSet([Range(0, 3), Range(6, 9)])
+
+
+def test_of_two_instances_that_were_promised_one_epoch_neither_is_let_in() -> None:
+    one, other = begun(9), begun(9, promised_to=b"other")
+    assert adopted({"b": one, "c": one}).promised_to == b"i"
+    assert adopted({"b": one, "c": other}).promised_to == b""
+    higher = replace(other, promised_epoch=7)
+    adoption = adopted({"b": one, "c": higher})
+    assert (adoption.promised_epoch, adoption.promised_to) == (7, b"other")
+    assert adoption.begun_epoch == 1
+
+
+def test_the_highest_of_each_receiver_counts() -> None:
+    def receivers(*known: tuple[int, int, int]) -> SourceKnowledge:
+        return begun(
+            9,
+            receivers=tuple(
+                ReceiverStatus(session_id=session, epoch=epoch, acknowledged_upto=upto)
+                for session, epoch, upto in known
+            ),
+        )
+
+    answers = {"b": receivers((1, 5, 3), (2, 1, 7)), "c": receivers((1, 4, 8))}
+    assert adopted(answers, receivers((3, 1, 0))).receivers == {
+        1: ReceiverKnowledge(5, 8),
+        2: ReceiverKnowledge(1, 7),
+        3: ReceiverKnowledge(1, 0),
+    }
+
+
+def test_a_confirmed_begin_needs_the_former_stores_no_more() -> None:
+    moving = begun(9, membership=Membership((Policy.majority_of("xyz"),), (THREE,)))
+    confirmed = begun(9, membership=Membership((), (THREE,)))
+    assert isinstance(decide({"b": moving, "c": moving}), Stay)
+    adoption = adopted({"b": moving, "c": confirmed})
+    assert adoption.membership == confirmed.membership
+
+
+def test_stores_are_known_by_the_names_that_sources_give_them() -> None:
+    policy = Policy.majority_of(("host-a:1", "host-b:1", "other"))
+    information = SourceInformation(
+        stores=[
+            StoreEntry(name="host-a:1", address="a:1"),
+            StoreEntry(name="host-b:1", address="b:1"),
+            StoreEntry(name="other", address="c:1"),
+        ]
+    )
+    known = begun(9, policy=policy, information=information)
+    assert adopted({"b": known, "c": known}).fetch == RangeSet([Range(0, 9)])
+    assert names_store("a", "a:1", known)
+    assert not names_store("a", "elsewhere:1", known)
+    assert isinstance(decide({"b": begun(9, policy=policy), "c": begun(9, policy=policy)}), Stay)
+
+
+# Everything there is, in small.
+
+
+def subsets(stores: str) -> Iterator[frozenset[str]]:
+    return map(frozenset, chain.from_iterable(combinations(stores, n) for n in range(5)))
+
+
+POLICIES = (
+    THREE,
+    Policy((Group("g", tuple("abc"), IntragroupRule.ALL),)),
+    Policy((Group("g", ("a",)), Group("h", tuple("bcd")))),
+    Policy((Group("g", tuple("ab")), Group("h", tuple("cd"))), IntergroupRule.ALL),
+    Policy((Group("g", tuple("ab")), Group("h", tuple("cd"))), IntergroupRule.ANY),
+)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nothing_that_may_be_stable_is_left_behind(policy: Policy) -> None:
+    """Every way in which a store lost what it held, whoever holds what and whoever answers.
+
+    Each message of two was held by some set of stores, the wiped store a among them or not. If
+    that was a stable set, then a store that leaves limbo is to have fetched the message.
+    """
+    others = "".join(sorted(policy.stores - {"a"}))
+    left = 0
+    for first, second in product(list(subsets("a" + others)), repeat=2):
+        held = {
+            store: RangeSet([Range(n, n) for n, at in enumerate((first, second)) if store in at])
+            for store in others
+        }
+        for answering, in_limbo in product(list(subsets(others)), list(subsets(others))):
+            answers: dict[str, SourceKnowledge | None] = {
+                store: begun(
+                    policy=policy, held=tuple(HeldRange(r.first, r.last, 1) for r in held[store])
+                )
+                for store in answering
+            }
+            decision = decide(answers, limbo="".join(in_limbo), others=others)
+            vouching = answering - in_limbo
+            enough = policy.stable(vouching) and policy.blocks(vouching)
+            if not enough:
+                assert isinstance(decision, Stay)
+                continue
+            for number, at in enumerate((first, second)):
+                if not policy.stable(at) or isinstance(decision, Stay):
+                    continue
+                assert number in decision.fetch
+            left += isinstance(decision, Adoption)
+    without = policy.stores - {"a"}
+    assert bool(left) == (policy.stable(without) and policy.blocks(without))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_promise_that_counts_is_forgotten(policy: Policy) -> None:
+    """A source that has the promise of a blocking set, the wiped store among it or not, is known to
+    whoever leaves limbo. If only the wiped store promised, then a later answer tells the source.
+    """
+    others = "".join(sorted(policy.stores - {"a"}))
+    for promised_at, answering in product(list(subsets("a" + others)), list(subsets(others))):
+        answers: dict[str, SourceKnowledge | None] = {
+            store: begun(
+                policy=policy,
+                promised_epoch=9 if store in promised_at else 1,
+                promised_to=b"new" if store in promised_at else b"i",
+            )
+            for store in answering
+        }
+        decision = decide(answers, others=others)
+        if isinstance(decision, Adoption) and policy.blocks(promised_at) and promised_at != {"a"}:
+            assert decision.promised_epoch == 9

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quorate.protocol.errors import DataDirectoryCorrupt
+from quorate.store import unclean
+from quorate.store.unclean import Run
+
+
+def test_a_run_is_noted_until_it_ends(tmp_path: Path) -> None:
+    assert unclean.left_over(tmp_path) is None
+    run = Run("boot", False, (("orders", True), ("quotes.*", False)))
+    unclean.begin(tmp_path, run)
+    assert unclean.left_over(tmp_path) == run
+    unclean.end(tmp_path)
+    assert unclean.left_over(tmp_path) is None
+    unclean.end(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"boot": "b", "synced": true, "topics": [1]}'])
+def test_a_damaged_note_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "running").write_text(text)
+    with pytest.raises(DataDirectoryCorrupt, match="running can not be read"):
+        unclean.left_over(tmp_path)
+
+
+def test_only_what_was_not_synced_is_lost_with_the_host() -> None:
+    run = Run("boot", True, (("quotes.*", False), ("quotes-slow", True)))
+    assert not run.may_have_lost("quotes", "boot")
+    assert run.may_have_lost("quotes", "another")
+    assert run.may_have_lost("quotes-slow", "another"), "the first pattern counts"
+    assert not run.may_have_lost("orders", "another")
+
+
+def test_what_can_not_be_told_counts_as_another_boot() -> None:
+    assert Run("", False).may_have_lost("orders", "")
+    assert Run("", False).may_have_lost("orders", "boot")
+    assert Run("boot", False).may_have_lost("orders", "")
+
+
+def test_a_boot_has_an_id_that_stays() -> None:
+    assert unclean.boot_id() == unclean.boot_id()

@@ -1,0 +1,273 @@
+"""Stores that lost what they had, or are not who they were: real ones, on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.store.group import NAMES, Group, rounds
+from tests.store.support import (
+    FIRST_LINEAGE,
+    ORDERS,
+    Client,
+    Stream,
+    batch,
+    free_addresses,
+    payload,
+    vouches,
+)
+
+from quorate.protocol.errors import InLimbo, NotRegistered
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.store import unclean, vouching
+from quorate.v1 import store_pb2 as store_v1
+
+THREE = Policy.majority_of(NAMES)
+MEMBERSHIP = membership_to_wire(Membership((THREE,), (THREE,)))
+
+
+@pytest.fixture
+async def group(tmp_path: Path) -> AsyncIterator[Group]:
+    group = Group(tmp_path)
+    await group.found()
+    yield group
+    await group.stop(*group.nodes)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vouching, "FOUND_OUT_SECONDS", 0.05)
+
+
+async def stream(client: Client, upto: int, stable_upto: int = -1) -> Stream:
+    """Epoch 1 of a source, with messages up to a number."""
+    await client.promise()
+    await client.begin(membership=MEMBERSHIP)
+    opened = await client.open()
+    if upto >= 0:
+        await opened.batch(batch(0, upto), stable_upto)
+        await opened.durable(upto)
+    return opened
+
+
+async def filled(group: Group, **upto: int) -> None:
+    """A source that left, and had so much at each store."""
+    for name, last in upto.items():
+        async with group.client(name) as client:
+            await (await stream(client, last)).close()
+
+
+async def test_a_wiped_store_is_refilled_and_only_then_vouches(group: Group) -> None:
+    # What a holds above 3 may be stable with what c held: nobody was told yet.
+    await filled(group, a=9, b=3, c=9)
+    await group.wipe("c")
+    await group.stop("b")
+    await group.start("c")
+    await group.rounds("c", 3)
+    async with group.client("c") as client:
+        assert (await client.promise(2, b"other")).limbo
+        with pytest.raises(InLimbo, match="b"):
+            await client.begin()
+        await group.start("b")
+        await group.vouching("c")
+        fetched = await client.fetch()
+        assert fetched.messages == {n: payload(n) for n in range(10)}
+        status = await client.status()
+        assert not status.limbo
+        assert not status.sources[0].limbo
+        assert status.sources[0].promised_epoch == 1
+
+
+async def test_what_was_promised_before_the_wipe_is_still_promised(group: Group) -> None:
+    await filled(group, a=0, b=0, c=0)
+    for name in "ab":
+        async with group.client(name) as client:
+            await client.promise(5, b"new")
+    await group.wipe("c")
+    await group.start("c")
+    await group.vouching("c")
+    async with group.client("c") as client:
+        status = await client.status()
+        assert status.sources[0].promised_epoch == 5
+        # Who was promised it by the former store must hear first what this one has.
+        with pytest.raises(NotRegistered):
+            await client.begin(FIRST_LINEAGE.extended(0, 5), instance=b"new")
+        promised = await client.promise(5, b"new")
+        assert [(held.first, held.last) for held in promised.held] == [(0, 0)]
+        await client.begin(FIRST_LINEAGE.extended(0, 5), instance=b"new")
+
+
+def receiver(epoch: int) -> store_v1.RegisterReceiverRequest:
+    return store_v1.RegisterReceiverRequest(
+        source=source_to_wire(ORDERS),
+        session_id=7,
+        epoch=epoch,
+        protocol_version=PROTOCOL_VERSION,
+    )
+
+
+async def test_receivers_are_not_thrown_back(group: Group) -> None:
+    await filled(group, a=9, b=9, c=9)
+    async with group.client("a") as client:
+        await client.call("RegisterReceiver", receiver(1))
+        acknowledgement = store_v1.Acknowledgement(source=source_to_wire(ORDERS), epoch=1, upto=4)
+        await client.call(
+            "Acknowledge",
+            store_v1.AcknowledgeRequest(session_id=7, acknowledgements=[acknowledgement]),
+        )
+    await group.wipe("c")
+    await group.start("c")
+    await group.vouching("c")
+    async with group.client("c") as client:
+        registered = await client.call("RegisterReceiver", receiver(2))
+        assert (registered.known, registered.limbo, registered.acknowledged_upto) == (
+            True,
+            False,
+            4,
+        )
+
+
+@pytest.mark.expects_log("these are in limbo themselves")
+async def test_two_wiped_stores_never_found_and_say_so(group: Group) -> None:
+    await filled(group, a=9, b=9, c=9)
+    await group.wipe("b", "c")
+    await group.start("b")
+    await group.start("c")
+    for name, other in ("bc", "cb"):
+        async with group.client(name) as client, asyncio.timeout(20):
+            because = f"in limbo themselves: {group.addresses[other]}; and not all"
+            while because not in (await client.status()).limbo_reason:
+                await group.rounds(name, 1)
+            promised = await client.promise(2, b"other")
+            assert promised.limbo
+            with pytest.raises(InLimbo):
+                await client.begin(FIRST_LINEAGE.extended(9, 2), instance=b"other")
+
+
+async def test_a_group_that_is_wiped_whole_is_founded_anew(group: Group) -> None:
+    await filled(group, a=9, b=9, c=9)
+    await group.wipe(*NAMES)
+    await group.found()
+    async with group.client("a") as client:
+        promised = await client.promise()
+        assert not promised.limbo
+        assert not promised.held
+
+
+async def test_streams_hear_of_a_store_that_came_back(group: Group) -> None:
+    async with group.client("a") as a, group.client("c") as c:
+        live = await stream(a, 4)
+        await (await stream(c, 4)).close()
+        before = (await c.status()).incarnation
+        await group.wipe("c")
+        await group.start("c")
+        # What a has must stay with it, so that the store can leave: b knows nothing, and vouches.
+        await group.vouching("c")
+        await live.batch(batch(5, 9))
+        kinds = []
+        while "durable" not in kinds:
+            response = await live.read()
+            kinds.append(response.WhichOneof("kind"))
+            if kinds[-1] == "replaced":
+                assert response.replaced.store_name == "c"
+                assert response.replaced.incarnation != before
+                assert before in response.replaced.former
+        assert kinds == ["replaced", "durable"]
+        known = {each.store_name: each for each in (await a.promise()).known}
+        assert list(known["c"].former) == [before]
+
+
+@pytest.mark.expects_log("enters limbo|is in limbo")
+@pytest.mark.parametrize("copied", ["while it was stopped", "while it ran"])
+async def test_a_directory_that_was_put_back_is_found_out(group: Group, copied: str) -> None:
+    """By the number of its starts; or, if it has not been started since, by that of its commits."""
+    await filled(group, a=9, b=9, c=3)
+    if copied == "while it was stopped":
+        await group.stop("c")
+        copy = group.copy("c")
+        await group.start("c")
+    else:
+        copy = group.copy("c")
+    async with group.client("c") as client:
+        before = (await client.status()).incarnation
+        opened = await client.open()
+        await opened.append(4, 9)
+        await opened.close()
+    await group.rounds("c", 1)
+    await group.put_back("c", copy)
+    await group.start("c")
+    async with group.client("c") as client:
+        async with asyncio.timeout(20):
+            while (await client.status()).incarnation == before:
+                await group.rounds("c", 1)
+        await group.vouching("c")
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
+@pytest.mark.expects_log("enters limbo|is in limbo")
+async def test_a_copy_that_runs_under_the_same_name_is_found_out(group: Group) -> None:
+    await filled(group, a=9, b=9, c=9)
+    await group.stop("c")
+    copy = group.copy("c")
+    await group.start("c")
+    await group.rounds("c", 1)
+    async with group.client("c") as client:
+        before = (await client.status()).incarnation
+    (address,) = free_addresses(1)
+    clone = group.node("c", copy, address)
+    await clone.start()
+    try:
+        async with Client(address) as client, asyncio.timeout(20):
+            while (await client.status()).incarnation == before:
+                await rounds(clone, 1)
+    finally:
+        await clone.stop()
+
+
+@pytest.mark.expects_log("its host went down")
+async def test_a_host_that_went_down_under_os_durability(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await group.stop("c")
+    group.overrides["c"] = {"topic": [{"pattern": "orders", "durability": "os"}]}
+    await group.start("c")
+    await filled(group, a=9, b=9, c=3)
+    async with group.client("c") as client:
+        before = (await client.status()).incarnation
+    for boot, lost in (("", False), ("another", True)):
+        await group.put_back("c", group.copy("c"))
+        if boot:
+            monkeypatch.setattr(unclean, "boot_id", lambda boot=boot: boot)
+        await group.start("c")
+        async with group.client("c") as client:
+            incarnation = (await client.status()).incarnation
+            assert (incarnation != before) == lost
+            if lost:
+                await vouches(group.nodes["c"])
+                assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
+async def test_a_source_of_a_synced_topic_outlives_its_host(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(group, a=9, b=9, c=9)
+    await group.put_back("c", group.copy("c"))
+    monkeypatch.setattr(unclean, "boot_id", lambda: "another")
+    await group.start("c")
+    assert not group.nodes["c"].in_limbo
+
+
+async def test_with_all_peers_away_a_store_serves_as_before(group: Group) -> None:
+    await filled(group, a=9, b=9, c=9)
+    await group.stop(*NAMES)
+    await group.start("a")
+    async with group.client("a") as client:
+        promised = await client.promise(2, b"other")
+        assert not promised.limbo
+        await client.begin(FIRST_LINEAGE.extended(9, 2), instance=b"other", membership=MEMBERSHIP)
+        opened = await client.open(2, b"other", 10)
+        await opened.append(10, 19, 2)
