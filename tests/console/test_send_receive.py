@@ -66,6 +66,21 @@ def test_a_session_goes_on_where_it_was(environment: dict[str, str]) -> None:
     assert seen == [b"a\nb\n", b"c\nd\n"]
 
 
+def test_the_last_messages_and_what_happens(environment: dict[str, str]) -> None:
+    sent = quorate(environment, "send", "last", "--session-id", "0x10", given=b"a\nb\nc\nd\n")
+    assert sent.returncode == 0, sent.stderr
+    watch = ("receive", "last", "--last", "1", "--count", "2", "--events")
+    shown = quorate(environment, *watch)
+    assert shown.stdout == b"c\nd\n"
+    assert b"RegistrationComplete" in shown.stderr
+    machines = quorate(environment, *watch, "-o", "jsonl")
+    told = [json.loads(line) for line in machines.stderr.splitlines()]
+    complete = next(event for event in told if event["event"] == "RegistrationComplete")
+    assert complete["source"] == "last/0x10"
+    assert (complete["first_sequence"], complete["low"], complete["high"]) == (2, 0, 3)
+    assert len(complete["stores"]) == 3
+
+
 def test_json_has_all_fields_and_is_one_valid_whole(environment: dict[str, str]) -> None:
     payloads = [b"text", b"\xff\x00"]
     framed = b"".join(struct.pack(">I", len(each)) + each for each in payloads)

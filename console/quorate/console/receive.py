@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quorate.console.events_shown import show_events
 from quorate.console.options import OutputFormat, SessionId, Stores, Timeout
 from quorate.console.output import Output
 from quorate.console.running import run
@@ -55,6 +56,16 @@ def receive(
         float | None,
         typer.Option(min=0, metavar="S", help="Stop when nothing came for so many seconds."),
     ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option("--last", min=0, help="Begin at most so many messages behind the newest."),
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Fence another process with this session ID.")
+    ] = False,
+    events: Annotated[
+        bool, typer.Option("--events", help="Tell on stderr what happens besides messages.")
+    ] = False,
     stores: Stores = None,
     output: OutputFormat = None,
     timeout: Timeout = None,
@@ -69,18 +80,21 @@ def receive(
         "topic_pattern" if pattern else "topic": topic,
         "session_id": parse_session_id(session_id) if session_id else None,
         "delivery": delivery.value,
+        "take_over": take_over,
         "timeout": settings.timeout,
     }
-    run(_Receiving(settings, opening, wait, count, until_idle).run)
+    options = {"wait_for_source": wait, "request_maximum": last}
+    run(_Receiving(settings, opening, options, count, until_idle, events).run)
 
 
 @dataclass(slots=True)
 class _Receiving:
     settings: Settings
     opening: dict[str, Any]
-    wait: float | None
+    options: dict[str, Any]
     count: int | None
     until_idle: float | None
+    events: bool
     printed: int = 0
 
     async def run(self) -> None:
@@ -89,10 +103,13 @@ class _Receiving:
         async with await Receiver.open(
             stores=self.settings.stores,
             acknowledge="explicit",
-            options=ReceiverOptions(wait_for_source=self.wait),
+            options=ReceiverOptions(**self.options),
             **self.opening,
         ) as receiver:
             writer = Writer(self.settings.output)
+            showing = None
+            if self.events:
+                showing = asyncio.create_task(show_events(receiver.events(), self.settings.output))
             if not receiver.sources:
                 _log.warning(
                     "no store has a source of %s yet; waiting for one. Known topics: %s.",
@@ -105,6 +122,8 @@ class _Receiving:
                     await self._print(receiver, writer)
             finally:
                 writer.end()
+                if showing is not None:
+                    showing.cancel()
 
     async def _print(self, receiver: Receiver, writer: Writer) -> None:
         batches = receiver.batches()
