@@ -6,6 +6,7 @@ import pytest
 
 from quorate.protocol.errors import ConfigurationInvalid
 from quorate.store.configuration import load, schema
+from quorate.store.lifetimes import Lifetimes
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -99,3 +100,34 @@ def test_every_interface_needs_an_address_for_others(tmp_path: Path, listen: str
     with pytest.raises(ConfigurationInvalid, match="advertise must be given when listen is"):
         load(None, given)
     assert load(None, {**given, "advertise": "a.example:7301"}).listen == listen
+
+
+def test_lifetimes_differ_by_topic_and_role(tmp_path: Path) -> None:
+    path = tmp_path / "store.toml"
+    path.write_text(
+        f"""
+        name = "s1"
+        data_directory = "{tmp_path / "data"}"
+        source_activity_timeout = 5
+        receiver_state_lifetime = 600
+        [[topic]]
+        pattern = "orders"
+        source_state_lifetime = 60.5
+        receiver_state_lifetime = 0
+        """
+    )
+    found = load(path)
+    assert found.lifetimes_of("trades", receiver=False) == Lifetimes(5, 0)
+    assert found.lifetimes_of("trades", receiver=True) == Lifetimes(0, 600)
+    assert found.lifetimes_of("orders", receiver=False) == Lifetimes(5, 60.5)
+    assert found.lifetimes_of("orders", receiver=True) == Lifetimes(0, 0)
+
+
+@pytest.mark.parametrize("value", ["-1", "inf", "nan"])
+def test_a_lifetime_is_a_time(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "store.toml"
+    path.write_text(
+        f'name = "s1"\ndata_directory = "{tmp_path}"\nsource_state_lifetime = {value}\n'
+    )
+    with pytest.raises(ConfigurationInvalid, match="source_state_lifetime"):
+        load(path)

@@ -46,6 +46,11 @@ COMMANDS = {
         "repair",
         "Have stores make up for what they lack; accept a loss.",
     ),
+    "deregister": Lazy(
+        "quorate.console.deregister",
+        "deregister",
+        "Have every store forget a source or a receiver.",
+    ),
     "store": Lazy("quorate.console.store", "store", "Run a store, or check its configuration."),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."

@@ -1,0 +1,65 @@
+"""`quorate deregister`: every store forgets a source, or one of its receivers, for good."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from quorate.console.exits import exit_code, say
+from quorate.console.options import OutputFormat, Stores, Timeout
+from quorate.console.output import Output, print_json, print_jsonl, print_table
+from quorate.console.running import run
+from quorate.console.settings import resolve
+
+
+def deregister(
+    context: typer.Context,
+    source: Annotated[
+        str,
+        typer.Option("--source", metavar="TOPIC/SESSION", help="The source."),
+    ],
+    receiver: Annotated[
+        str | None,
+        typer.Option("--receiver", metavar="SESSION", help="Only this receiver of the source."),
+    ] = None,
+    stores: Stores = None,
+    output: OutputFormat = None,
+    timeout: Timeout = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting it.")] = False,
+) -> None:
+    """End an identity: a source with all its messages, or a receiver with its position.
+
+    A source that still runs is told, and can not go on. Stores that are away are told by the others
+    once they are back; until then the exit code is not 0.
+    """
+    settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+
+    from quorate.console.deregistering import deregister as tell_all
+    from quorate.console.deregistering import find
+    from quorate.console.repairing import parse_source
+    from quorate.protocol.errors import InvalidArgument
+    from quorate.protocol.identity import parse_session_id
+
+    name = parse_source(source)
+    session_id = parse_session_id(receiver) if receiver is not None else 0
+    found = run(lambda: find(settings.stores, name, session_id, settings.timeout))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InvalidArgument("--yes", "must be given where nobody can be asked")
+        what = f"receiver {session_id:#x} of {name}" if session_id else f"{name}"
+        if not session_id:
+            state = "which is alive" if found.live else "which is away"
+            say(f"{name}, {state}, has {found.messages:,} messages on {len(found.known_by)} stores")
+        typer.confirm(f"Have every store forget {what}?", abort=True, err=True)
+    rows, errors = run(lambda: tell_all(found, name, session_id, settings.timeout))
+    match settings.output:
+        case Output.JSON:
+            print_json(rows)
+        case Output.JSONL:
+            print_jsonl(rows)
+        case Output.TABLE:
+            print_table("Deregistered", rows, empty="no store was told")
+    if errors:
+        raise typer.Exit(exit_code(errors[0]))

@@ -1,0 +1,105 @@
+"""`quorate deregister` as a user has it, against stores of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.store.support import ORDERS, Client, running
+
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
+from quorate.v1 import store_pb2 as store_v1
+
+pytestmark = [pytest.mark.processes, pytest.mark.expects_log("is deregistered|could give it")]
+
+SOURCE = str(ORDERS)
+
+
+class Group:
+    def __init__(self, clients: list[Client]) -> None:
+        self.clients = clients
+        self.addresses = [client.address for client in clients]
+
+    async def deregister(self, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "quorate.console.main",
+            "deregister",
+            "-o",
+            "jsonl",
+            *arguments,
+            env={**os.environ, "QUORATE_STORES": self.addresses[0], "QUORATE_TIMEOUT": "5"},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, [json.loads(line) for line in out.splitlines()], err.decode()
+
+    async def receivers(self) -> list[int]:
+        """How many each store has."""
+        return [
+            sum(len(source.receivers) for source in (await client.status()).sources)
+            for client in self.clients
+        ]
+
+
+@pytest.fixture
+async def group(tmp_path: Path) -> AsyncIterator[Group]:
+    """Two stores with a source, which is alive, and a receiver."""
+    async with AsyncExitStack() as stack:
+        nodes = [
+            await stack.enter_async_context(running(tmp_path / name, name)) for name in ("s1", "s2")
+        ]
+        clients = [await stack.enter_async_context(Client(node.address)) for node in nodes]
+        made = Group(clients)
+        for client in clients:
+            stream = await client.stream(stores=made.addresses)
+            await stream.append(0, 9)
+            request = store_v1.RegisterReceiverRequest(
+                source=source_to_wire(ORDERS),
+                session_id=0x20,
+                epoch=1,
+                protocol_version=PROTOCOL_VERSION,
+            )
+            await client.call("RegisterReceiver", request)
+        yield made
+
+
+async def test_a_receiver_is_forgotten_by_every_store_of_its_source(group: Group) -> None:
+    code, rows, _ = await group.deregister("--source", SOURCE, "--receiver", "0x20", "--yes")
+    assert (code, [row["done"] for row in rows]) == (0, [True, True])
+    assert {row["address"] for row in rows} == set(group.addresses), "one was named, both were told"
+    assert await group.receivers() == [0, 0]
+    code, _, err = await group.deregister("--source", SOURCE, "--receiver", "0x20", "--yes")
+    assert (code, "no store knows receiver 0x20" in err) == (2, True)
+
+
+async def test_a_source_is_deleted_even_while_it_lives(group: Group) -> None:
+    code, rows, _ = await group.deregister("--source", SOURCE, "--yes")
+    assert (code, [row["last_sequence"] for row in rows]) == (0, [9, 9])
+    for client in group.clients:
+        assert not (await client.status()).sources
+
+
+async def test_nobody_is_asked_where_nobody_can_answer(group: Group) -> None:
+    code, rows, err = await group.deregister("--source", SOURCE)
+    assert (code, rows, "--yes" in err) == (2, [], True)
+    for client in group.clients:
+        assert (await client.status()).sources
+
+
+async def test_what_is_not_a_source_is_a_usage_error(group: Group) -> None:
+    for wrong in ("orders", "orders/x", "nothing/0x10"):
+        code, _, _ = await group.deregister("--source", wrong, "--yes")
+        assert code == 2
