@@ -127,7 +127,9 @@ async def fetch_from(
     try:
         while True:
             try:
-                answer = await asyncio.wait_for(call.read(), ANSWER_SECONDS_MAX)
+                # Not wait_for, which may swallow a cancellation.
+                async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                    answer = await call.read()
             except TimeoutError:
                 return
             if answer is grpc.aio.EOF:
