@@ -28,7 +28,7 @@ _log = logging.getLogger("quorate.store.filling")
 ANSWER_SECONDS_MAX = 10.0
 """A peer that says nothing for so long is taken for away."""
 _STEP_BYTES = 4 * 1024 * 1024
-_STEP_BYTES_BUSY = 512 * 1024
+_STEP_BYTES_BUSY = 2 * 1024 * 1024
 
 
 class Filler:
