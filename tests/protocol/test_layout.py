@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.layout import Layout, StoreGroup, parse_group, read_layout
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
@@ -97,6 +97,16 @@ def test_groups_in_a_file() -> None:
     assert layout is not None
     assert layout.policy == POLICY
     assert len(layout.stores) == 5
+
+
+def test_a_layout_from_text() -> None:
+    assert Layout.from_toml('[[groups]]\nname = "a"\nstores = ["h:1"]').stores[0].address == "h:1"
+    with pytest.raises(ConfigurationInvalid, match=r"groups\.0\.stores: must be given"):
+        Layout.from_toml('[[groups]]\nname = "a"')
+    with pytest.raises(ConfigurationInvalid, match="no group"):
+        Layout.from_toml("")
+    with pytest.raises(ConfigurationInvalid, match="line 1"):
+        Layout.from_toml("what?")
 
 
 def test_everything_that_is_wrong_with_a_file_is_said_at_once_with_its_path() -> None:

@@ -483,6 +483,28 @@ def change(core: SourceCore, stores: str, now: float) -> None:
         look(core, dict.fromkeys(stores, answer_of(core, -1)), now)
 
 
+def test_no_backup_steps_in_where_that_would_stop_what_still_goes_on() -> None:
+    policy = Policy((Group("g", tuple("abc"), backups=("d",)), Group("h", tuple("xyz"))))
+    stores = [StoreAddress(store, f"{store}:1") for store in "abcdxyz"]
+    core = SourceCore(NAME, stores, policy, SourceOptions(backup_after=2.0), b"me")
+    core.start(0.0)
+    promise(core, dict.fromkeys("abcxyz", Promise()))
+    begin(core, "abcxyz")
+    streams(core, "abcxyz", 0.0, -1)
+    for store in "cxy":
+        core.failed(store, DOWN, 1.0)
+    for now in (1.0, 5.0, 9.0):
+        core.tick(now)
+    # The second group lacks its quorum: a registration would have to wait for it.
+    assert core.epoch == 1
+    assert core.complete
+    promise(core, {"x": answer_of(core, -1)}, 9.0)
+    begin(core, "x", 9.0)
+    streams(core, "x", 9.0, -1)
+    core.tick(9.1)
+    assert core.epoch == 2
+
+
 def test_a_backup_steps_in_and_the_member_gets_its_place_back() -> None:
     core = with_backup()
     core.failed("c", DOWN, 1.0)

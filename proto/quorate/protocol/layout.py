@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.identity import StoreAddress, parse_stores
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 
@@ -88,6 +89,21 @@ class Layout:
             raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
         policy = policy or Policy.majority_of(store.name for store in addresses)
         return Layout(policy, addresses)
+
+    @staticmethod
+    def from_toml(text: str) -> Layout:
+        """The layout in a file that the command can read, too: [[groups]] and intergroup.
+
+        Raises ConfigurationInvalid with every problem; other keys are not looked at.
+        """
+        try:
+            values = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigurationInvalid("of groups", f"  {error}") from None
+        layout, problems = read_layout(values.get("groups", []), values.get("intergroup"))
+        if layout is None:
+            raise ConfigurationInvalid("of groups", "\n".join(f"  {each}" for each in problems))
+        return layout
 
 
 def _addresses(where: str, stores: Stores) -> tuple[StoreAddress, ...]:

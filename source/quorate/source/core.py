@@ -482,8 +482,12 @@ class SourceCore:
         elif self.complete:
             taking = self.streams.open_stores()
             caught_up = {s for s in taking if not self.streams.cursors[s].catching_up}
-            wanted = self._backups.wanted(registration.policy, taking, caught_up, now)
-            if wanted != registration.policy:
+            present = registration.policy
+            wanted = self._backups.wanted(present, taking, caught_up, now)
+            # A registration needs blocking sets: without them it would stop what still goes on.
+            if wanted != present and all(
+                policy.blocks(taking & policy.stores) for policy in (present, wanted)
+            ):
                 registration.retarget(wanted)
                 self._register_anew(self.epoch + 1, now, change=True)
 
