@@ -108,3 +108,4 @@ async def test_the_fenced_one_stays_fenced_when_the_second_has_gone(stores: Real
     await every_call_fails(first)
     async with await stores.open("abc") as third:
         assert third.next_sequence == 1
+    await first.close()
