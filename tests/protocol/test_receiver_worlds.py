@@ -164,6 +164,18 @@ def test_examples(
     assert start(Behaviour.HIGHEST, THREE, positions, wiped) == highest
 
 
+def test_stores_that_the_stream_leaves_have_their_say() -> None:
+    """It goes from a, b and c to d, e and f, which have not heard of the receiver yet."""
+    policy = Policy.majority_of("def")
+    answers = {"a": 7, "b": 5, "c": 5, "d": 0, "e": 0, "f": 1}
+    everyone = frozenset(answers)
+    assert receiver_consensus(Behaviour.MAJORITY, policy, answers, everyone) == 5
+    assert receiver_consensus(Behaviour.HIGHEST, policy, answers, everyone) == 7
+    assert receiver_consensus(Behaviour.LOWEST, policy, answers, everyone) == 0
+    ahead = answers | {"d": 9, "e": 9}
+    assert receiver_consensus(Behaviour.MAJORITY, policy, ahead, everyone) == 9
+
+
 def test_enough_is_a_stable_set_outside_limbo() -> None:
     assert enough_for_receivers(THREE, {"a", "b"})
     assert not enough_for_receivers(THREE, {"a"})

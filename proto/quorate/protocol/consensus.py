@@ -70,8 +70,12 @@ def receiver_consensus(
 
     positions: by those that answered, as far as they know, 0 for nothing; vouching: those of them
     that are outside limbo, one at least. Whoever did not answer is as unknown as one in limbo that
-    knows nothing: it may have been told any position, and is not to throw a receiver back.
+    knows nothing: it may have been told any position, and is not to throw a receiver back. Stores
+    that answered and that the policy does not name are those that the stream is leaving: they count
+    as a group of their own, for the new ones may not have heard of the receiver yet.
     """
+    if leaving := tuple(sorted(positions.keys() - policy.stores)):
+        policy = Policy((*policy.groups, Group("stores that the stream leaves", leaving)))
     unanswered = dict.fromkeys(policy.stores - positions.keys(), 0)
     known = {**unanswered, **positions}
     return consensus(behaviour, policy, known, known.keys() - vouching)
