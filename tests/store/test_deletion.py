@@ -62,7 +62,7 @@ def filled(world: World, source: SourceName = ORDERS, reg_id: int = 0) -> Source
 def bury(world: World, cause: store_v1.Deletion = EXPIRED, source: SourceName = ORDERS) -> None:
     state = world.core.sources[source]
     world.core.remove(source, Closed("x"))
-    world.write(world.core.identities.bury(state, cause, world.core.reg_ids, 1.0))
+    world.write(world.core.identities.bury(state, cause, world.core.reg_ids, 1.0, blind=False))
 
 
 def rows(world: World, table: Table) -> int:

@@ -123,6 +123,17 @@ def test_who_leaves_willingly_keeps_nobody_out() -> None:
     assert clocked.lives.protected(SOURCE)
 
 
+def test_what_a_peer_heard_keeps_it_alive_but_revokes_no_goodbye() -> None:
+    clocked = Clocked(Lifetimes(10, 20))
+    clocked.lives.stays(SOURCE)
+    clocked.lives.left(SOURCE, willingly=True)
+    clocked.pass_by(15)
+    clocked.lives.heard_elsewhere(SOURCE)
+    assert not clocked.lives.protected(SOURCE)
+    clocked.pass_by(15)
+    assert not clocked.lives.overdue(SOURCE)
+
+
 def test_a_start_of_the_store_protects_those_that_may_not_have_come_back_yet() -> None:
     before = Clocked(Lifetimes(10, 0))
     before.lives.heard(SOURCE)

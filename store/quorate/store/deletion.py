@@ -45,16 +45,19 @@ _HIGHEST = 2**64 - 1
 
 
 def bury(
-    state: SourceState, cause: store_v1.Deletion, wall: float
+    state: SourceState, cause: store_v1.Deletion, wall: float, *, blind: bool
 ) -> tuple[Tombstone, list[Write]]:
-    """The first phase: what is left of a source, and the rows that make it so."""
+    """The first phase: what is left of a source, and the rows that make it so.
+
+    blind: the store is in limbo for it.
+    """
     tombstone = Tombstone(
         state.reg_id,
         state.registration,
         replace(state.held, ranges=state.readable()),
         cause,
         wall,
-        bool(state.limbo),
+        blind,
         state.markers,
     )
     key = reg_id_key(state.reg_id)

@@ -78,10 +78,19 @@ class Identities:
     # Deletion.
 
     def bury(
-        self, state: SourceState, cause: store_v1.Deletion, reg_ids: RegIds, steady: float
+        self,
+        state: SourceState,
+        cause: store_v1.Deletion,
+        reg_ids: RegIds,
+        steady: float,
+        *,
+        blind: bool,
     ) -> list[Write]:
-        """Have a tombstone take the place of a source, which is out of service already."""
-        tombstone, writes = deletion.bury(state, cause, self.lives.observed.wall)
+        """Have a tombstone take the place of a source, which is out of service already.
+
+        blind: the store is in limbo for it.
+        """
+        tombstone, writes = deletion.bury(state, cause, self.lives.observed.wall, blind=blind)
         self.tombstones[state.name] = tombstone
         self.buried_at[state.name] = steady
         self._forget_lives(state, reg_ids)
@@ -102,7 +111,7 @@ class Identities:
 
     def forget(self, state: SourceState, reg_ids: RegIds) -> list[Write]:
         """Delete a source of which nothing needs to be remembered."""
-        _, writes = deletion.bury(state, store_v1.DELETION_UNSPECIFIED, 0.0)
+        _, writes = deletion.bury(state, store_v1.DELETION_UNSPECIFIED, 0.0, blind=False)
         self._forget_lives(state, reg_ids)
         reg_ids.release(state.reg_id)
         return [write for write in writes if write.value is None]

@@ -95,7 +95,7 @@ def _deleted(engine: Engine) -> Iterator[store_v1.SourceInventory]:
     """What this store remembers of sources that it deleted, and others may still have."""
     identities = engine.core.identities
     for source, tombstone in list(identities.tombstones.items()):
-        if source in identities.unlisted:
+        if source in identities.unlisted or source in engine.core.sources:
             continue
         known = _source(as_it_was(tombstone), bool(engine.core.limbo_without(source)))
         known.deletion = tombstone.cause

@@ -31,6 +31,7 @@ from quorate.store.deregistration import (
 from quorate.store.engine import Engine
 from quorate.store.life_records import Tombstone
 from quorate.store.lifetimes import CONFIRM_SECONDS, Who
+from quorate.store.limbo import PeerAnswer
 from quorate.store.naming import policy_name
 from quorate.store.peers import Peers
 from quorate.store.proxying import Proxying
@@ -42,6 +43,8 @@ _log = logging.getLogger("quorate.store.keeper")
 
 LOOK_SECONDS = 0.5
 """How often the store looks around."""
+BREATH_SOURCES = 100
+"""After so many sources the loop gets its turn."""
 PURGE_ROWS = 1000
 """So many rows of a deleted source are removed at a time."""
 
@@ -78,13 +81,15 @@ class Keeper:
     async def look(self, steady: float) -> None:
         """One look; steady: the time on the monotonic clock. Raises StorageFailed."""
         self._lives.observed.look(steady)
-        self._hear_peers()
+        news = self._hear_peers()
         for source, tombstone in list(self._identities.tombstones.items()):
             if self._identities.tombstones.get(source) is tombstone:
                 await self._look_at_deleted(source, tombstone)
-        for state in list(self._core.sources.values()):
+        for at, state in enumerate(list(self._core.sources.values())):
+            if at % BREATH_SOURCES == 0:
+                await asyncio.sleep(0)
             if self._core.sources.get(state.name) is state:
-                await self._look_at(state)
+                await self._look_at(state, news)
         self._write_stamps()
         await self._proxying.look(steady)
 
@@ -95,22 +100,24 @@ class Keeper:
 
     # Sources and receivers that live.
 
-    def _hear_peers(self) -> None:
+    def _hear_peers(self) -> list[PeerAnswer]:
+        """What is new of those peers that can be heard."""
         answering = self._peers.answering()
         times = {name: heard.at for name, heard in answering.items()}
         if times == self._heard:
-            return
+            return []
         self._heard = times
         for source in self._engine.elsewhere.hear(heard.answer for heard in answering.values()):
             self._engine.directory.changed(source)
         for heard in answering.values():
             for source, known in heard.answer.sources.items():
                 if known.live and source in self._core.sources:
-                    self._lives.heard(Who(source))
+                    self._lives.heard_elsewhere(Who(source))
+        return [heard.answer for heard in answering.values()]
 
-    async def _look_at(self, state: SourceState) -> None:
-        for heard in self._peers.answering().values():
-            known = heard.answer.sources.get(state.name)
+    async def _look_at(self, state: SourceState, news: Sequence[PeerAnswer]) -> None:
+        for answer in news:
+            known = answer.sources.get(state.name)
             if known is not None and deregistered_elsewhere(state, known):
                 _log.info("%s was deregistered while this store was away", state.name)
                 await self._bury(state, store_v1.DELETION_DEREGISTERED)
@@ -142,8 +149,11 @@ class Keeper:
     # Sources that are deleted.
 
     async def _bury(self, state: SourceState, cause: store_v1.Deletion) -> None:
+        blind = bool(self._core.limbo_of(state))
         endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
-        writes = self._identities.bury(state, cause, self._core.reg_ids, time.monotonic())
+        writes = self._identities.bury(
+            state, cause, self._core.reg_ids, time.monotonic(), blind=blind
+        )
         await self._gone(state, writes, endings)
 
     async def _gone(
@@ -154,6 +164,10 @@ class Keeper:
 
     async def _look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
         identities, view = self._identities, self._view(tombstone)
+        if source in self._core.sources:
+            writes = identities.replaced(source)  # it was taken up again from a peer
+            await self._engine.writer.durable(self._engine.writer.submit(writes))
+            return
         if source not in identities.settled and settled(tombstone, view):
             identities.settled.add(source)
         if source in identities.settled and lives_on(tombstone, view):

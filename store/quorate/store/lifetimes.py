@@ -154,6 +154,10 @@ class Lives:
         life.heard = self.observed.now
         life.released = False
 
+    def heard_elsewhere(self, who: Who) -> None:
+        """A peer says that it streams there. That may be old: it revokes no goodbye."""
+        self.of(who).heard = self.observed.now
+
     def came(self, who: Who, asked: Lifetimes) -> None:
         """It opened its stream, or registered; what it asks for now counts from now on."""
         self.heard(who)

@@ -5,6 +5,7 @@ Who does, and what is stable, is decided in quorate.store.proxies; here it is ca
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Mapping
@@ -29,6 +30,10 @@ from quorate.store.proxies import (
 from quorate.store.state import SourceState
 
 _log = logging.getLogger("quorate.store.proxying")
+
+
+BREATH_SOURCES = 100
+"""After so many sources the loop gets its turn."""
 
 
 def _jitter() -> float:
@@ -63,7 +68,11 @@ class Proxying:
         for gone in self._parts.keys() - sources.keys():
             del self._parts[gone]
         answering = self._peers.answering()
-        for state in list(sources.values()):
+        for at, state in enumerate(list(sources.values())):
+            if at % BREATH_SOURCES == 0:
+                await asyncio.sleep(0)
+            if sources.get(state.name) is not state:
+                continue
             if self._is_away(state):
                 await self._look_at(state, answering, now)
                 continue
