@@ -1,9 +1,10 @@
-"""`quorate store validate` and `schema`: what is wrong, all at once, with its path."""
+"""`quorate store validate`, `schema` and `init`."""
 
 import json
+import uuid
 from pathlib import Path
 
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from quorate.console.main import app
 
@@ -37,3 +38,38 @@ def test_the_schema_is_a_json_schema() -> None:
     result = CliRunner().invoke(app, ["store", "schema"])
     assert result.exit_code == 0
     assert "data_directory" in json.loads(result.stdout)["properties"]
+
+
+def init(directory: Path, *options: str) -> Result:
+    arguments = ["store", "init", "--name", "a", "--data-directory", str(directory), *options]
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_directory_is_made_for_a_store_that_founds(tmp_path: Path) -> None:
+    result = init(tmp_path / "data", "--new", "-o", "json")
+    assert result.exit_code == 0
+    said = json.loads(result.stdout)
+    assert (said["store"], said["new"]) == ("a", True)
+    assert uuid.UUID(said["incarnation"])
+
+
+def test_a_directory_is_made_for_a_store_that_asks_its_peers(tmp_path: Path) -> None:
+    result = init(tmp_path / "data")
+    assert result.exit_code == 0
+    assert "asks its peers" in result.stderr
+
+
+def test_a_directory_that_has_been_used_is_left_alone(tmp_path: Path) -> None:
+    assert init(tmp_path / "data", "--new").exit_code == 0
+    result = init(tmp_path / "data", "--new")
+    assert result.exit_code == 78
+    assert "in use by store 'a'" in result.stderr
+
+
+def test_a_blank_store_without_peers_does_not_run(tmp_path: Path) -> None:
+    arguments = ["store", "run", "--name", "a", "--listen", "127.0.0.1:0", "-o", "json"]
+    result = CliRunner().invoke(app, [*arguments, "--data-directory", str(tmp_path / "data")])
+    assert result.exit_code == 78
+    error = json.loads(result.stderr.splitlines()[-1])
+    assert error["error"] == "NotFounded"
+    assert "--peer" in error["message"]

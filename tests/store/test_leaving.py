@@ -161,6 +161,11 @@ def test_a_confirmed_begin_needs_the_former_stores_no_more() -> None:
     assert adoption.membership == confirmed.membership
 
 
+def test_a_begin_that_names_no_stores_leaves_it_in_limbo() -> None:
+    nobody = begun(9, membership=Membership((), ()))
+    assert isinstance(decide({"b": nobody, "c": nobody}), Stay)
+
+
 def test_stores_are_known_by_the_names_that_sources_give_them() -> None:
     policy = Policy.majority_of(("host-a:1", "host-b:1", "other"))
     information = SourceInformation(

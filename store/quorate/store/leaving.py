@@ -99,6 +99,8 @@ def leave(
         return Adoption(promised_epoch, promised_to, receivers=receivers)
 
     policies = newest.membership.policies
+    if not policies:
+        return Stay(f"the begin of epoch {newest.begun_epoch} names no store that could be asked")
     everyone = frozenset().union(*(policy.stores for policy in policies))
     informations = [each.information for each in (own, *known.values())]
     me = _called(names_of(store, (address,), informations), everyone, store)
