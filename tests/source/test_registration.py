@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
@@ -97,6 +98,20 @@ def test_after_the_interval_a_blocking_set_will_do_and_the_late_one_takes_the_sa
     assert isinstance(made.step("c"), AskBegin)
     made.begun("c", 1)
     assert made.step("c") == OpenStream(1)
+
+
+def test_while_something_is_missing_stores_are_asked_again_until_it_is_accepted_as_lost() -> None:
+    made = registration()
+    short = dataclasses.replace(held(0), stable_upto=1)
+    promise_all(made, "ab", short)
+    made.failed("c", DOWN, 1.0)
+    assert made.decide(3.0, NOTHING_OWN) is None
+    assert isinstance(made.unfinished(), MissingMessages)
+    assert [made.step(store) for store in "abc"] == [AskPromise(1)] * 3
+    accepted = dataclasses.replace(short, losses=(HeldRange(1, 1, 1),))
+    made.promised("a", 1, grant(accepted))
+    assert decided(made, 4.0).kept_upto == 1
+    assert isinstance(made.step("a"), AskBegin)
 
 
 def test_one_answer_of_three_decides_nothing_and_the_error_names_the_stores() -> None:

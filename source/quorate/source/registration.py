@@ -191,7 +191,8 @@ class Registration:
         if grant is None or grant.promise.limbo:
             return AskPromise(self.epoch)
         if self.phase is Phase.PROMISING:
-            return Hold()
+            # What was missing may be there again, or may have been accepted as lost meanwhile.
+            return AskPromise(self.epoch) if self._lost is not None else Hold()
         if self._begun.get(store) != self.membership:
             return AskBegin(self.epoch, self.lineage, self.membership, self._losses)
         return OpenStream(self.epoch) if self.phase is Phase.STREAMING else Hold()
