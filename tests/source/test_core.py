@@ -356,6 +356,22 @@ def test_a_stream_moves_by_way_of_both_policies_and_the_record_then_forgets_the_
     assert [entry.name for entry in core.information().stores] == ["a", "b", "c"]
 
 
+def test_a_store_that_the_stream_has_left_may_be_wiped() -> None:
+    core = moving()
+    core.loaded([kept(0, b"0", b"1", b"2", b"3")], 0.2)
+    streams(core, "abcx", 0.3)
+    look(core, dict.fromkeys("abcx", answer_of(core, 3)), 0.4)
+    for store in "abcx":
+        grant = Grant(7, b"disk", answer_of(core, 3), f"store {store}")
+        core.promised(store, core.epoch, grant, 0.5)
+    begin(core, "xab", 0.6)
+    begin(core, "bc", 0.7)
+    begin(core, "x", 0.8)
+    assert list(core.stores) == ["a", "b", "c"]
+    assert core.known("store x", b"new disk", [], 0.9) == []
+    assert core.known("store a", b"new disk", [], 0.9) == ["a"]
+
+
 def test_the_old_stores_are_needed_until_the_new_ones_have_everything() -> None:
     core = moving()
     core.loaded([kept(0, b"0", b"1", b"2", b"3")], 0.2)

@@ -270,10 +270,13 @@ class SourceCore:
         Returns whose streams must end now, by the names that the policy uses. Has to be told before
         whatever else the same answer says: a decision must not rest on both.
         """
-        stores = self.registration.known(store_name, incarnation, former)
+        gone = self.registration.known(store_name, incarnation, former)
+        # What is dealt with no more, because the stream has moved, does not count any way.
+        stores = [store for store in gone if store in self.streams.cursors]
         for store in stores:
             self._void(store)
             self.events.append(events.StoreReplaced(store, incarnation))
+        if stores:
             self._progress(now)
         return stores
 
