@@ -6,7 +6,7 @@ handed and acknowledged. Looks into stores only through their disks, and decides
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from tests.simulation.world import World
 from quorate.protocol.errors import ContentConflict
 from quorate.protocol.framing import check_batch, read_payloads
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.core import StoreCore
 from quorate.store.reading import read
@@ -25,6 +26,14 @@ from quorate.store.storage import MemoryStorage, Table, Write
 
 class Violation(AssertionError):
     """Something that must always hold does not."""
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(rule, text)
+        self.rule = rule
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
 
 
 class DiskOf(Protocol):
@@ -60,8 +69,16 @@ class _Receiver:
 class Checker:
     """One source's stream, all its stores and receivers."""
 
-    def __init__(self, world: World, source: SourceName) -> None:
+    def __init__(
+        self, world: World, source: SourceName, setups: Iterable[Setup], honest: bool
+    ) -> None:
+        """setups: all that may ever be in force. honest: nobody gives one number to two messages.
+
+        A store that is in limbo when a stricter rule comes into force may need an operator to leave
+        it; so all of them say from the beginning what may be destroyed.
+        """
         self._world = world
+        self._honest = honest
         self._source = source
         self._stores: dict[str, StoreOf] = {}
         self.contents: dict[tuple[int, int], bytes] = {}
@@ -80,17 +97,68 @@ class Checker:
         """By epoch: who sent messages in it."""
         self._promised: dict[str, int] = {}
         self._begun: dict[int, set[str]] = {}
-        self._setups: dict[int, Setup] = {}
-        """By source instance."""
+        self._setups = {each: None for setup in setups for each in setup.variants()}
+        """All that were ever in force, or may be."""
         self._frames: set[bytes] = set()
         """Batches whose contents are known."""
         self._unchecked: dict[str, list[Range]] = {}
         """By store: numbers that it serves anew since they were last compared."""
         self._receivers: dict[str, _Receiver] = {}
+        self.failed: dict[str, dict[int, bytes]] = {}
+        """By store whose data was destroyed and that does not vouch yet: what it had had."""
+        self.wiped: set[str] = set()
+        """Stores that vouch again, though they were failed once."""
+
+    # What is destroyed, and whether the rules tolerate it.
+
+    def tolerates(self, store: str, beyond_repair: bool = False) -> bool:
+        """Whether the data of this store may be destroyed now, too.
+
+        A store counts as failed for all it held until it vouches again. What is left must be enough
+        to recover everything by itself; or, if beyond_repair, at least to lose nothing: then it may
+        take an operator to go on.
+        """
+        failed = {*self.failed, store}
+        setups = self._setups
+        if beyond_repair:
+            return not any(setup.may_be_lost(failed) for setup in setups)
+        return all(setup.recovers_from(failed) for setup in setups)
+
+    def destroys(self, store: str) -> None:
+        """All or some of its data is about to go: it counts as held as long as it is failed."""
+        actor = self._stores[store]
+        held = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
+        self.failed.setdefault(store, {}).update(held)
+        self._promised.pop(store, None)
+        self.wiped.discard(store)
+
+    def unreadable(self, store: str, part: Range, problem: str) -> None:
+        """The store finds that it can not read what it holds: only if that was destroyed."""
+        self.require(store in self.failed, "I1", f"{store} can not read {part}: {problem}")
+
+    def look_at(self, store: StoreOf) -> None:
+        """If it vouches for everything, and can read it, it is failed no more."""
+        core = store.core
+        state = core.sources.get(self._source)
+        if store.name not in self.failed or core.limbo_of(state):
+            return
+        rows = store.disk.synced
+        if state is not None:
+            row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0]
+            for held in unpack_held(row).ranges if row is not None else ():
+                at = held.first
+                while at <= held.last:
+                    for batch in read(rows, state.reg_id, self._source, Range(at, held.last), 64):
+                        if batch.problem:
+                            return
+                        at = batch.part.last + 1
+        del self.failed[store.name]
+        self.wiped.add(store.name)
+        self._world.reach("failed store vouches again", store.name)
 
     def require(self, holds: bool, rule: str, text: str) -> None:
         if not holds:
-            raise Violation(f"{rule}: {text}")
+            raise Violation(rule, text)
 
     # Stores.
 
@@ -139,13 +207,15 @@ class Checker:
         self._begun.setdefault(epoch, set()).add(store)
 
     def conflict(self, error: ContentConflict) -> None:
-        raise Violation(f"I2: ContentConflict in an honest world: {error}")
+        if self._honest:
+            raise Violation("I2", f"ContentConflict in an honest world: {error}")
+        self._world.reach("content conflict refused", "%s", error)
 
     # The source.
 
     def opened(self, instance: int, setup: Setup) -> None:
         self._stable_of[instance] = -1
-        self._setups[instance] = setup
+        self._setups[setup] = None
 
     def accepted(self, instance: int, sequence: int, payload: bytes) -> None:
         known = self._accepted.setdefault((instance, sequence), payload)
@@ -176,8 +246,11 @@ class Checker:
                     known == payload, "I2", f"{sequence} was {known!r}, and is now {payload!r}"
                 )
 
-    def decided(self, epoch: int, first: int, who: str) -> None:
+    def decided(self, epoch: int, first: int, who: str, setups: Sequence[Setup]) -> None:
         """A source has decided; its epoch is in force from that number on."""
+        self._setups.update(dict.fromkeys(setups))
+        if len(setups) > 1:
+            self._world.reach("membership change under way", "%s", setups)
         self._world.note("%s decided: epoch %s from %s on", who, epoch, first)
         if any(epoch == other for other, _ in self._decisions):
             self._world.reach("one epoch decided by two", "%s", epoch)
@@ -189,12 +262,19 @@ class Checker:
                 f"{upto} was stable in epoch {older}, and epoch {epoch} of {who} begins at {first}",
             )
 
-    def stable(self, instance: int, epoch: int, upto: int, active: Collection[str]) -> None:
-        """The application is told that everything up to here is stable; active: takes the stream.
+    def stable(
+        self,
+        instance: int,
+        setups: Sequence[Setup],
+        epoch: int,
+        upto: int,
+        active: Collection[str],
+    ) -> None:
+        """The application is told that everything up to here is stable.
 
-        What an earlier instance was told is stable may be so by the rules that were its own.
+        setups: those in force, all of which must agree. active: stores that take the stream. What
+        an earlier instance was told is stable may be so by the rules that were its own.
         """
-        setup = self._setups[instance]
         for (newer, _), first in self._decisions.items():
             self.require(
                 newer <= epoch or upto < first,
@@ -208,11 +288,15 @@ class Checker:
             for store, contents in found.items():
                 if sequence in contents:
                     holders.setdefault(contents[sequence], set()).add(store)
-            stable = [one for one, stores in holders.items() if setup.stable(stores, active)]
+            stable = [
+                one
+                for one, stores in holders.items()
+                if all(setup.stable(stores, active) for setup in setups)
+            ]
             self.require(
                 len(stable) == 1,
                 "I1",
-                f"{sequence} is reported stable by {setup}, but is durable only on {holders}; "
+                f"{sequence} is reported stable by {setups}, but is durable only on {holders}; "
                 f"active: {sorted(active)}",
             )
             self.stable_contents[sequence] = stable[0]
@@ -227,11 +311,17 @@ class Checker:
         self._stable_in[epoch] = max(upto, self._stable_in.get(epoch, -1))
 
     def _durable(self, first: int, last: int) -> dict[str, dict[int, bytes]]:
-        """What each store's disk is sure to have after a crash at this moment."""
-        return {
+        """What each store's disk is sure to have after a crash at this moment; or had, if it is
+        failed: that is what the rules tolerate."""
+        found = {
             name: self.on_disk(store, store.disk.synced, first, last)
             for name, store in self._stores.items()
         }
+        for name, had in self.failed.items():
+            for sequence in range(first, last + 1):
+                if sequence in had:
+                    found[name].setdefault(sequence, had[sequence])
+        return found
 
     def on_disk(
         self, store: StoreOf, rows: MemoryStorage, first: int, last: int
@@ -246,12 +336,14 @@ class Checker:
             at, upto = max(held.first, first), min(held.last, last)
             while at <= upto:
                 for batch in read(rows, state.reg_id, self._source, Range(at, upto), 64):
-                    self.require(not batch.problem, "I1", f"{store.name}: {batch.problem}")
+                    at = batch.part.last + 1
+                    if batch.problem:
+                        self.unreadable(store.name, batch.part, batch.problem)
+                        continue
                     header = check_batch(batch.frame)
                     payloads = read_payloads(batch.frame, header)
                     for sequence in range(batch.part.first, batch.part.last + 1):
                         contents[sequence] = payloads[sequence - header.first]
-                    at = batch.part.last + 1
         return contents
 
     def check_stores(self) -> None:
@@ -318,7 +410,7 @@ class Checker:
                 if contents.get(sequence) == payload
             }
             self.require(
-                any(setup.stable(holders) for setup in self._setups.values()),
+                any(setup.stable(holders) for setup in self._setups),
                 "I3",
                 f"{name} is handed unstable {sequence}",
             )
@@ -354,18 +446,18 @@ class Checker:
         receiver.next = first
 
     def gap(self, name: str, first: int, last: int, evidence: object) -> None:
-        raise Violation(f"I3: {name} is told that [{first}, {last}] is lost: {evidence}")
+        raise Violation("I3", f"{name} is told that [{first}, {last}] is lost: {evidence}")
 
     # The end.
 
     def unfinished(
-        self, instance: int, last: int, accepted: Mapping[int, bytes] | None = None
+        self, setup: Setup, last: int, accepted: Mapping[int, bytes] | None = None
     ) -> str:
         """What is still missing of everything up to last; empty once nothing is."""
         upto = len(self.stable_contents) - 1
         if upto < last:
             return f"{last} is not stable yet; that is so up to {upto}"
-        for name in self._setups[instance].stores:
+        for name in setup.stores:
             store = self._stores[name]
             state = store.core.sources.get(self._source)
             if state is None or state.held.ranges.contiguous_upto(0) < upto:
@@ -387,6 +479,8 @@ class Checker:
 
     def check_end(self) -> None:
         """Everything is done: now it can be said what was right."""
+        if not self._honest:
+            return
         self.check_stores()
         for sequence, payload in self._remembered.items():
             self.require(
@@ -402,7 +496,7 @@ class Checker:
                     f"{name} was never handed {payload!r}, which is {sequence}",
                 )
         for stores in self._begun.values():
-            if not any(setup.stable(stores) for setup in self._setups.values()):
+            if not any(setup.stable(stores) for setup in self._setups):
                 self._world.reach("epoch begun by a minority")
 
     def accepted_by(self, instance: int) -> dict[int, bytes]:

@@ -7,7 +7,7 @@ last sync, the first few. Nothing here knows what the rows mean.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tests.simulation.world import World
 
@@ -23,6 +23,13 @@ class Watcher(Protocol):
     def synced(self, store: str, writes: Sequence[Write]) -> None: ...
 
 
+class Snapshot(NamedTuple):
+    """A copy of a disk."""
+
+    rows: MemoryStorage
+    acknowledged: int
+
+
 class Disk:
     """One store's storage; it outlives the store's processes."""
 
@@ -36,6 +43,10 @@ class Disk:
         """What a crash at this moment is sure to leave."""
         self.sync_seconds_max = 0.002
         self.fails_next_sync = False
+        self.acknowledged = 0
+        """The number of the last commit that the store takes for durable."""
+        self.flipped = False
+        """Something on it may be unreadable."""
 
     def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
         return self._now.get(table, keys)
@@ -58,6 +69,37 @@ class Disk:
             self.fails_next_sync = False
             raise StorageFailed(self._name, "the sync failed")
         self._keep(len(self._unsynced))
+
+    def sync_for_sure(self) -> None:
+        """A sync that does not fail."""
+        self._keep(len(self._unsynced))
+
+    def wipe(self) -> None:
+        """Nothing is left."""
+        self._unsynced.clear()
+        self._now, self.synced = MemoryStorage(), MemoryStorage()
+        self.acknowledged = 0
+        self.flipped = False
+
+    def snapshot(self) -> Snapshot:
+        """What a copy of the disk would have now."""
+        return Snapshot(self.synced.crash(), self.acknowledged)
+
+    def put_back(self, snapshot: Snapshot) -> None:
+        """Have what the copy has."""
+        self._unsynced.clear()
+        self._now, self.synced = snapshot.rows.crash(), snapshot.rows.crash()
+        self.acknowledged = snapshot.acknowledged
+
+    def flip(self, position: bytes, at: int) -> None:
+        """One bit of a batch in the journal is another from now on."""
+        frame = bytearray(self.synced.get(Table.JOURNAL, [position])[0] or b"")
+        frame[at % len(frame)] ^= 1 << at % 8
+        row = Write(Table.JOURNAL, position, bytes(frame))
+        for rows in (self._now, self.synced):
+            rows.write([row])
+            rows.sync()
+        self.flipped = True
 
     def close(self) -> None:
         self.sync()

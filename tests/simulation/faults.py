@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tests.simulation.checker import Checker
 from tests.simulation.network import Network
 from tests.simulation.receiver_actor import ReceiverApplication
 from tests.simulation.source_actor import SourceApplication, SourceInstance
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.weather import Weather
 from tests.simulation.world import World
+
+from quorate.store.storage import Table
 
 
 class Faults:
@@ -23,6 +26,7 @@ class Faults:
         self,
         world: World,
         network: Network,
+        checker: Checker,
         weather: Weather,
         stores: list[StoreActor],
         source: SourceApplication,
@@ -30,6 +34,7 @@ class Faults:
     ) -> None:
         self._world = world
         self._network = network
+        self._checker = checker
         self._chooser = world.chooser
         self._stores = stores
         self._source = source
@@ -104,6 +109,38 @@ class Faults:
             store.process.pause()
             self._world.later(self._chooser.choice((0.1, 0.4, 1.5)), store.process.wake)
 
+    # Data is destroyed.
+
+    def _destroyable(self) -> StoreActor | None:
+        """A store whose data may go without more than the rules tolerate."""
+        chosen = self._chooser.choice(self._stores)
+        return chosen if self._checker.tolerates(chosen.name) else None
+
+    def wipe_store(self) -> None:
+        """A store comes back blank, under its name."""
+        if (store := self._destroyable()) is None:
+            return
+        self._world.fault("store wiped", store.name)
+        self._wipe(store)
+        self._restart(store)
+
+    def _wipe(self, store: StoreActor) -> None:
+        self._checker.destroys(store.name)
+        if store.alive:
+            store.crash()
+        store.disk.wipe()
+
+    def flip_bit(self) -> None:
+        """A bit of a batch in some journal turns."""
+        if (store := self._destroyable()) is None:
+            return
+        rows = store.disk.synced.scan(Table.JOURNAL, b"", b"\xff" * 8, 10_000)
+        if rows:
+            key, value = self._chooser.choice(rows)
+            self._world.fault("bit flipped", store.name)
+            self._checker.destroys(store.name)
+            store.disk.flip(key, self._chooser.randrange(8 * len(value)))
+
     # The network.
 
     def _everyone(self) -> list[str]:
@@ -153,12 +190,50 @@ class Faults:
 
     def strand_source(self) -> None:
         """The source reaches one store at most, but its receivers, and dies with that store."""
-        chooser, source = self._chooser, self._source.current
+        source = self._source.current
+        if not source.over and not source.process.paused:
+            last = self._chooser.choice((None, *self._stores))
+            self._strand(source, self._chooser.choice((0.05, 0.2, 0.5)), last)
+
+    def rotate(self) -> None:
+        """One store is away for a while, and the source ends with another one alone, in the midst
+        of sending or just as it has decided. So tails and begins of minorities pile up."""
+        source = self._source.current
+        if source.over or source.process.paused or len(self._stores) < 2:
+            return
+        away, last = self._chooser.sample(self._stores, 2)
+        self._world.fault("stores in rotation", "%s away, %s last", away.name, last.name)
+        self._cut([away.name], 0.8)
+        if self._chooser.random() < 0.4:
+            self._strand(source, self._chooser.choice((0.05, 0.2)), last, crash=False)
+            return
+
+        def strand() -> None:
+            source.on_decided = None
+            if not self._stopped:
+                self._strand(source, self._chooser.choice((0.01, 0.03, 0.1)), last, crash=False)
+
+        source.on_decided = strand
+
+    def strand_at_begin(self) -> None:
+        """The same, as soon as the source has decided next: a minority begins its epoch."""
+        source = self._source.current
         if source.over or source.process.paused:
             return
-        last = chooser.choice((None, *self._stores))
-        self._world.fault("source stranded", "%s with %s", source.process.name, last and last.name)
+
+        def strand() -> None:
+            source.on_decided = None
+            if not self._stopped:
+                last = self._chooser.choice((None, *self._stores))
+                self._strand(source, self._chooser.choice((0.02, 0.05, 0.2)), last)
+
+        source.on_decided = strand
+
+    def _strand(
+        self, source: SourceInstance, seconds: float, last: StoreActor | None, crash: bool = True
+    ) -> None:
         name = source.process.name
+        self._world.fault("source stranded", "%s with %s", name, last and last.name)
         others = [store.name for store in self._stores if store is not last]
         ways = [*((name, other) for other in others), *((other, name) for other in others)]
         free = self._network.block(ways)
@@ -168,11 +243,11 @@ class Faults:
             if self._stopped:
                 return
             source.kill()
-            if last is not None and last.alive:
+            if crash and last is not None and last.alive:
                 last.crash()
                 self._restart(last)
 
-        self._world.later(chooser.choice((0.05, 0.2, 0.5)), die)
+        self._world.later(seconds, die)
 
     def pause_source(self) -> None:
         chooser, source = self._chooser, self._source.current

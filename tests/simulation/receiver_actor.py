@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from tests.simulation.asks import AskedAcknowledge, AskedReceiver, Entry
 from tests.simulation.checker import Checker
 from tests.simulation.network import End, Network
-from tests.simulation.store_actor import AskedAcknowledge, AskedReceiver, Entry
-from tests.simulation.world import Event, Process, World
+from tests.simulation.world import Event, Process, Task, World
 
-from quorate.protocol.consensus import Behaviour
-from quorate.protocol.errors import Closed, Fenced, QuorateError, UnknownTopic, Unreachable
+from quorate.protocol.consensus import Behaviour, enough_for_receivers
+from quorate.protocol.errors import Closed, Fenced, QuorateError, Unreachable
 from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.lineage import NO_LINEAGE
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import lineage_from_wire
 from quorate.receiver.acknowledgements import Acknowledgements
@@ -30,10 +29,15 @@ from quorate.receiver.inbox import Inbox
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
-from quorate.receiver.registration import Start, StoreAnswer, decide_start
+from quorate.receiver.registration import Start, StoreAnswer, decide_start, vouching
 from quorate.store.receivers import Registered
 from quorate.v1 import messages_pb2 as v1
 
+_ANSWERS = {
+    v1.LOOKUP_ABSENT: Answer.ABSENT,
+    v1.LOOKUP_UNKNOWN: Answer.UNKNOWN,
+    v1.LOOKUP_LOST: Answer.LOST,
+}
 REQUEST_SECONDS = 1.0
 SILENCE_SECONDS = 3.0
 REGISTRATION_SECONDS = 0.3
@@ -78,6 +82,7 @@ class ReceiverInstance:
         self.plan: FetchPlan
         self.acknowledgements: Acknowledgements
         self.registered = False
+        self._identity = f"{name} of {world.now}".encode()
         self._directory = Directory()
         self._known = False
         self._inbox = Inbox(1 << 30)
@@ -85,6 +90,7 @@ class ReceiverInstance:
         self._directory_changed = Event(self.process)
         self._lineage_changed = Event(self.process)
         self._wakes: dict[str, Event] = {}
+        self._workers: dict[str, Task] = {}
         self._room = Room(LIVE_BYTES_MAX, FETCHED_BYTES_MAX)
         self._cursor = Cursor(mode)
         for store in stores:
@@ -115,10 +121,8 @@ class ReceiverInstance:
         self.plan.source_live = self.record.live
         self.acknowledgements = Acknowledgements(start.first)
         self.registered = True
-        for peer in (SOURCE, *names):
-            self._wakes[peer] = Event(self.process)
-            self.process.start(self._work(peer))
-        self.process.start(self._acknowledge_all(names))
+        self._staff()
+        self.process.start(self._acknowledge_all())
         self.process.start(self._follow())
         self.process.start(self._consume())
         await self._keep_house()
@@ -159,36 +163,64 @@ class ReceiverInstance:
                 live,
             )
         self.record = record
-        changed = (before.epoch, before.address) != (record.epoch, record.address)
+        changed = (before.epoch, before.address, before.stores) != (
+            record.epoch,
+            record.address,
+            record.stores,
+        )
+        if before.stores != record.stores:
+            self._forget_others()
         self._directory_changed.set()
         if not self.registered:
             return
         self.plan.source_live = record.live
         if changed:
             self.stream.heard_of_epoch(record.epoch)
+            self.plan.set_stores([name for name, _ in record.stores])
             self.plan.source_changed()
+            self._staff()
         self._wake()
+
+    def _forget_others(self) -> None:
+        """Stores that are not the source's any more have no say."""
+        for name in self.answers.keys() - dict(self.record.stores).keys():
+            del self.answers[name]
+
+    def _staff(self) -> None:
+        """One worker for each peer."""
+        peers = [SOURCE, *self.plan.stores]
+        for peer in [peer for peer in self._workers if peer not in peers]:
+            self._workers.pop(peer).cancel()
+            del self._wakes[peer]
+        for peer in peers:
+            if peer not in self._workers:
+                self._wakes[peer] = Event(self.process)
+                self._workers[peer] = self.process.start(self._work(peer))
 
     # Registration.
 
     async def _register(self) -> Start:
         while True:
             await self._register_with_all()
-            if self.record.policy.stable(self.answers.keys()):
+            if self._enough():
                 return decide_start(self.record.policy, self.answers, self.options)
             await self._directory_changed.pause(0.5)
+
+    def _enough(self) -> bool:
+        return enough_for_receivers(self.record.policy, vouching(self.answers))
 
     async def _register_with_all(self) -> None:
         while True:
             heard = [0]
-            left = [name for name, _ in self.record.stores if name not in self.answers]
+            sure = vouching(self.answers)
+            left = [name for name, _ in self.record.stores if name not in sure]
             answered = Event(self.process)
             waiting = set(left)
             for name in left:
                 self.process.start(self._ask_one(name, self.epoch, heard, waiting, answered))
             deadline = self.world.now + REGISTRATION_SECONDS
             while waiting and not heard[0]:
-                if self.record.policy.stable(self.answers.keys()):
+                if self._enough():
                     if self.world.now >= deadline:
                         break
                     await answered.pause(deadline - self.world.now + 1e-6)
@@ -209,9 +241,9 @@ class ReceiverInstance:
             answered.set()
 
     async def _ask(self, name: str, epoch: int) -> int:
-        asked = AskedReceiver(self.source, self.session_id, epoch)
+        asked = AskedReceiver(self.source, self.session_id, epoch, self._identity)
         try:
-            answer = await self.network.call(self.process, name, "register_receiver", asked)
+            answer, limbo = await self.network.call(self.process, name, "register_receiver", asked)
         except Fenced as error:
             return error.promised
         except QuorateError:
@@ -225,7 +257,10 @@ class ReceiverInstance:
                 answer.high,
                 answer.stable_upto,
                 answer.lineage,
+                limbo,
             )
+            if limbo:
+                self.world.reach("receiver registered with a store in limbo", name)
         return 0
 
     async def _keep_house(self) -> None:
@@ -234,9 +269,11 @@ class ReceiverInstance:
             for name, _ in self.record.stores:
                 if name in self.answers:
                     continue
-                heard = await self._ask(name, self.epoch)
-                if heard == self.epoch:
-                    self.answers[name] = StoreAnswer(0, True, NOTHING, NOTHING, NOTHING, NO_LINEAGE)
+                if await self._ask(name, self.epoch) == self.epoch:
+                    # Another instance has the same epoch there: whoever notices goes beyond it.
+                    self.epoch, self.answers = self.epoch + 1, {}
+                    await self._register_with_all()
+                    break
                 if (answer := self.answers.get(name)) is not None:
                     self._withdraw(self.stream.adopt(answer.lineage))
 
@@ -278,6 +315,8 @@ class ReceiverInstance:
                         raise
                 if self.record.address != address:
                     raise Unreachable(address, "the source moved")
+                if self.plan.attached and epoch < stream.newest_epoch:
+                    raise Unreachable(address, "another epoch was begun elsewhere")
             match frame.WhichOneof("kind"):
                 case "batch":
                     batch = frame.batch
@@ -294,6 +333,7 @@ class ReceiverInstance:
                 case "attached":
                     epoch = await self._attached(frame.attached)
                 case "information":
+                    epoch = max(epoch, frame.information.epoch)
                     self._hear(frame.information)
             if frame.stable_upto > stream.stable_upto:
                 stream.stable(frame.stable_upto, epoch)
@@ -301,7 +341,7 @@ class ReceiverInstance:
 
     async def _attached(self, attached: v1.Attached) -> int:
         record = record_from_wire(attached.information, live=self.record.live)
-        if record.epoch < self.stream.lineage.epoch:
+        if record.epoch < self.stream.newest_epoch:
             raise Unreachable(record.address, f"it is in epoch {record.epoch}, which is over")
         self._hear(attached.information)
         await self._learn_lineage(record.epoch)
@@ -397,10 +437,11 @@ class ReceiverInstance:
                     self._hand_on()
                 case "missing":
                     missing = response.missing
-                    absent = missing.why == v1.LOOKUP_ABSENT
-                    answer = Answer.ABSENT if absent else Answer.UNKNOWN
-                    plan.missing(request, missing.first, missing.last, answer, "", now)
-                    self.world.reach("store said absent", "%s to %s", request.peer, self.name)
+                    said = _ANSWERS[missing.why]
+                    plan.missing(request, missing.first, missing.last, said, "", now)
+                    self.world.reach(
+                        f"store said {said.value}", "%s to %s", request.peer, self.name
+                    )
                 case "end":
                     told = response.end
                     lineage = lineage_from_wire(told.lineage)
@@ -449,15 +490,16 @@ class ReceiverInstance:
 
     # Acknowledgements.
 
-    async def _acknowledge_all(self, stores: Sequence[str]) -> None:
-        confirmed = dict.fromkeys(stores, (-1, 0.0))
+    async def _acknowledge_all(self) -> None:
+        confirmed: dict[str, tuple[int, float]] = {}
         busy: set[str] = set()
         while not self.fenced:
             await self.process.sleep(ACKNOWLEDGE_SECONDS)
             position = self.acknowledgements.position(self.stream.stable_upto)
             if position is None:
-                continue
-            for store, (before, at) in confirmed.items():
+                position = NOTHING
+            for store, _ in self.record.stores:
+                before, at = confirmed.get(store, (NOTHING, 0.0))
                 if store not in self.answers or store in busy:
                     continue
                 if position > before or self.world.now - at >= REPEAT_SECONDS:
@@ -472,17 +514,19 @@ class ReceiverInstance:
         busy: set[str],
     ) -> None:
         self.checker.acknowledges(self.name, position)
-        asked = AskedAcknowledge(self.source, self.session_id, self.epoch, position)
+        source_epoch = self.stream.lineage.epoch
+        asked = AskedAcknowledge(self.source, self.session_id, self.epoch, position, source_epoch)
         try:
             await self.network.call(self.process, store, "acknowledge", asked)
             confirmed[store] = position, self.world.now
-        except Fenced:
-            self.fenced = True
-            self.world.reach("receiver fenced", self.name)
-        except UnknownTopic:
-            self.answers.pop(store, None)
-        except QuorateError:
+        except Fenced as error:
+            if error.promised > self.epoch:
+                self.fenced = True
+                self.world.reach("receiver fenced", self.name)
+        except Unreachable:
             pass
+        except QuorateError:
+            self.answers.pop(store, None)
         busy.discard(store)
 
 

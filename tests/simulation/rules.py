@@ -7,7 +7,7 @@ production derives anything.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
@@ -27,6 +27,7 @@ class Party:
     name: str
     stores: tuple[str, ...]
     rule: str = "quorum"
+    backups: tuple[str, ...] = ()
 
     def has(self, holders: Collection[str], active: Collection[str]) -> bool:
         """Whether the group as a whole has what these stores hold."""
@@ -52,10 +53,36 @@ class Setup:
     def stores(self) -> tuple[str, ...]:
         return tuple(store for party in self.parties for store in party.stores)
 
+    @property
+    def everyone(self) -> tuple[str, ...]:
+        """Its stores, and those that may stand in for them."""
+        return (*self.stores, *(store for party in self.parties for store in party.backups))
+
+    @staticmethod
+    def of(policy: Policy) -> Setup:
+        """What production says, word for word."""
+        parties = [
+            Party(group.name, group.stores, group.rule.value, group.backups)
+            for group in policy.groups
+        ]
+        return Setup(tuple(parties), policy.rule.value)
+
+    def variants(self) -> Iterator[Setup]:
+        """This one, and with one backup that stands in for one member."""
+        yield self
+        for at, party in enumerate(self.parties):
+            for place in range(len(party.stores)):
+                for backup in party.backups:
+                    stores = (*party.stores[:place], backup, *party.stores[place + 1 :])
+                    parties = [*self.parties]
+                    parties[at] = replace(party, stores=stores)
+                    yield Setup(tuple(parties), self.rule)
+
     def policy(self) -> Policy:
         """The same for production."""
         groups = [
-            Group(party.name, party.stores, IntragroupRule(party.rule)) for party in self.parties
+            Group(party.name, party.stores, IntragroupRule(party.rule), party.backups)
+            for party in self.parties
         ]
         return Policy(tuple(groups), IntergroupRule(self.rule))
 
@@ -95,14 +122,16 @@ def drawn(chooser: random.Random, names: Sequence[str]) -> Setup:
         if not left:
             break
         size = chooser.choice((1, 2, 3, 3, 3, 4, 5))
-        parties.append(Party(f"group{number}", tuple(left[:size]), chooser.choice(INTRAGROUP)))
-        del left[:size]
+        spare = chooser.choice((0, 0, 0, 1))
+        stores, backups = tuple(left[:size]), tuple(left[size : size + spare])
+        parties.append(Party(f"group{number}", stores, chooser.choice(INTRAGROUP), backups))
+        del left[: size + spare]
     return Setup(tuple(parties), chooser.choice(INTERGROUP))
 
 
 def changed(chooser: random.Random, before: Setup, names: Sequence[str]) -> Setup:
     """Another setup that follows: one store replaced, all of them, more, fewer, another rule."""
-    spare = [name for name in names if name not in before.stores]
+    spare = [name for name in names if name not in before.everyone]
     parties = list(before.parties)
     at = chooser.randrange(len(parties))
     party = parties[at]

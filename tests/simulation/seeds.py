@@ -12,6 +12,17 @@ from dataclasses import dataclass, field
 from tests.simulation.simulation import Failed, Outcome, simulate
 
 RARE = (
+    "promise refused in limbo",
+    "fetched to leave limbo",
+    "failed store vouches again",
+    "wiped store in quorum",
+    "source heard of a replaced store",
+    "receiver registered with a store in limbo",
+    "unreadable batch found",
+    "membership change under way",
+    "membership changed",
+    "bringing-up interrupted",
+    "an old configuration is run",
     "quorum lost",
     "quorum regained",
     "fenced in mid-recovery",
@@ -19,27 +30,30 @@ RARE = (
     "refused as another is active",
     "promise that went nowhere overtaken",
     "epoch begun by a minority",
+    "begin taken over from a peer",
     "divergent tail set aside",
     "kept but unstable sent again",
     "publish store sent again",
     "hole opened by a new stream",
-    "hole opened by Skip",
     "repair filled a hole",
-    "repair met another lineage",
-    "batch overlaps what is held",
     "delivered messages withdrawn",
     "live stream overrun",
-    "fetched batch of an outdated lineage",
     "store said absent",
+    "store said unknown",
     "unsynced commit lost",
     "unsynced commit survived",
 )
 """Rare states that a few hundred worlds reach; one that is never reached is a hole in the
 simulation."""
 RARER = (
+    "hole opened by Skip",
+    "batch overlaps what is held",
+    "fetched batch of an outdated lineage",
     "one epoch decided by two",
     "live batch found no room",
     "epoch begun during a fetch",
+    "backup steps in",
+    "backup steps back",
 )
 """Those that need thousands."""
 _CHUNK = 25

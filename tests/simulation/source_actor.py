@@ -8,18 +8,13 @@ Nothing here decides what is stable.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from tests.simulation.asks import AppendRequest, AskedBegin, AskedPromise, Durable, Opened
 from tests.simulation.checker import Checker
 from tests.simulation.network import End, Network
 from tests.simulation.rules import Setup
-from tests.simulation.store_actor import (
-    AppendRequest,
-    AskedBegin,
-    AskedPromise,
-    Durable,
-    Opened,
-)
 from tests.simulation.weather import Weather
 from tests.simulation.world import Event, Pending, Process, World
 
@@ -35,6 +30,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.framing import check_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.wire import lineage_to_wire
 from quorate.source import events
@@ -45,11 +41,13 @@ from quorate.source.options import SourceOptions
 from quorate.source.registration import AskBegin, AskPromise, Hold, OpenStream, Phase
 from quorate.source.survivors import Kept
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1.store_pb2 import StoreReplaced
 
 SILENCE_SECONDS = 3.0
 KEEPALIVE_SECONDS = 0.5
 TICK_SECONDS = 0.1
 REGISTRATION_SECONDS = 0.3
+BACKUP_SECONDS = 0.4
 PATIENCE_SECONDS = 0.005
 LIVE_FRAMES_MAX = 8
 RETENTION_BYTES_MAX = 3_000
@@ -85,6 +83,10 @@ class _Attached:
         self.news = Event(process)
 
 
+def _addresses(setup: Setup) -> tuple[StoreAddress, ...]:
+    return tuple(StoreAddress(store, store) for store in setup.everyone)
+
+
 class SourceInstance:
     """One source in one process."""
 
@@ -94,8 +96,9 @@ class SourceInstance:
         network: Network,
         checker: Checker,
         name: SourceName,
-        setup: Setup,
         number: int,
+        setup: Setup,
+        previous: Sequence[Setup],
         options: SourceOptions,
         publish_store: PublishStore,
         take_over: bool,
@@ -110,18 +113,23 @@ class SourceInstance:
         self.identity = self.process.name.encode()
         self.core = SourceCore(
             name,
-            [StoreAddress(store, store) for store in setup.stores],
+            _addresses(setup),
             setup.policy(),
             options,
             self.identity,
             stable_upto=publish_store.stable_upto,
             unstable=publish_store.batches,
+            previous=[Layout(each.policy(), _addresses(each)) for each in previous],
         )
         if publish_store.batches:
             world.reach("publish store sent again", self.process.name)
         self.core.address = self.process.name
         self.setup = setup
         self._news: dict[str, Event] = {}
+        self.on_decided: Callable[[], None] | None = None
+        """For faults that strike between decision and begin."""
+        self._goes_to: list[Setup] = []
+        """Which rules make its messages stable now."""
         self._taking: dict[str, int] = {}
         self._over: dict[str, Pending[None]] = {}
         self._failures: dict[str, int] = {}
@@ -151,6 +159,11 @@ class SourceInstance:
         """It can not go on, or is dead."""
         return self.core.error is not None or not self.process.alive
 
+    @property
+    def in_force(self) -> Setup:
+        """The source's own, in which backups may stand in."""
+        return Setup.of(self.core.registration.policy)
+
     def send(self) -> bool:
         """Send one message, if one is accepted now."""
         core, window = self.core, self.core.window
@@ -168,6 +181,9 @@ class SourceInstance:
         return True
 
     def kill(self) -> None:
+        registration = self.core.registration
+        if registration.phase is Phase.STREAMING and not registration.final:
+            self.world.reach("bringing-up interrupted", self.process.name)
         self.process.kill()
         self.network.killed(self.process)
 
@@ -179,11 +195,22 @@ class SourceInstance:
         if core.registration.phase is not Phase.PROMISING and core.epoch != self._decided:
             self._decided = core.epoch
             first = core.registration.lineage.terms[-1].first
-            self.checker.decided(core.epoch, first, self.process.name)
+            policies = core.registration.membership.policies
+            setups = [Setup.of(policy) for policy in policies]
+            if any(
+                store in self.checker.wiped and core.registration.expected(store)
+                for store in core.stores
+            ):
+                self.world.reach("wiped store in quorum", self.process.name)
+            self.checker.decided(core.epoch, first, self.process.name, setups)
+            to_policies = core.registration.membership.to_policies
+            self._goes_to = [Setup.of(policy) for policy in to_policies]
+            if self.on_decided is not None:
+                self.on_decided()
         if core.stable_upto > self._settled_upto:
             self._settled_upto = core.stable_upto
             active = [store for store, epoch in self._taking.items() if epoch == core.epoch]
-            self.checker.stable(self.number, core.epoch, core.stable_upto, active)
+            self.checker.stable(self.number, self._goes_to, core.epoch, core.stable_upto, active)
             self.publish_store.settle(core.stable_upto)
             self._stable_advanced()
         if core.registration.phase is not self._phase:
@@ -223,6 +250,12 @@ class SourceInstance:
                     self.world.reach("source fenced", self.process.name)
                 if isinstance(error, SourceActive):
                     self.world.reach("refused as another is active", self.process.name)
+            case events.BackupSteppedIn():
+                self.world.reach("backup steps in", self.process.name)
+            case events.BackupSteppedBack():
+                self.world.reach("backup steps back", self.process.name)
+            case events.MembershipChanged():
+                self.world.reach("membership changed", self.process.name)
             case events.StoreCaughtUp():
                 self.world.reach("store caught up")
 
@@ -270,11 +303,12 @@ class SourceInstance:
         match step:
             case AskPromise(epoch):
                 asked = AskedPromise(core.name, epoch, self.identity, self.take_over)
-                grant = await network.call(self.process, store, "promise", asked)
-                core.promised(store, epoch, grant, self.world.now)
+                answer = await network.call(self.process, store, "promise", asked)
+                self._hear(answer.known)
+                core.promised(store, epoch, answer.grant, self.world.now)
             case AskBegin():
                 begin = AskedBegin(core.name, step, self.identity)
-                await network.call(self.process, store, "begin", begin)
+                self._hear((await network.call(self.process, store, "begin", begin)).known)
                 core.begun(store, step.epoch, self.world.now, step.membership)
             case OpenStream(epoch):
                 await self._stream(store, epoch)
@@ -283,12 +317,24 @@ class SourceInstance:
                     news.clear()
                     await news.wait()
 
+    def _hear(self, known: Iterable[StoreReplaced]) -> None:
+        """A store says which incarnations it knows of."""
+        for said in known:
+            for store in self.core.known(
+                said.store_name, said.incarnation, said.former, self.world.now
+            ):
+                self.world.reach("source heard of a replaced store", store)
+                if (over := self._over.get(store)) is not None:
+                    over.fail(Unreachable(store, "it came back without its data"))
+                self._after_input()
+
     async def _stream(self, store: str, epoch: int) -> None:
         over = self._over[store] = Pending()
         end = self.network.connect(self.process, store, "append", AppendRequest(self.identity))
         await end.write(self.core.open_frame())
         opened = await end.read(SILENCE_SECONDS)
         assert isinstance(opened, Opened)
+        self._hear(opened.known)
         if not self.core.opened(store, epoch, opened.next_sequence, 1, self.world.now):
             end.close(Closed("The stream"))
             raise Unreachable(store, "a newer epoch begins")
@@ -310,11 +356,13 @@ class SourceInstance:
     async def _read(self, store: str, end: End, over: Pending[None]) -> None:
         try:
             while True:
-                durable = await end.read()
-                assert isinstance(durable, Durable)
-                self._failures[store] = 0
-                self.core.acknowledged(store, durable.upto, self.world.now)
-                self._after_input()
+                said = await end.read()
+                if isinstance(said, Durable):
+                    self._failures[store] = 0
+                    self.core.acknowledged(store, said.upto, self.world.now)
+                    self._after_input()
+                else:
+                    self._hear([said])
         except QuorateError as error:
             over.fail(error)
 
@@ -334,8 +382,8 @@ class SourceInstance:
         core, epoch, promise = self.core, self.core.epoch, None
         asked = AskedPromise(core.name, epoch, self.identity, self.take_over)
         try:
-            grant = await self.network.call(self.process, store, "promise", asked)
-            promise = grant.promise
+            answer = await self.network.call(self.process, store, "promise", asked)
+            promise = answer.grant.promise
         except QuorateError as error:
             self.world.note("%s: asking %s what it holds: %s", self.process.name, store, error)
         core.looked(store, epoch, promise, self.world.now)
@@ -535,9 +583,11 @@ class SourceApplication:
             retention_bytes_max=RETENTION_BYTES_MAX,
             flight_messages=40,
             consensus=weather.consensus,
+            backup_after=BACKUP_SECONDS,
         )
-        setup = weather.setups[0]
-        self._new = partial(SourceInstance, world, network, checker, name, setup, options=options)
+        self._setups = weather.setups
+        self._setup_at = 0
+        self._new = partial(SourceInstance, world, network, checker, name, options=options)
         self._publish_store = PublishStore(weather.outlives)
         self.instances: list[SourceInstance] = []
         self.sending = True
@@ -551,6 +601,11 @@ class SourceApplication:
         return self.instances[-1]
 
     @property
+    def setup(self) -> Setup:
+        """The newest that was ever used."""
+        return self._setups[self._setup_at]
+
+    @property
     def may_have_zombies(self) -> bool:
         """A publish store on the disk is locked by the process that has it open."""
         return not self._publish_store.outlives
@@ -559,7 +614,29 @@ class SourceApplication:
         self._starting = False
         store = self._publish_store if self._publish_store.outlives else PublishStore(False)
         number = len(self.instances) + 1
-        self.instances.append(self._new(number=number, publish_store=store, take_over=take_over))
+        at = self._choose_setup()
+        self.instances.append(
+            self._new(
+                number=number,
+                setup=self._setups[at],
+                previous=self._setups[:at],
+                publish_store=store,
+                take_over=take_over,
+            )
+        )
+
+    def _choose_setup(self) -> int:
+        """Which configuration the next instance has: the newest, a newer one, or one from before
+        that somebody still runs."""
+        chooser = self.world.chooser
+        if not self.sending:
+            return self._setup_at
+        if self._setup_at + 1 < len(self._setups) and chooser.random() < 0.4:
+            self._setup_at += 1
+        elif self._setup_at and chooser.random() < 0.15:
+            self.world.reach("an old configuration is run")
+            return self._setup_at - 1
+        return self._setup_at
 
     def restart_after(self, seconds: float) -> None:
         """The application's supervisor starts it again."""

@@ -1,28 +1,35 @@
 """A store of the simulated world: the production core over a simulated disk, and a thin shell.
 
-The shell does what quorate.store's engine, writer, append, fetch and repair do, in virtual time.
-Nothing here decides what is taken.
+The shell does what quorate.store's service, append and fetch do, in virtual time; the engine is
+production's own. Nothing here decides what is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar, cast
 
+from tests.simulation.asks import (
+    AppendRequest,
+    AskedAcknowledge,
+    AskedBegin,
+    AskedPromise,
+    AskedReceiver,
+    Begun,
+    Durable,
+    Entry,
+    Opened,
+    Promised,
+    RegisteredReceiver,
+)
 from tests.simulation.checker import Checker
 from tests.simulation.disk import Disk
 from tests.simulation.network import End, Network
-from tests.simulation.world import Event, Pending, Process, World
+from tests.simulation.store_upkeep import StoreUpkeep
+from tests.simulation.store_writer import SimulatedWriter
+from tests.simulation.world import Pending, Process, World
 
-from quorate.protocol.errors import (
-    Closed,
-    ContentConflict,
-    QuorateError,
-    StorageFailed,
-    Unreachable,
-)
-from quorate.protocol.framing import read_header
+from quorate.protocol.errors import Closed, ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range, RangeSet
@@ -31,103 +38,100 @@ from quorate.protocol.wire import lineage_to_wire, membership_from_wire, members
 from quorate.source.registration import AskBegin, Grant
 from quorate.store import restart
 from quorate.store.core import StoreCore
-from quorate.store.limbo import Standing
+from quorate.store.directory import Directory
+from quorate.store.engine import Engine
+from quorate.store.inventory import inventory
+from quorate.store.limbo import Standing, started
+from quorate.store.losses import Losses
 from quorate.store.reading import read
-from quorate.store.receivers import Receivers, Registered
-from quorate.store.records import COMMIT_KEY, CommitRecord, StoreRecord, pack_commit
+from quorate.store.receivers import Receivers
+from quorate.store.records import StoreRecord
 from quorate.store.state import AppendStream, Change, RegIds, SourceState
-from quorate.store.storage import Table, Write
+from quorate.store.writer import Writer
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 
 A = TypeVar("A")
 
 SILENCE_SECONDS = 3.0
-REPAIR_SECONDS = 0.4
 FETCH_BATCHES = 4
 
 
-class AskedPromise(NamedTuple):
-    source: SourceName
-    epoch: int
-    instance: bytes
-    take_over: bool
-
-
-class AskedBegin(NamedTuple):
-    source: SourceName
-    step: AskBegin
-    instance: bytes
-
-
-class AskedReceiver(NamedTuple):
-    source: SourceName
-    session_id: int
-    epoch: int
-
-
-class AskedAcknowledge(NamedTuple):
-    source: SourceName
-    session_id: int
-    epoch: int
-    upto: int
-
-
-class AppendRequest(NamedTuple):
-    instance: bytes
-
-
-class Opened(NamedTuple):
-    next_sequence: int
-
-
-class Durable(NamedTuple):
-    upto: int
-
-
-class Entry(NamedTuple):
-    """What a store's directory says of a source."""
-
-    information: v1.SourceInformation
-    live: bool
-
-
-@dataclass(eq=False)
 class AppendCall:
     """One source's stream into the store, as the shell sees it."""
 
-    end: End
-    over: Pending[None] = field(default_factory=Pending)
-    commit: int = 0
-    heard: float = 0.0
-    """When the source was last heard."""
+    def __init__(self, end: End) -> None:
+        self.stream_end = end
+        self.over: Pending[None] = Pending()
+        self.commit = 0
+        self.heard = 0.0
+        """When the source was last heard."""
+        self._before_opened: list[store_v1.StoreReplaced] | None = []
+
+    def opened(self, opened: Opened) -> None:
+        """The first answer; what came before goes after it."""
+        self.stream_end.send(opened)
+        waiting, self._before_opened = self._before_opened, None
+        for store in waiting or ():
+            self.stream_end.send(store)
 
     def acknowledge(self, upto: int) -> None:
-        self.end.send(Durable(upto))
+        self.stream_end.send(Durable(upto))
+
+    def end(self, error: QuorateError) -> None:
+        self.over.fail(error)
+
+    def replaced(self, store: store_v1.StoreReplaced) -> None:
+        if self._before_opened is not None:
+            self._before_opened.append(store)
+        else:
+            self.stream_end.send(store)
 
 
-@dataclass
-class _Commit:
-    number: int
-    writes: list[Write] = field(default_factory=list)
-    uptos: dict[AppendCall, int] = field(default_factory=dict)
+class _Watchers:
+    """Who watches the directory."""
 
-    def __bool__(self) -> bool:
-        return bool(self.writes or self.uptos)
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._ends: list[End] = []
+
+    def add(self, end: End) -> None:
+        self._ends.append(end)
+        for source in self._engine.known_sources():
+            self._tell(source, end)
+
+    def changed(self, source: SourceName) -> None:
+        self._ends = [end for end in self._ends if end.error is None]
+        for end in self._ends:
+            self._tell(source, end)
+
+    def _tell(self, source: SourceName, end: End) -> None:
+        entry = self._engine.entry(source)
+        if entry is not None:
+            end.send(Entry(entry.information, entry.live))
 
 
 class StoreActor:
     """A store: its disk stays, its processes come and go."""
 
     def __init__(
-        self, world: World, network: Network, checker: Checker, name: str, peers: Sequence[str]
+        self,
+        world: World,
+        network: Network,
+        checker: Checker,
+        name: str,
+        peers: Sequence[str],
+        founds: bool,
     ) -> None:
+        """founds: an operator says that a group is new; else the stores find out together."""
         self.world = world
         self.network = network
         self.checker = checker
         self.name = name
+        self.peers = frozenset(peers) - {name}
         self.disk = Disk(world, name, checker)
-        self._peers = [peer for peer in peers if peer != name]
-        self._acknowledged_commit = 0
+        self._drawn = 0
+        self._founds = founds
         self.start()
 
     # Life.
@@ -136,33 +140,56 @@ class StoreActor:
     def alive(self) -> bool:
         return self.process.alive
 
+    def draw(self) -> bytes:
+        """A new incarnation."""
+        self._drawn += 1
+        return f"{self.name}, the {self._drawn}".encode()
+
     def start(self) -> None:
         """Start a process on what the disk has."""
         self.process = Process(self.world, self.name)
         reg_ids = RegIds(self.name)
         sources = restart.sources(self.disk, reg_ids)
+        losses = restart.losses(self.disk)
         commit = restart.last_commit(self.disk)
-        assert commit.number >= self._acknowledged_commit, (
+        assert commit.number >= self.disk.acknowledged, (
             f"{self.name} came back with commit {commit.number} after having acknowledged "
-            f"{self._acknowledged_commit}"
+            f"{self.disk.acknowledged}"
         )
-        standing = Standing(self.name, StoreRecord(self.name.encode()), {})
+        standing = self._standing(commit.number)
         self.core = StoreCore(
             self.name, (".*",), self.disk, sources, reg_ids, commit.position, standing
         )
         self.receivers = Receivers(self.name, sources, reg_ids)
-        self._committed = commit.number
-        self._pending = _Commit(commit.number + 1)
-        self._arrived = Event(self.process)
-        self._waiting: dict[int, list[Pending[None]]] = {}
-        self._commits: dict[int, int] = {}
-        self._calls: dict[AppendStream, AppendCall] = {}
-        self._watchers: list[End] = []
+        self.losses = Losses(self.name, sources, self.disk, losses)
+        self.writer = SimulatedWriter(
+            self.process, self.disk, commit.number, lambda: self.core.position
+        )
+        writer = cast(Writer, self.writer)
+        self.engine = Engine(self.core, self.receivers, writer, self.disk, lambda _: True)
+        self._watchers = _Watchers(self.engine)
+        self.engine.directory = cast(Directory, self._watchers)
         self.network.serve(self.process, self)
-        self.process.start(self._write())
-        self.process.start(self._repair())
+        self.process.start(self.writer.run(self.crash))
+        self.upkeep = StoreUpkeep(self)
+        self.upkeep.start()
         self.checker.started(self)
         self.world.note("%s starts at commit %s", self.name, commit.number)
+
+    def _standing(self, commits: int) -> Standing:
+        record = restart.store_record(self.disk)
+        if record is None and self._founds:
+            record = StoreRecord(self.draw())
+        self._founds = False
+        record = started(self.name, record, self.peers, self.draw)
+        run = f"{self.name} at {self.world.now}".encode()
+        standing = Standing(self.name, record, restart.peers(self.disk), run, commits)
+        self.disk.write((standing.row(),))
+        self.disk.sync_for_sure()
+        return standing
+
+    def greeting(self) -> store_v1.Greeting:
+        return self.core.standing.greeting(self.name, self.disk.acknowledged)
 
     def start_if_down(self) -> None:
         if not self.alive:
@@ -173,113 +200,69 @@ class StoreActor:
         self.network.killed(self.process)
         self.disk.crash()
 
-    # The writer: group commit.
-
-    def submit(
-        self,
-        state: SourceState,
-        writes: Sequence[Write],
-        call: AppendCall | None = None,
-        upto: int = 0,
-    ) -> int:
-        """Have rows written; returns the number of their commit."""
-        pending = self._pending
-        number = pending.number
-        if not writes and call is None:
-            number = pending.number if pending else pending.number - 1
-        else:
-            pending.writes.extend(writes)
-            if call is not None:
-                pending.uptos[call] = upto
-            self._arrived.set()
-        self._commits[state.reg_id] = number
-        return number
-
-    async def durable(self, number: int) -> None:
-        if number > self._committed:
-            pending: Pending[None] = Pending()
-            self._waiting.setdefault(number, []).append(pending)
-            await pending
-
-    async def settled(self, state: SourceState) -> None:
-        while (number := self._commits.get(state.reg_id, 0)) > self._committed:
-            await self.durable(number)
-
     async def made_durable(self, state: SourceState, change: Change[A]) -> A:
-        self._end_streams(change)
-        await self.durable(self.submit(state, change.writes))
-        return change.answer
-
-    async def _write(self) -> None:
-        while True:
-            while not self._pending:
-                self._arrived.clear()
-                await self._arrived.wait()
-            commit = self._pending
-            self._pending = _Commit(commit.number + 1)
-            try:
-                await self.commit(commit)
-            except StorageFailed:
-                self.crash()
-                return
-            self._on_committed(commit)
-
-    async def commit(self, commit: _Commit) -> None:
-        """Return once it is on the disk; raises StorageFailed."""
-        if not commit.writes:
-            return
-        record = CommitRecord(commit.number, self.core.position)
-        commit.writes.append(Write(Table.META, COMMIT_KEY, pack_commit(record)))
-        await self.process.sleep(0.0001)
-        self.disk.write(commit.writes)
-        await self.process.sleep(self.disk.sync_seconds())
-        self.disk.sync()
-
-    def _on_committed(self, commit: _Commit) -> None:
-        self._committed = self._acknowledged_commit = commit.number
-        for pending in self._waiting.pop(commit.number, ()):
-            pending.set(None)
-        for call, upto in commit.uptos.items():
-            call.acknowledge(upto)
+        return await self.engine.made_durable(state, change)
 
     # Sources.
 
-    async def promise(self, asked: AskedPromise) -> Grant:
-        change = self.core.promise(asked.source, asked.epoch, asked.instance, 0, asked.take_over)
+    def _check_still(self, incarnation: bytes, source: SourceName) -> None:
+        if incarnation != self.core.standing.record.incarnation:
+            raise InLimbo(str(source), self.name, "it was found to be a copy")
+
+    async def promise(self, asked: AskedPromise) -> Promised:
+        core = self.core
+        incarnation = core.standing.record.incarnation
+        change = core.promise(asked.source, asked.epoch, asked.instance, 0, asked.take_over)
         promised = await self.made_durable(change.answer.state, change)
-        self.checker.promised(self.name, asked.epoch)
         record = promised.registration
+        self._check_still(incarnation, record.name)
+        if promised.limbo:
+            self.world.reach("promise refused in limbo", "%s: %s", self.name, promised.limbo)
+        else:
+            self.checker.promised(self.name, asked.epoch)
         membership: Membership | None = None
         if record.membership is not None:
             membership = membership_from_wire(record.membership)
         self.world.note("%s promised %s; holds %s", self.name, asked.epoch, promised.held)
-        return Grant(
+        information = record.information
+        stores = information.stores if information is not None else ()
+        addresses = tuple((known.name, known.address) for known in stores)
+        grant = Grant(
             promised.state.reg_id,
-            self.name.encode(),
+            incarnation,
             Promise(
                 record.begun_epoch,
                 record.lineage,
                 membership,
                 promised.held,
                 promised.stable_upto,
+                bool(promised.limbo),
+                promised.markers,
+                record.lineage.parted(promised.state.lost()),
             ),
+            self.name,
+            promised.limbo,
+            addresses,
         )
+        return Promised(core.standing.known(), grant)
 
-    async def begin(self, asked: AskedBegin) -> int:
+    async def begin(self, asked: AskedBegin) -> Begun:
         source, step, instance = asked
         state = self.core.sources.get(source)
         if state is not None:
-            await self.settled(state)
+            await self.engine.settled(state)
+        incarnation = self.core.standing.record.incarnation
         change = self._checked_begin(source, step, instance)
         self.checker.changes(self.name, step.epoch, "begins")
         set_aside = await self.made_durable(self.core.sources[source], change)
+        self._check_still(incarnation, source)
         self.checker.begun(self.name, step.epoch)
         self.world.note(
             "%s began %s %s, %s set aside", self.name, step.epoch, step.lineage, set_aside
         )
         if set_aside:
             self.world.reach("divergent tail set aside", "by %s: %s", self.name, set_aside)
-        return set_aside
+        return Begun(self.core.standing.known(), set_aside)
 
     def _checked_begin(self, source: SourceName, step: AskBegin, instance: bytes) -> Change[int]:
         membership = membership_to_wire(step.membership)
@@ -301,29 +284,29 @@ class StoreActor:
         stream = change.answer.stream
         if asked.retained_from > lacks_from:
             self.world.reach("hole opened by a new stream", "%s from %s", self.name, lacks_from)
-        call = self._calls[stream] = AppendCall(end)
-        self._tell_watchers(stream.state)
+        call = AppendCall(end)
+        self.engine.opened(stream, call)
         await self.made_durable(stream.state, change)
         if end.error is not None:
-            self._closed(stream)
+            self.engine.closed(stream)
             return
-        end.send(Opened(change.answer.next_sequence))
+        call.opened(Opened(change.answer.next_sequence, self.core.standing.known()))
         reading = self.process.start(self._read(stream, call))
         watching = self.process.start(self._watch_silence(call))
         try:
             await call.over
         except QuorateError as error:
-            await self.durable(call.commit)
+            await self.writer.durable(call.commit)
             for task in (reading, watching):
                 task.cancel()
-            self._closed(stream)
+            self.engine.closed(stream)
             self.world.note("%s: stream of epoch %s ends: %s", self.name, stream.epoch, type(error))
             raise
 
     async def _read(self, stream: AppendStream, call: AppendCall) -> None:
         try:
             while not call.over.done:
-                frame = v1.Frame.FromString(await call.end.read())
+                frame = v1.Frame.FromString(await call.stream_end.read())
                 call.heard = self.world.now
                 if frame.WhichOneof("kind") == "batch":
                     await self._take(stream, call, frame)
@@ -335,91 +318,91 @@ class StoreActor:
             call.over.fail(error)
 
     async def _take(self, stream: AppendStream, call: AppendCall, frame: v1.Frame) -> None:
-        batch = frame.batch
+        engine, batch = self.engine, frame.batch
         writes = self.core.append(stream, batch, frame.stable_upto)
         if writes is None:
             self.world.reach("batch overlaps what is held", self.name)
-            await self.settled(stream.state)
+            await engine.settled(stream.state)
             writes = self.core.append_held(stream, batch)
         self.checker.changes(self.name, stream.epoch, "takes batches")
-        call.commit = self.submit(stream.state, writes, call, stream.expected - 1)
+        call.commit = engine.submit(stream.state, writes, True, call, stream.expected - 1)
 
     def _control(self, stream: AppendStream, call: AppendCall, frame: v1.Frame) -> None:
-        core = self.core
+        core, engine = self.core, self.engine
         writes = core.keepalive(stream, frame.stable_upto)
         match frame.WhichOneof("kind"):
             case "skip":
                 skipped = core.skip(stream, frame.skip.first, frame.skip.last)
                 self.world.reach("hole opened by Skip", "%s %s", self.name, frame.skip.first)
-                call.commit = self.submit(stream.state, skipped, call, stream.expected - 1)
+                call.commit = engine.submit(stream.state, skipped, True, call, stream.expected - 1)
             case "information":
                 writes += core.inform(stream, frame.information)
-                self._tell_watchers(stream.state)
+                engine.directory.changed(stream.state.name)
             case "goodbye":
                 writes += core.goodbye(stream)
         if writes:
-            call.commit = self.submit(stream.state, writes)
+            call.commit = engine.submit(stream.state, writes)
 
     async def _watch_silence(self, call: AppendCall) -> None:
         call.heard = self.world.now
         while self.world.now - call.heard <= SILENCE_SECONDS:
             await self.process.sleep(SILENCE_SECONDS / 2)
-        call.over.fail(Closed("A silent stream"))
-
-    def _end_streams(self, change: Change[A]) -> None:
-        for stream, error in change.endings:
-            if (call := self._calls.get(stream)) is not None:
-                call.over.fail(error)
-            self._tell_watchers(stream.state)
-
-    def _closed(self, stream: AppendStream) -> None:
-        self._calls.pop(stream, None)
-        if writes := self.core.closed(stream):
-            self._tell_watchers(stream.state)
-            self.submit(stream.state, writes)
+        call.end(Closed("A silent stream"))
 
     # Receivers.
 
-    async def register_receiver(self, asked: AskedReceiver) -> Registered:
-        change = self.receivers.register(asked.source, asked.session_id, 0, asked.epoch)
-        return await self.made_durable(change.answer.state, change)
+    async def register_receiver(self, asked: AskedReceiver) -> RegisteredReceiver:
+        source = asked.source
+        if source not in self.core.sources and (reason := self.core.limbo_of(None)):
+            raise InLimbo(str(source), self.name, reason)
+        change = self.receivers.register(source, asked.session_id, 0, asked.epoch, asked.instance)
+        answer = await self.made_durable(change.answer.state, change)
+        return RegisteredReceiver(answer, bool(self.core.limbo_of(answer.state)))
 
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
         writes = self.receivers.acknowledge(*asked)
-        commit = 0
+        state = self.core.sources[asked.source]
+        commit = self.engine.submitted(state)
         if writes:
-            commit = self.submit(self.core.sources[asked.source], writes)
-        await self.durable(commit)
+            commit = self.engine.submit(state, writes)
+        await self.writer.durable(commit)
 
     async def fetch(self, end: End, request: v1.FetchRequest) -> None:
         source = SourceName(request.source.topic, request.source.session_id)
         first, last = request.first, request.last
+        if source not in self.core.sources and (reason := self.core.limbo_of(None)):
+            raise InLimbo(str(source), self.name, reason)
         state = self.receivers.source(source)
-        await self.settled(state)
-        lineage, high = state.lineage, state.held.ranges.high
-        while first <= min(last, high):
-            if state.lineage is not lineage:
-                await self.settled(state)
-                lineage, high = state.lineage, state.held.ranges.high
+        known = await self._readable(state)
+        while first <= min(last, known.held.ranges.high):
+            if known.lineage is not state.lineage:
+                known = await self._readable(state)
                 continue
-            piece, is_held = state.piece(first, min(last, high))
+            piece, is_held = known.piece(first, min(last, known.held.ranges.high))
             if not is_held:
-                await end.write(_missing(piece, v1.LOOKUP_ABSENT))
+                await self._write_lacking(end, state, piece)
                 first = piece.last + 1
                 continue
             await self.process.sleep(self.world.chooser.uniform(0.0, 0.001))
             chunk = read(self.disk, state.reg_id, source, piece, FETCH_BATCHES)
             await self.process.sleep(self.world.chooser.uniform(0.0, 0.001))
-            if state.lineage is not lineage:
+            if state.lineage is not known.lineage:
                 self.world.reach("epoch begun during a fetch", self.name)
                 continue
             for batch in chunk:
-                assert not batch.problem, f"{self.name} can not read {batch.part}: {batch.problem}"
+                if batch.problem:
+                    self.found_unreadable(state, batch.part, batch.problem)
+                    await end.write(_missing(batch.part, v1.LOOKUP_UNKNOWN))
+                    continue
                 fetched = v1.Fetched(
                     batch=batch.frame, first=batch.part.first, last=batch.part.last
                 )
                 await end.write(v1.FetchResponse(fetched=fetched))
             first = chunk[-1].part.last + 1
+        limbo = self.core.limbo_of(state)
+        if first <= last and (limbo or state.losses.high >= first):
+            upto = last if limbo else min(last, state.losses.high)
+            await self._write_lacking(end, state, Range(first, upto))
         await end.write(
             v1.FetchResponse(
                 end=v1.FetchEnd(
@@ -430,88 +413,36 @@ class StoreActor:
             )
         )
 
-    # The directory.
+    async def _readable(self, state: SourceState) -> SourceState:
+        """What is held now, once it can be read."""
+        known = state.as_it_is()
+        await self.engine.written(state)
+        return known
+
+    def found_unreadable(self, state: SourceState, part: Range, problem: str) -> None:
+        self.checker.unreadable(self.name, part, problem)
+        self.world.reach("unreadable batch found", "%s %s", self.name, part)
+        self.engine.found_unreadable(state, part, problem)
+
+    async def _write_lacking(self, end: End, state: SourceState, piece: Range) -> None:
+        why = v1.LOOKUP_UNKNOWN if self.core.limbo_of(state) else v1.LOOKUP_ABSENT
+        lost = state.losses.both(RangeSet([piece]))
+        parts = [(part, why) for part in RangeSet([piece]).minus(lost)]
+        parts += [(part, v1.LOOKUP_LOST) for part in lost]
+        for part in sorted(parts):
+            await end.write(_missing(*part))
+
+    # The directory, and other stores.
 
     async def watch(self, end: End, _: Any) -> None:
-        for state in self.core.sources.values():
-            if state.registration.information is not None:
-                end.send(Entry(state.registration.information, state.live))
-        self._watchers.append(end)
+        self._watchers.add(end)
         while True:
             await end.read()
 
-    def _tell_watchers(self, state: SourceState) -> None:
-        if state.registration.information is not None:
-            self._watchers = [end for end in self._watchers if end.error is None]
-            for end in self._watchers:
-                end.send(Entry(state.registration.information, state.live))
-
-    # Repair.
-
-    async def _repair(self) -> None:
-        while True:
-            await self.process.sleep(REPAIR_SECONDS * self.world.chooser.uniform(0.8, 1.2))
-            for state in list(self.core.sources.values()):
-                for peer in self._peers:
-                    wanted = self._lacking(state)
-                    if not wanted and state.live:
-                        break
-                    try:
-                        await self._fill_from(state, peer, wanted)
-                    except ContentConflict as error:
-                        self.checker.conflict(error)
-                    except QuorateError:
-                        pass
-
-    def _lacking(self, state: SourceState) -> list[Range]:
-        stable_upto = state.held.stable_upto
-        return [
-            Range(item.first, min(item.last, stable_upto))
-            for item in RangeSet(state.holes())
-            if item.first <= stable_upto
-        ]
-
-    async def _fill_from(self, state: SourceState, peer: str, wanted: list[Range]) -> None:
-        for item in wanted:
-            await self._fill(state, peer, item)
-        if state.live:
-            return
-        begins = state.held.next_sequence
-        upto = await self._fill(state, peer, Range(begins, begins), only_end=True)
-        if begins <= upto and not state.live:
-            await self._fill(state, peer, Range(begins, upto))
-
-    async def _fill(
-        self, state: SourceState, peer: str, wanted: Range, only_end: bool = False
-    ) -> int:
-        """Returns what the peer was told is stable."""
-        request = v1.FetchRequest(first=wanted.first, last=wanted.last)
-        request.source.topic, request.source.session_id = state.name.topic, state.name.session_id
-        end = self.network.connect(self.process, peer, "fetch", request)
-        try:
-            while True:
-                answer = await end.read(SILENCE_SECONDS)
-                if answer.HasField("end"):
-                    return int(answer.end.stable_upto)
-                if only_end or not answer.HasField("fetched"):
-                    continue
-                frame = answer.fetched.batch
-                header = read_header(frame)
-                if not state.lacks_all(header.first, header.last):
-                    await self.settled(state)
-                change = self.core.fill(state.name, frame, wanted)
-                part = change.answer
-                if part is None:
-                    self.world.reach("repair met another lineage", self.name)
-                    end.close(Closed("The fetch"))
-                    return -1
-                if change.writes:
-                    self.world.reach("repair filled a hole", "%s %s", self.name, part)
-                writes = change.writes + self.core.learn_stable(state, part.last)
-                self.submit(state, writes)
-        except Unreachable:
-            end.close(Closed("The fetch"))
-            return -1
+    async def inventory(
+        self, request: store_v1.InventoryRequest
+    ) -> list[store_v1.InventoryResponse]:
+        return [each async for each in inventory(self.engine, self.greeting(), request)]
 
 
 def _missing(where: Range, why: v1.Lookup) -> v1.FetchResponse:

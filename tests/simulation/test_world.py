@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.seeds import RARE, Tally, run
 from tests.simulation.simulation import simulate
 
-SEEDS = range(400)
+SEEDS = range(200)
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,12 @@ KINDS: Mapping[str, int] = {
     "reset_connections": 1,
     "crash_source": 1,
     "pause_source": 1,
-    "strand_source": 2,
+    "strand_source": 1,
+    "strand_at_begin": 1,
+    "rotate": 1,
     "pause_store": 1,
+    "wipe_store": 1,
+    "flip_bit": 1,
     "crash_receiver": 1,
     "pause_receiver": 1,
 }
@@ -46,11 +50,17 @@ class Weather:
     kinds: tuple[str, ...]
     """Faults that happen; one that is named twice is twice as likely."""
     faulty_seconds: float
+    complete_seconds: float
+    """So long after the faults everything must be complete."""
     pause_between_faults: float
     pause_between_sends: float
     failure_rate: float
     duplicate_rate: float
     slow_rate: float
+    honest: bool
+    """Nobody breaks the protocol; else only guards that are left in keep what must hold."""
+    founds: bool
+    """An operator says that the group is new; else the stores find out together."""
     outlives: bool
     """The source's publish store outlives its processes."""
     consensus: Behaviour
@@ -62,7 +72,7 @@ class Weather:
     @property
     def stores(self) -> tuple[str, ...]:
         """All stores of any setup."""
-        return tuple(sorted({store for setup in self.setups for store in setup.stores}))
+        return tuple(sorted({store for setup in self.setups for store in setup.everyone}))
 
 
 def drawn(chooser: random.Random, fixed: Mapping[str, Any]) -> Weather:
@@ -70,18 +80,24 @@ def drawn(chooser: random.Random, fixed: Mapping[str, Any]) -> Weather:
     names = [f"store{number}" for number in range(1, STORES_MAX + 1)]
     simple = rules.majority_of(names[: chooser.choice((3, 3, 3, 5))])
     setup = rules.drawn(chooser, names) if chooser.random() < 0.5 else simple
+    setups = [setup]
+    while len(setups) < 3 and chooser.random() < 0.25:
+        setups.append(rules.changed(chooser, setups[-1], names))
     receivers = chooser.choice((1, 2, 2))
     every_kind = [kind for kind, times in KINDS.items() for _ in range(times)]
     weather = Weather(
-        setups=(setup,),
+        setups=tuple(setups),
         # Each world has its own: few kinds, often, show what many hide from each other.
         kinds=tuple(chooser.sample(every_kind, chooser.randint(2, len(every_kind)))),
         faulty_seconds=chooser.choice((2.0, 4.0, 4.0, 6.0)),
+        complete_seconds=40.0,
         pause_between_faults=chooser.choice((0.06, 0.15, 0.4)),
         pause_between_sends=chooser.choice((0.03, 0.1, 0.2)),
         failure_rate=chooser.choice((0.0, 0.001, 0.005, 0.02)),
         duplicate_rate=chooser.choice((0.0, 0.01, 0.1)),
         slow_rate=chooser.choice((0.0, 0.01, 0.1)),
+        honest=True,
+        founds=chooser.random() < 0.8,
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
         modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),

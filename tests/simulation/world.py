@@ -17,8 +17,13 @@ Wait = Union["Pending[Any]", float]
 """What a task waits for: a value to come, or some virtual seconds."""
 
 TRACE_LINES = 80
+_STEPS_MAX = 60_000
 _TURN_SECONDS = 0.00002
 """Between what wakes a task and the task going on, at most: who goes first differs by seed."""
+
+
+class Endless(Exception):
+    """So much happens that it can never end."""
 
 
 class World:
@@ -50,6 +55,8 @@ class World:
         while queue and queue[0][0] <= until:
             self.now, _, process, callback = pop(queue)
             self.steps += 1
+            if self.steps > _STEPS_MAX:
+                raise Endless(f"{self.steps:,} steps by {self.now:.3f} s")
             if process is None:
                 callback()
             elif process.alive:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from tests.store.support import FIRST_LINEAGE, MEMBERSHIP, ORDERS, TRADES, World, batch, information
@@ -11,7 +10,6 @@ from quorate.protocol.errors import (
     ContentConflict,
     CorruptBatch,
     Fenced,
-    InLimbo,
     InvalidArgument,
     NotRegistered,
     OutOfOrder,
@@ -22,13 +20,8 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.protocol.wire import membership_to_wire
-from quorate.store.core import Missed
-from quorate.store.leaving import Adoption, ReceiverKnowledge
 from quorate.store.reading import read
-from quorate.store.records import StoreRecord
 from quorate.store.storage import Table, Write
 from quorate.v1 import messages_pb2 as v1
 
@@ -609,109 +602,3 @@ def test_a_restart_knows_all(world: World) -> None:
         assert now.reg_id == before.reg_id
         assert not now.live
     assert after.core.sources[ORDERS].held.ranges == RangeSet([Range(0, 9)])
-
-
-# Limbo.
-
-POLICIES = Membership((), (Policy.majority_of("abc"),))
-ADOPTION = Adoption(
-    promised_epoch=3,
-    promised_to=b"a",
-    begun_epoch=2,
-    lineage=Lineage((Term(1, 0), Term(2, 5))),
-    membership=POLICIES,
-    stable_upto=4,
-    floor=6,
-    fetch=RangeSet([Range(0, 6)]),
-    receivers={7: ReceiverKnowledge(2, 3)},
-)
-
-
-@pytest.fixture
-def wiped() -> World:
-    world = World()
-    world.standing.record = StoreRecord(b"incarnation", 1, "wiped", blank=True)
-    return world
-
-
-def fill(world: World, first: int, last: int, epoch: int) -> None:
-    world.done(world.core.fill(ORDERS, batch(first, last, epoch), Range(first, last)))
-
-
-def test_in_limbo_a_store_says_what_it_has_and_promises_nothing(wiped: World) -> None:
-    promised = wiped.promise(9)
-    assert promised.limbo == "wiped"
-    assert not wiped.core.sources
-    for attempt in (lambda: wiped.begin(FIRST_LINEAGE), wiped.open):
-        with pytest.raises(InLimbo, match="wiped"):
-            attempt()
-
-
-def test_limbo_ends_when_all_is_there_and_outlives_a_restart(wiped: World) -> None:
-    wiped.done(wiped.core.take_over(ORDERS, ADOPTION))
-    fill(wiped, 0, 4, 1)
-    assert not wiped.core.leave_limbo(ORDERS, ADOPTION).answer, "it still lacks [5, 6]"
-    again = wiped.restarted()
-    state = again.core.sources[ORDERS]
-    assert state.limbo == "wiped"
-    assert again.promise(4).limbo == "wiped"
-    with pytest.raises(Fenced):
-        again.promise(2)
-    fill(again, 5, 6, 2)
-    assert again.done(again.core.leave_limbo(ORDERS, ADOPTION))
-    state = again.restarted().core.sources[ORDERS]
-    assert not state.limbo
-    assert (state.held.stable_upto, state.held.next_sequence) == (4, 7)
-    receiver = state.receivers[7]
-    assert (receiver.epoch, receiver.acknowledged_upto) == (2, 3)
-
-
-def test_whoever_was_promised_it_by_the_former_store_must_ask_again(wiped: World) -> None:
-    adoption = replace(ADOPTION, promised_epoch=2, fetch=RangeSet(), floor=NOTHING)
-    wiped.done(wiped.core.take_over(ORDERS, adoption))
-    assert wiped.done(wiped.core.leave_limbo(ORDERS, adoption))
-    for attempt in (lambda: wiped.begin(adoption.lineage), lambda: wiped.open(2)):
-        with pytest.raises(NotRegistered):
-            attempt()
-    assert not wiped.promise(2, b"a").limbo
-    assert wiped.begin(adoption.lineage, membership=membership_to_wire(POLICIES)) == 0
-    wiped.open(2)
-
-
-def test_what_the_lineage_of_the_peers_does_not_have_is_set_aside() -> None:
-    world = World()
-    stream = world.stream()
-    world.append(stream, batch(0, 9))
-    endings = world.core.enter_limbo("put back", b"new").endings
-    assert [(ending.stream, type(ending.error)) for ending in endings] == [(stream, InLimbo)]
-    assert world.done(world.core.take_over(ORDERS, ADOPTION)) == 5
-    assert held(world) == [(0, 4, 1)]
-
-
-def test_who_has_taken_something_over_is_blank_no_more(wiped: World) -> None:
-    """Else it could found a group with others that were wiped, who would not miss what it has."""
-    wiped.done(wiped.core.take_over(ORDERS, ADOPTION))
-    assert wiped.standing.record == StoreRecord(b"incarnation", 1, "wiped", blank=False)
-
-
-def test_a_begin_that_was_missed_is_as_if_it_came_late(world: World) -> None:
-    stream = world.stream()
-    world.append(stream, batch(0, 9), 2)
-    membership = membership_to_wire(POLICIES)
-    lineage = Lineage((Term(1, 0), Term(4, 6)))
-    world.promise(3, b"a")
-    change = world.core.adopt(ORDERS, Missed(lineage, membership, b"b", None))
-    assert world.done(change) == 4
-    record = world.core.sources[ORDERS].registration
-    assert (record.begun_epoch, record.promised_epoch, record.promised_to) == (4, 4, b"b")
-    with pytest.raises(NotRegistered):
-        world.core.begin(ORDERS, 4, lineage, membership, b"b")
-    world.promise(4, b"b")
-    world.done(world.core.begin(ORDERS, 4, lineage, membership, b"b"))
-
-
-def test_a_begin_of_an_epoch_that_was_promised_to_another_is_left_alone(world: World) -> None:
-    world.promise(4, b"mine")
-    missed = Missed(Lineage((Term(4, 0),)), membership_to_wire(POLICIES), b"other", None)
-    with pytest.raises(Fenced):
-        world.core.adopt(ORDERS, missed)

@@ -33,12 +33,12 @@ class Stage:
         self.story = Story()
         self.world = TellingWorld(self.story)
         self.network = TellingNetwork(self.world)
-        self.checker = TellingChecker(self.world, SOURCE)
+        self.setup = majority_of(stores)
+        self.checker = TellingChecker(self.world, SOURCE, [self.setup])
         self.stores = {
-            name: StoreActor(self.world, self.network, self.checker, name, stores)
+            name: StoreActor(self.world, self.network, self.checker, name, stores, founds=True)
             for name in stores
         }
-        self.setup = majority_of(stores)
         self._sources = 0
 
     # Who is on it.
@@ -57,8 +57,9 @@ class Stage:
             self.network,
             self.checker,
             SOURCE,
-            setup or self.setup,
             self._sources,
+            setup or self.setup,
+            (),
             SourceOptions(
                 registration_interval=REGISTRATION_SECONDS,
                 retention_bytes_max=retention_bytes,

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.simulation.checker import Checker
 from tests.simulation.network import Handler, Network
+from tests.simulation.rules import Setup
 from tests.simulation.world import Pending, Process, World
 from tests.transcripts import words
 
@@ -176,8 +177,8 @@ class TellingNetwork(Network):
 class TellingChecker(Checker):
     """Checks as always, and tells what becomes durable and what applications see."""
 
-    def __init__(self, world: TellingWorld, source: SourceName) -> None:
-        super().__init__(world, source)
+    def __init__(self, world: TellingWorld, source: SourceName, setups: Sequence[Setup]) -> None:
+        super().__init__(world, source, setups, honest=True)
         self._story = world.story
         self._registrations: dict[tuple[str, bytes], Registration] = {}
         self._held: dict[tuple[str, bytes], Held] = {}
@@ -213,17 +214,24 @@ class TellingChecker(Checker):
                     return [f"{held.set_aside - had.set_aside} set aside"]
         return []
 
-    def decided(self, epoch: int, first: int, who: str) -> None:
+    def decided(self, epoch: int, first: int, who: str, setups: Sequence[Setup]) -> None:
         self._story.tell(who, "", f"decides that epoch {epoch} is in force from {first} on")
-        super().decided(epoch, first, who)
+        super().decided(epoch, first, who, setups)
         self.when_decided.pop(epoch, lambda: None)()
 
     def accepted(self, instance: int, sequence: int, payload: bytes) -> None:
         super().accepted(instance, sequence, payload)
         self._story.tell(f"source{instance}", "", f"is given {payload.decode()!r}: {sequence}")
 
-    def stable(self, instance: int, epoch: int, upto: int, active: Collection[str]) -> None:
-        super().stable(instance, epoch, upto, active)
+    def stable(
+        self,
+        instance: int,
+        setups: Sequence[Setup],
+        epoch: int,
+        upto: int,
+        active: Collection[str],
+    ) -> None:
+        super().stable(instance, setups, epoch, upto, active)
         self._story.tell(f"source{instance}", "its application", f"stable up to {upto}")
 
     def started_at(self, name: str, first: int) -> None:

@@ -9,13 +9,16 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from tests.simulation.store_actor import (
+from tests.simulation.asks import (
     AskedAcknowledge,
     AskedBegin,
     AskedPromise,
     AskedReceiver,
+    Begun,
     Durable,
     Opened,
+    Promised,
+    RegisteredReceiver,
 )
 
 from quorate.protocol.errors import Fenced, QuorateError
@@ -25,7 +28,6 @@ from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import membership_from_wire
 from quorate.source.registration import Grant
-from quorate.store.receivers import Registered
 from quorate.store.records import Registration
 from quorate.v1 import messages_pb2 as v1
 
@@ -81,7 +83,7 @@ def request(method: str, asked: Any) -> str | None:
         case AskedReceiver():
             return f"register me, epoch {asked.epoch}"
         case AskedAcknowledge():
-            return f"I have consumed everything up to {asked.upto}"
+            return f"I have consumed everything up to {asked.upto}" if asked.upto >= 0 else None
         case v1.FetchRequest():
             # Repair asks for one number to learn how far its peer is told that things are stable.
             return f"give me {numbers(asked.first, asked.last)}" if asked.last < 2**40 else None
@@ -90,15 +92,15 @@ def request(method: str, asked: Any) -> str | None:
 
 def answer(value: Any) -> str | None:
     match value:
-        case Grant():
-            return _grant(value)
-        case Registered():
-            had = upto(value.acknowledged_upto)
-            has = ranges([Range(value.low, value.high)]) if value.high >= 0 else "nothing"
-            limbo = "; in limbo" if getattr(value, "limbo", False) else ""
+        case Promised():
+            return _grant(value.grant)
+        case RegisteredReceiver(told, in_limbo):
+            had = upto(told.acknowledged_upto)
+            has = ranges([Range(told.low, told.high)]) if told.high >= 0 else "nothing"
+            limbo = "; in limbo" if in_limbo else ""
             return f"registered; you had consumed {had}; I hold {has}{limbo}"
-        case int():
-            return f"begun; {value} set aside" if value else "begun"
+        case Begun():
+            return f"begun; {value.set_aside} set aside" if value.set_aside else "begun"
     return None
 
 

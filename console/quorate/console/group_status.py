@@ -199,8 +199,6 @@ def _compare_source(
             "topic": name.topic,
             "session_id": f"{name.session_id:#x}",
             "state": "live" if any(source.live for source in at.values()) else "away",
-            "inactive_seconds": round(min(s.inactive_seconds for s in at.values()), 1),
-            "proxy": next((source.proxy for source in at.values() if source.proxy), None),
             "epoch": newest.begun_epoch,
             "first": min(
                 (source.held[0].first for source in at.values() if source.held), default=0

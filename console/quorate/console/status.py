@@ -21,8 +21,7 @@ _FOR_PEOPLE = {
         "messages", "sync_milliseconds", "rejected", "lacking", "repair",
     ),
     "sources": (
-        "topic", "session_id", "state", "proxy", "epoch", "first", "newest", "stable_upto", "lag",
-        "holes",
+        "topic", "session_id", "state", "epoch", "first", "newest", "stable_upto", "lag", "holes",
     ),
     "groups": (
         "topic", "session_id", "group", "rule", "intergroup", "role", "satisfied", "stores",

@@ -379,8 +379,7 @@ class StoreCore:
         else:
             membership = membership_to_wire(adoption.membership)
             change = self._follow(state, record, adoption.lineage, membership)
-        held = self.standing.hold_something()
-        return replace(change, writes=(*old, *change.writes, state.limbo_row(), *held))
+        return replace(change, writes=(*old, *change.writes, state.limbo_row()))
 
     def leave_limbo(self, source: SourceName, adoption: Adoption) -> Change[bool]:
         """Vouch again for a source; answers whether all is there that was to be taken over."""

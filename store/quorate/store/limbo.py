@@ -247,13 +247,6 @@ class Standing:
         sure = {answer.address for answer in answers if not answer.limbo}
         return bool(self.record.limbo) and sure == set(configured)
 
-    def hold_something(self) -> tuple[Write, ...]:
-        """Be blank no more: who has taken something over can not found a group without it."""
-        if not self.record.blank:
-            return ()
-        self.record = replace(self.record, blank=False)
-        return (self.row(),)
-
     def leave_limbo(self) -> tuple[Write, ...]:
         """Vouch again for what is lacking."""
         self.record = replace(self.record, limbo="", blank=False)

@@ -76,19 +76,14 @@ class Receivers:
         state = self.source(source)
         who = f"receiver {session_id:#x} of {source}"
         record = state.receivers.get(session_id)
-        again = False
         if record is None:
             record = ReceiverRecord(self._reg_ids.claim(reg_id, who), epoch)
             state.receivers[session_id] = record
             known = False
         else:
             self._reg_ids.check_same(record.reg_id, reg_id, who)
-            same = bool(instance) and self._registered.get((source, session_id)) == (
-                epoch,
-                instance,
-            )
-            again = same and epoch == record.epoch
-            if epoch <= record.epoch and not again:
+            again = instance and self._registered.get((source, session_id)) == (epoch, instance)
+            if epoch < record.epoch or (epoch == record.epoch and not again):
                 raise Fenced(who, epoch, record.epoch)
             record.epoch = epoch
             known = True
@@ -104,7 +99,7 @@ class Receivers:
             held.stable_upto,
             known,
         )
-        return Change(answer, () if again else (state.receiver_row(session_id, record),))
+        return Change(answer, (state.receiver_row(session_id, record),))
 
     def acknowledge(
         self,

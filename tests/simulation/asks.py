@@ -1,0 +1,74 @@
+"""What the actors of the simulated world say to each other where no wire message is needed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quorate.protocol.identity import SourceName
+from quorate.source.registration import AskBegin, Grant
+from quorate.store.receivers import Registered
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1.store_pb2 import StoreReplaced
+
+
+class AskedPromise(NamedTuple):
+    source: SourceName
+    epoch: int
+    instance: bytes
+    take_over: bool
+
+
+class Promised(NamedTuple):
+    known: list[StoreReplaced]
+    grant: Grant
+
+
+class AskedBegin(NamedTuple):
+    source: SourceName
+    step: AskBegin
+    instance: bytes
+
+
+class Begun(NamedTuple):
+    known: list[StoreReplaced]
+    set_aside: int
+
+
+class AskedReceiver(NamedTuple):
+    source: SourceName
+    session_id: int
+    epoch: int
+    instance: bytes
+
+
+class RegisteredReceiver(NamedTuple):
+    answer: Registered
+    limbo: bool
+
+
+class AskedAcknowledge(NamedTuple):
+    source: SourceName
+    session_id: int
+    epoch: int
+    upto: int
+    source_epoch: int
+
+
+class AppendRequest(NamedTuple):
+    instance: bytes
+
+
+class Opened(NamedTuple):
+    next_sequence: int
+    known: list[StoreReplaced]
+
+
+class Durable(NamedTuple):
+    upto: int
+
+
+class Entry(NamedTuple):
+    """What a store's directory says of a source."""
+
+    information: v1.SourceInformation
+    live: bool

@@ -1,0 +1,290 @@
+"""What a simulated store does besides serving: hears of its peers, leaves limbo, repairs, scrubs.
+
+Production's own Vouching, Repair and Filler, with their calls made in the simulated network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from tests.simulation.world import Event
+
+from quorate.protocol.errors import Closed, ContentConflict, QuorateError, Unreachable
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.wire import source_to_wire
+from quorate.store import repair_plan as plan
+from quorate.store.filling import Filler
+from quorate.store.inventory import read_inventory
+from quorate.store.leaving import Adoption
+from quorate.store.limbo import Heard, PeerAnswer
+from quorate.store.neighbours import Neighbours, own_view, view_of
+from quorate.store.peers import Peers
+from quorate.store.reading import read
+from quorate.store.repair import Repair, _by_peer, _Case
+from quorate.store.state import SourceState
+from quorate.store.vouching import Vouching
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+if TYPE_CHECKING:
+    from tests.simulation.store_actor import StoreActor
+
+ROUND_SECONDS = 0.5
+LIMBO_ROUND_SECONDS = 0.1
+FOUND_OUT_SECONDS = 0.5
+ANSWER_SECONDS_MAX = 1.0
+REPAIR_SECONDS = 0.4
+SCRUB_SECONDS = 1.0
+SCRUB_BATCHES = 64
+
+
+async def _each(
+    responses: Sequence[store_v1.InventoryResponse],
+) -> AsyncIterator[store_v1.InventoryResponse]:
+    for response in responses:
+        yield response
+
+
+class SimulatedPeers:
+    """As quorate.store.peers."""
+
+    def __init__(self, store: StoreActor) -> None:
+        self._store = store
+        self._heard: dict[str, Heard] = {}
+        self.addresses = store.peers
+
+    def heard(self) -> Mapping[str, Heard]:
+        return dict(self._heard)
+
+    def forget(self) -> None:
+        self._heard.clear()
+
+    async def ask_all(self) -> None:
+        store = self._store
+        left = set(self.addresses)
+        answered = Event(store.process)
+
+        async def ask(peer: str) -> None:
+            await self._ask(peer)
+            left.discard(peer)
+            answered.set()
+
+        for peer in sorted(self.addresses):
+            store.process.start(ask(peer))
+        while left:
+            await answered.pause()
+
+    async def _ask(self, peer: str) -> None:
+        store = self._store
+        asked = store.world.now
+        request = store_v1.InventoryRequest(greeting=store.greeting())
+        try:
+            answer = await inventory_of(store, peer, request)
+        except QuorateError:
+            return
+        if request.greeting.incarnation != store.greeting().incarnation:
+            return
+        now = store.world.now
+        known = self._heard.get(peer)
+        is_known = known is not None and known.answer.incarnation == answer.incarnation
+        first = known.first if known is not None and is_known else now
+        self._heard[peer] = Heard(answer, asked, now, first)
+
+
+async def inventory_of(
+    store: StoreActor, peer: str, request: store_v1.InventoryRequest
+) -> PeerAnswer:
+    """What a peer answers; raises QuorateError."""
+    responses = await store.network.call(
+        store.process, peer, "inventory", request, ANSWER_SECONDS_MAX
+    )
+    answer, _ = await read_inventory(peer, _each(responses))
+    return answer
+
+
+class SimulatedNeighbours:
+    """As quorate.store.neighbours; every store is a peer here."""
+
+    def __init__(self, store: StoreActor, peers: SimulatedPeers) -> None:
+        self._store = store
+        self._peers = peers
+        self.address = store.name
+
+    def answers(self) -> list[PeerAnswer]:
+        return [item.answer for item in self._peers.heard().values()]
+
+    async def views(self, source: SourceName, fresh: bool = False) -> list[plan.PeerView]:
+        known = {answer.address: answer for answer in self.answers()}
+        if fresh:
+            known = {}
+            for peer in sorted(self._peers.addresses):
+                request = store_v1.InventoryRequest(source=source_to_wire(source))
+                try:
+                    known[peer] = await inventory_of(self._store, peer, request)
+                except QuorateError:
+                    continue
+        silent = sorted(self._peers.addresses - known.keys())
+        return [
+            *(view_of(answer, source) for answer in known.values()),
+            *(plan.PeerView(peer) for peer in silent),
+        ]
+
+
+class SimulatedFiller(Filler):
+    """As it is, but for the network and the pace."""
+
+    def __init__(self, store: StoreActor) -> None:
+        self._engine = store.engine
+        self._store = store
+        self._batches = 0
+        self.messages = 0
+
+    async def fetch(self, state: SourceState, peer: str, wanted: Range, stable_upto: int) -> int:
+        """As `fill`."""
+        store = self._store
+        request = v1.FetchRequest(source=source_to_wire(state.name))
+        request.first, request.last = wanted.first, wanted.last
+        end = store.network.connect(store.process, peer, "fetch", request)
+        filled = commit = 0
+        try:
+            while True:
+                answer = await end.read(ANSWER_SECONDS_MAX)
+                if answer.HasField("end"):
+                    break
+                if not answer.HasField("fetched"):
+                    continue
+                taken = await self._take(state, answer.fetched.batch, wanted, stable_upto)
+                if taken is None:
+                    break
+                part, commit = taken
+                filled += len(part)
+        except Unreachable:
+            pass
+        finally:
+            end.close(Closed("The fetch"))
+        await store.engine.writer.durable(commit)
+        return filled
+
+
+class SimulatedVouching(Vouching):
+    """As it is, but for the network."""
+
+    def __init__(self, store: StoreActor, peers: SimulatedPeers, filler: SimulatedFiller) -> None:
+        super().__init__(store.engine, cast(Peers, peers), filler, store.name)
+        self._simulated = store
+        self._fetching = filler
+
+    async def _fetch(self, name: SourceName, adoption: Adoption) -> None:
+        state = self._core.sources[name]
+        for address in sorted(adoption.holders):
+            lacking = adoption.fetch.minus(state.held.ranges)
+            for part in lacking.both(adoption.holders[address]):
+                self._simulated.world.reach("fetched to leave limbo", self._simulated.name)
+                await self._fetching.fetch(state, address, part, adoption.stable_upto)
+
+
+class SimulatedRepair(Repair):
+    """As it is, but for the network, and without comparing."""
+
+    def __init__(self, store: StoreActor, peers: SimulatedPeers, filler: SimulatedFiller) -> None:
+        self._engine = store.engine
+        self._neighbours = cast(Neighbours, SimulatedNeighbours(store, peers))
+        self._losses = store.losses
+        self._cases = {}
+        self._not_adopted = {}
+        self._fetching = filler
+        self._simulated = store
+
+    async def round(self) -> None:
+        """Look once for what lacks."""
+        store = self._simulated
+        begun = {name: state.registration.begun_epoch for name, state in store.core.sources.items()}
+        await self._adopt_all()
+        for name, state in list(store.core.sources.items()):
+            if state.registration.begun_epoch > begun.get(name, 0) and not state.live:
+                store.world.reach("begin taken over from a peer", store.name)
+            try:
+                await self._mend(state, self._case(state), fresh=False)
+            except ContentConflict as error:
+                store.checker.conflict(error)
+            except QuorateError as error:
+                store.world.note("%s: repair: %s", store.name, error)
+
+    async def _run_errands(
+        self, state: SourceState, case: _Case, views: list[plan.PeerView], stable_upto: int
+    ) -> None:
+        del case
+        store = self._simulated
+        wanted = plan.lacking(own_view(store.name, state, store.name), stable_upto)
+        for peer, ranges in _by_peer(
+            plan.errands(wanted, own_view(store.name, state, store.name), views)
+        ):
+            for item in ranges:
+                rest = plan.lacking(own_view(store.name, state, store.name), stable_upto)
+                for part in rest.both(RangeSet([item])):
+                    if await self._fetching.fetch(state, peer.address, part, stable_upto):
+                        store.world.reach("repair filled a hole", "%s %s", store.name, part)
+
+
+class StoreUpkeep:
+    """All of it, for one process of a store."""
+
+    def __init__(self, store: StoreActor) -> None:
+        self._store = store
+        self._round = Event(store.process)
+        self.peers = SimulatedPeers(store)
+        filler = SimulatedFiller(store)
+        self._vouching = SimulatedVouching(store, self.peers, filler)
+        self._repair = SimulatedRepair(store, self.peers, filler)
+
+    def start(self) -> None:
+        for task in (self._ask(), self._vouch(), self._mend(), self._scrub()):
+            self._store.process.start(task)
+
+    async def _ask(self) -> None:
+        store = self._store
+        while True:
+            await self.peers.ask_all()
+            self._round.set()
+            seconds = LIMBO_ROUND_SECONDS if store.core.in_limbo else ROUND_SECONDS
+            await store.process.sleep(seconds * store.world.chooser.uniform(0.8, 1.2))
+
+    async def _vouch(self) -> None:
+        store = self._store
+        while True:
+            await self._round.pause()
+            try:
+                if await self._vouching.follow(self.peers.heard()):
+                    store.world.reach("found out as a copy", store.name)
+                    await store.process.sleep(FOUND_OUT_SECONDS)
+            except ContentConflict as error:
+                store.checker.conflict(error)
+            except QuorateError as error:
+                store.world.note("%s stays in limbo: %s", store.name, error)
+            store.checker.look_at(store)
+
+    async def _mend(self) -> None:
+        store = self._store
+        while True:
+            await store.process.sleep(REPAIR_SECONDS * store.world.chooser.uniform(0.8, 1.2))
+            await self._repair.round()
+
+    async def _scrub(self) -> None:
+        """Read everything now and then."""
+        store = self._store
+        while True:
+            await store.process.sleep(SCRUB_SECONDS)
+            if not store.disk.flipped:
+                continue
+            for state in list(store.core.sources.values()):
+                known = state.as_it_is()
+                await store.engine.written(state)
+                for piece in known.readable():
+                    chunk = read(store.disk, state.reg_id, state.name, piece, SCRUB_BATCHES)
+                    if state.lineage is not known.lineage:
+                        break
+                    for batch in chunk:
+                        if batch.problem:
+                            store.found_unreadable(state, batch.part, batch.problem)
