@@ -363,7 +363,7 @@ def _log_event(name: SourceName, event: events.Event) -> None:
         case events.WaitingForStores(missing, seconds):
             _log.info("%s waits for %s, %.1f s at most", name, ", ".join(missing), seconds)
         case events.MembershipChanged(_, to_policies, epoch, confirmed):
-            _log.warning(
+            _log.info(
                 "%s goes to %s in epoch %d%s",
                 name,
                 " and to ".join(map(str, to_policies)),

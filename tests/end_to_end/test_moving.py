@@ -1,0 +1,82 @@
+"""A receiver follows a stream that moves to other stores, and comes back to it there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.source.real_stores import RealStores
+from tests.source.support import event_of
+
+from quorate.receiver import Receiver
+from quorate.source import BackupSteppedIn, Layout, MembershipChanged, StoreGroup
+
+pytestmark = pytest.mark.expects_log(
+    "does not take|stands in|directory of|does not register|no peer could|another lineage|repair of"
+)
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[RealStores]:
+    made = RealStores(tmp_path)
+    yield made
+    await made.stop_all()
+
+
+async def take(receiver: Receiver, upto: int, first: int = 0) -> None:
+    """Exactly these messages, in order."""
+    async with asyncio.timeout(30):
+        number = first
+        async for message in receiver:
+            assert (message.sequence, message.payload) == (number, b"%d" % number)
+            if number == upto:
+                return
+            number += 1
+
+
+async def test_a_stream_that_moves_while_it_is_received(stores: RealStores) -> None:
+    await stores.start("abcdef")
+    async with await stores.open("abc") as source:
+        await source.send_many([b"%d" % number for number in range(100)])
+    receiver = await Receiver.open("orders", stores=stores.named("abc"), session_id=0x20)
+    async with receiver:
+        await take(receiver, 49)
+        async with await stores.open("def", previous_policies=[stores.named("abc")]) as source:
+            for number in range(100, 200):
+                await source.publish(b"%d" % number)
+            nth = 1
+            while not (await event_of(source, MembershipChanged, nth)).confirmed:
+                nth += 1
+            await stores.stop("abc")
+            for number in range(200, 300):
+                await source.publish(b"%d" % number)
+            await take(receiver, 299, first=50)
+    async with await stores.open("def") as source:
+        await source.publish(b"300")
+        receiver = await Receiver.open("orders", stores=stores.named("def"), session_id=0x20)
+        async with receiver:
+            await take(receiver, 300, first=300)
+
+
+async def test_a_backup_that_steps_in_while_it_is_received(stores: RealStores) -> None:
+    await stores.start("abcd")
+    layout = Layout.of(StoreGroup("g", stores.named("abc"), backups=stores.named("d")))
+    async with (
+        await stores.open(layout) as source,
+        await Receiver.open("orders", stores=stores.named("abc"), session_id=0x20) as receiver,
+    ):
+        for number in range(100):
+            await source.publish(b"%d" % number)
+        await stores.stop("c")
+        number = 100
+        stepped_in = asyncio.create_task(event_of(source, BackupSteppedIn))
+        while not stepped_in.done():
+            await source.publish(b"%d" % number)
+            number += 1
+        await stores.stop("b")
+        # Without the backup there would be no quorum now.
+        receipt = await source.publish(b"%d" % number)
+        assert set(receipt.stores) == {"a", "d"}
+        await take(receiver, number)
