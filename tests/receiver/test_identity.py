@@ -60,6 +60,13 @@ async def test_one_that_has_nothing_to_acknowledge_shows_that_it_lives(group: Gr
             assert store.acknowledgements == []
 
 
+async def test_it_shows_so_often_enough_for_the_lifetime_that_it_asks_for(group: Group) -> None:
+    await group.announce()
+    async with await opened(group, options={"state_lifetime": 0.3}):
+        for store in group.stores:
+            await store.until(lambda store=store: store.signs_of_life > 3)
+
+
 async def test_every_store_is_told_and_each_answer_is_an_event(group: Group) -> None:
     await group.announce()
     group.store(4)

@@ -79,7 +79,7 @@ class Group:
         self, name: str, what: Callable[[list[store_v1.SourceStatus]], bool]
     ) -> list[store_v1.SourceStatus]:
         """The sources of a store, once this is so of them."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not what(known := list((await self.status(name)).sources)):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
             return known
@@ -105,7 +105,7 @@ async def group(
     made = Group(tmp_path, settings)
     for name in "abc":
         await made.start(name)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for name in "abc":
             await made.vouching(name)
     yield made
@@ -131,7 +131,7 @@ async def die(source: Source) -> None:
 async def take(receiver: Receiver, last: int) -> list[int]:
     """What is handed over up to this number."""
     numbers: list[int] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for message in receiver:
             numbers.append(message.sequence)
             if message.sequence == last:
@@ -140,7 +140,7 @@ async def take(receiver: Receiver, last: int) -> list[int]:
 
 
 async def told(receiver: Receiver, kind: type) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event in receiver.events():
             if isinstance(event, kind):
                 return event
@@ -230,7 +230,7 @@ async def test_a_registration_that_failed_leaves_nothing_behind(group: Group) ->
     await group.stop("c")
     with pytest.raises(NoQuorum):
         await group.source(timeout=1.0)
-    assert blank(list((await group.status("a")).sources))
+    await group.until("a", blank)
 
 
 # Lifetimes.
@@ -282,7 +282,7 @@ async def test_what_one_store_deleted_does_not_count_as_absent(group: Group) -> 
 # Strong RegIDs.
 
 
-STRONG = SourceOptions(registration_interval=0.3, activity_timeout=2.0)
+STRONG = SourceOptions(registration_interval=0.3, activity_timeout=3600.0)
 
 
 @pytest.mark.expects_log("can not go on")
@@ -294,19 +294,15 @@ async def test_another_instance_is_refused_until_the_activity_timeout_is_over(
     await die(source)
     with pytest.raises(SourceActive):
         await group.source(timeout=5.0)
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                again = await group.source(timeout=5.0)
-                break
-            except SourceActive:
-                continue
-    async with again:
+    for node in group.nodes.values():
+        assert node.keeper is not None
+        node.keeper.observed.now += 3600.0
+    async with await group.source() as again:
         assert again.next_sequence == 1
 
 
 async def test_taking_over_does_not_wait(group: Group) -> None:
-    source = await group.source(options=SourceOptions(activity_timeout=3600.0))
+    source = await group.source(options=STRONG)
     await source.publish(b"0")
     await die(source)
     async with await group.source(take_over=True) as again:
@@ -314,7 +310,7 @@ async def test_taking_over_does_not_wait(group: Group) -> None:
 
 
 async def test_who_closed_keeps_nobody_out(group: Group) -> None:
-    async with await group.source(options=SourceOptions(activity_timeout=3600.0)) as source:
+    async with await group.source(options=STRONG) as source:
         await source.publish(b"0")
     async with await group.source() as again:
         assert again.next_sequence == 1
@@ -381,7 +377,7 @@ async def test_a_reg_id_at_some_stores_and_none_at_others(group: Group) -> None:
 
 async def test_a_store_tells_of_sources_that_it_does_not_have(group: Group) -> None:
     await group.start("d")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await group.vouching("d")
     async with await group.source() as source:
         await source.publish(b"0")
@@ -433,5 +429,5 @@ async def test_no_store_answers_if_none_may(group: Group) -> None:
     source = await group.source()
     await source.publish(b"0")
     await die(source)
-    await group.until("a", lambda sources: sources[0].inactive_seconds > 3)
+    await group.until("a", lambda sources: sources[0].inactive_seconds > 1)
     assert (await group.status("a")).sources[0].proxy == ""

@@ -39,8 +39,13 @@ class Acknowledger:
         interval: float,
         sessions: dict[SourceName, Session],
         count_taken: Callable[[], None],
+        alive_for: float,
     ) -> None:
-        """count_taken: brings the count of what was consumed up to date."""
+        """count_taken: brings the count of what was consumed up to date.
+
+        alive_for: seconds without a word after which stores may take the receiver for gone.
+        """
+        self._repeat_seconds = alive_for / 3
         self._peers = peers
         self._session_id = session_id
         self._interval = interval
@@ -131,6 +136,7 @@ class Acknowledger:
 
     def _due(self, address: str) -> dict[SourceName, tuple[Session, str, int]]:
         now = asyncio.get_running_loop().time()
+        repeat_seconds = min(REPEAT_SECONDS, self._repeat_seconds)
         due = {}
         for session in self._ready():
             position = session.acknowledgements.position(session.stream.stable_upto)
@@ -140,7 +146,7 @@ class Acknowledger:
             if not names or names[0] not in session.registrar.answers:
                 continue
             upto, at = self._confirmed.get((address, session.source), (NOTHING, 0.0))
-            if position > upto or now - at >= REPEAT_SECONDS:
+            if position > upto or now - at >= repeat_seconds:
                 due[session.source] = (session, names[0], position)
         return due
 

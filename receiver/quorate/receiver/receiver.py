@@ -10,6 +10,7 @@ import re
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from math import inf
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -155,6 +156,7 @@ class Receiver:
             options.acknowledge_interval,
             self._sessions,
             self.cursor.count,
+            min(options.activity_timeout or inf, options.state_lifetime or inf),
         )
         self._unpaused = 0
         self._tasks: asyncio.TaskGroup

@@ -93,7 +93,8 @@ class StoreConfiguration(BaseModel):
     """Seconds after a source's last sign of life after which all that is stored of it is deleted.
     0: never. If a source asks for one, too, the shorter counts."""
     receiver_activity_timeout: Seconds = 0.0
-    """The same for receivers; 0: another instance fences the one before at once."""
+    """The same for receivers, who show every three seconds that they live; 0: another instance
+    fences the one before at once."""
     receiver_state_lifetime: Seconds = 0.0
     """Seconds after which the position of a receiver that is away is forgotten. 0: never."""
     deletion_grace: Seconds = 86_400.0

@@ -30,7 +30,7 @@ from quorate.store.deregistration import (
 )
 from quorate.store.engine import Engine
 from quorate.store.life_records import Tombstone
-from quorate.store.lifetimes import CONFIRM_SECONDS, Who
+from quorate.store.lifetimes import CONFIRM_SECONDS, Observed, Who
 from quorate.store.limbo import PeerAnswer
 from quorate.store.naming import policy_name
 from quorate.store.peers import Peers
@@ -64,6 +64,11 @@ class Keeper:
         self._proxying = proxying
         self._grace = deletion_grace
         self._heard: dict[str, float] = {}
+
+    @property
+    def observed(self) -> Observed:
+        """Time as this store saw it pass."""
+        return self._lives.observed
 
     async def run(self) -> None:
         """Look around, again and again; ends only by being cancelled."""
