@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.transcripts.by_hand import batch_that_straddles_what_is_kept
+from tests.transcripts.changes import CHANGES
+from tests.transcripts.limbo import LIMBO
 from tests.transcripts.stage import SOURCE, Stage
 
 from quorate.receiver.options import AcknowledgeMode
@@ -221,5 +224,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
         two_sources_with_one_identity,
         store_away_and_repaired,
         receiver_starts_where_it_wants,
+        batch_that_straddles_what_is_kept,
+        *CHANGES,
+        *LIMBO,
     )
 }

@@ -14,6 +14,7 @@ from tests.simulation.source_actor import (
     SourceInstance,
 )
 from tests.simulation.store_actor import StoreActor
+from tests.simulation.world import Process
 from tests.transcripts.telling import Story, TellingChecker, TellingNetwork, TellingWorld
 
 from quorate.protocol.consensus import Behaviour, StartingPoint
@@ -29,16 +30,26 @@ _STEP_SECONDS = 0.0005
 class Stage:
     """One scenario's world."""
 
-    def __init__(self, stores: Sequence[str] = ("store1", "store2", "store3")) -> None:
+    def __init__(
+        self,
+        stores: Sequence[str] = ("store1", "store2", "store3"),
+        setups: Sequence[Setup] = (),
+        founds: bool = True,
+    ) -> None:
+        """setups: how the source is configured, one after the other; founds: an operator did."""
         self.story = Story()
         self.world = TellingWorld(self.story)
         self.network = TellingNetwork(self.world)
-        self.setup = majority_of(stores)
-        self.checker = TellingChecker(self.world, SOURCE, [self.setup])
-        self.stores = {
-            name: StoreActor(self.world, self.network, self.checker, name, stores, founds=True)
+        self.story.silent = founds
+        self._setups = tuple(setups) or (majority_of(stores),)
+        self.checker = TellingChecker(self.world, SOURCE, self._setups)
+        self.network.in_limbo = self.in_limbo
+        self.stores: dict[str, StoreActor] = {}
+        self.stores |= {
+            name: StoreActor(self.world, self.network, self.checker, name, stores, founds)
             for name in stores
         }
+        self.story.silent = False
         self._sources = 0
 
     # Who is on it.
@@ -47,10 +58,14 @@ class Stage:
         self,
         take_over: bool = False,
         consensus: Behaviour = Behaviour.HIGHEST,
-        setup: Setup | None = None,
+        configured: int = 0,
         retention_bytes: int = RETENTION_BYTES_MAX,
+        backup_after: float = 10.0,
     ) -> SourceInstance:
-        """A new instance of the source starts; nothing outlived the one before."""
+        """A new instance of the source starts; nothing outlived the one before.
+
+        configured: the number of its setup; those before it are named as its predecessors.
+        """
         self._sources += 1
         return SourceInstance(
             self.world,
@@ -58,31 +73,39 @@ class Stage:
             self.checker,
             SOURCE,
             self._sources,
-            setup or self.setup,
-            (),
+            self._setups[configured],
+            self._setups[:configured],
             SourceOptions(
                 registration_interval=REGISTRATION_SECONDS,
                 retention_bytes_max=retention_bytes,
                 flight_messages=40,
+                backup_after=backup_after,
                 consensus=consensus,
             ),
             PublishStore(outlives=False),
             take_over,
         )
 
-    def registered_source(self, setup: Setup | None = None) -> SourceInstance:
+    def by_hand(self) -> Process:
+        """A process that is a source to the stores; the scenario says what it does."""
+        self._sources += 1
+        return Process(self.world, f"source{self._sources}")
+
+    def registered_source(self, configured: int = 0) -> SourceInstance:
         """The same, and it has registered."""
-        source = self.source(setup=setup)
+        source = self.source(configured=configured)
         self.until(lambda: source.core.complete)
         return source
 
-    def source_as_ever(self, retention_bytes: int = RETENTION_BYTES_MAX) -> SourceInstance:
+    def source_as_ever(
+        self, retention_bytes: int = RETENTION_BYTES_MAX, backup_after: float = 10.0
+    ) -> SourceInstance:
         """A first source that has registered with all stores, which needs not be told again."""
         self.story.silent = True
-        source = self.source(retention_bytes=retention_bytes)
+        source = self.source(retention_bytes=retention_bytes, backup_after=backup_after)
         self.until(lambda: source.core.complete)
         self.story.silent = False
-        stores = ", ".join(source.setup.stores)
+        stores = ", ".join(self._setups[0].stores)
         self.say(f"{source.process.name} has registered with {stores}.")
         return source
 
@@ -133,6 +156,32 @@ class Stage:
         for name in stores:
             self.stores[name].crash()
 
+    def wipe(self, *stores: str) -> None:
+        """These stores come back without their data."""
+        for name in stores:
+            self.stores[name].crash()
+            self.stores[name].disk.wipe()
+            self.checker.lost_disk(name)
+
+    def leave_limbo(self, store: str, reason: str) -> None:
+        """An operator has the store go on with what it has."""
+        actor = self.stores[store]
+        change = actor.losses.left_limbo(None, reason, 0)
+        writes = [*change.writes, *actor.core.standing.leave_limbo()]
+        for state in actor.core.sources.values():
+            state.limbo = ""
+            writes.append(state.limbo_row())
+        actor.engine.writer.submit(writes)
+
+    def accept_loss(self, store: str, first: int, last: int, reason: str) -> None:
+        """An operator accepts that these numbers are lost."""
+        actor = self.stores[store]
+        change = actor.losses.accept(SOURCE, first, last, reason, 0)
+        actor.engine.writer.submit(change.writes)
+
+    def in_limbo(self, store: str) -> bool:
+        return store in self.stores and bool(self.stores[store].core.standing.limbo)
+
     def start(self, *stores: str) -> None:
         for name in stores:
             self.stores[name].start()
@@ -161,6 +210,11 @@ class Stage:
             return number in self.checker.on_disk(actor, actor.disk.synced, number, number)
 
         return holds
+
+    def told_stable(self, store: str) -> int:
+        """How far the store was told that the stream is stable."""
+        state = self.stores[store].core.sources.get(SOURCE)
+        return state.held.stable_upto if state is not None else -1
 
     def stable(self, source: SourceInstance, upto: int) -> Callable[[], bool]:
         return lambda: source.core.stable_upto >= upto

@@ -22,11 +22,14 @@ from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.source import events
 from quorate.store.records import (
+    STORE_KEY,
     Held,
     Registration,
+    StoreRecord,
     unpack_held,
     unpack_receiver,
     unpack_registration,
+    unpack_store,
 )
 from quorate.store.storage import Table, Write
 
@@ -75,6 +78,7 @@ class Story:
     """Nothing is told: what happens now is told elsewhere."""
     _lines: list[_Line] = field(default_factory=list)
     _asked: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    _said: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def say(self, text: str) -> None:
         """The narrator speaks."""
@@ -101,6 +105,12 @@ class Story:
         """As tell; but not again what was asked already and was not answered."""
         if self._asked.get((who, whom, kind)) != says:
             self._asked[who, whom, kind] = says
+            self.tell(who, whom, says)
+
+    def once(self, who: str, whom: str, kind: str, says: str) -> None:
+        """As tell; but not again what was said last, however often it is asked."""
+        if self._said.get((who, whom, kind)) != says:
+            self._said[who, whom, kind] = says
             self.tell(who, whom, says)
 
     def __str__(self) -> str:
@@ -134,6 +144,8 @@ class TellingNetwork(Network):
     def __init__(self, world: TellingWorld) -> None:
         super().__init__(world)
         self._story = world.story
+        self.in_limbo: Callable[[str], bool] = lambda _: False
+        """Whether this store is; only then it is worth telling what its peers tell it."""
 
     def _delay(self) -> float:
         return DELAY_SECONDS
@@ -141,7 +153,9 @@ class TellingNetwork(Network):
     async def call(
         self, client: Process, server: str, method: str, request: Any, seconds: float = 10.0
     ) -> Any:
-        if (says := words.request(method, request)) is not None:
+        if method == "inventory" and self.in_limbo(client.name):
+            self._story.once(client.name, server, method, "I am in limbo; what do you know?")
+        elif (says := words.request(method, request)) is not None:
             self._story.ask(client.name, server, method, says)
         return await super().call(client, server, method, request, seconds)
 
@@ -154,7 +168,9 @@ class TellingNetwork(Network):
             except QuorateError as error:
                 self._story.ask(server.name, client.name, "refusal", words.error(error))
                 raise
-            if (says := words.answer(value)) is not None:
+            if isinstance(value, list) and self.in_limbo(client.name):
+                self._story.once(server.name, client.name, "knows", words.inventory(value))
+            elif (says := words.answer(value)) is not None:
                 self._story.tell(server.name, client.name, says)
             return value
 
@@ -182,8 +198,15 @@ class TellingChecker(Checker):
         self._story = world.story
         self._registrations: dict[tuple[str, bytes], Registration] = {}
         self._held: dict[tuple[str, bytes], Held] = {}
+        self._standing: dict[str, StoreRecord] = {}
         self.when_decided: dict[int, Callable[[], None]] = {}
         """By epoch: what happens the moment that it is decided, before anybody hears of it."""
+
+    def lost_disk(self, store: str) -> None:
+        """Whatever is durable there from now on is news."""
+        for rows in (self._registrations, self._held):
+            for row in [row for row in rows if row[0] == store]:
+                rows.pop(row)
 
     def synced(self, store: str, writes: Sequence[Write]) -> None:
         super().synced(store, writes)
@@ -207,6 +230,10 @@ class TellingChecker(Checker):
                 record = unpack_receiver(value)
                 position = words.upto(record.acknowledged_upto)
                 return [f"receiver of epoch {record.epoch} has consumed {position}"]
+            case Table.META if key == STORE_KEY:
+                was = self._standing.get(store)
+                standing = self._standing[store] = unpack_store(value)
+                return words.store_record(was, standing)
             case Table.HELD:
                 had = self._held.get((store, key))
                 held = self._held[store, key] = unpack_held(value)
@@ -253,4 +280,7 @@ class TellingChecker(Checker):
     def gap(self, name: str, first: int, last: int, evidence: object) -> None:
         """No violation here: a scenario may lose something on purpose."""
         del evidence
+        receiver = self._receivers[name]
+        receiver.next = last + 1
+        receiver.done_upto = max(receiver.done_upto, last)
         self._story.tell(name, "its application", f"gap: {words.numbers(first, last)}")

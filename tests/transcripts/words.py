@@ -24,12 +24,13 @@ from tests.simulation.asks import (
 from quorate.protocol.errors import Fenced, QuorateError
 from quorate.protocol.framing import check_batch
 from quorate.protocol.lineage import Lineage
-from quorate.protocol.policy import Membership
+from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.protocol.wire import membership_from_wire
+from quorate.protocol.wire import held_from_wire, lineage_from_wire, membership_from_wire
 from quorate.source.registration import Grant
-from quorate.store.records import Registration
+from quorate.store.records import Registration, StoreRecord
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 
 
 def numbers(first: int, last: int) -> str:
@@ -61,9 +62,14 @@ def membership(record: Membership | None) -> str:
     """Only a change is worth telling."""
     if record is None or record.from_policies == record.to_policies:
         return ""
-    before = " and ".join(str(policy) for policy in record.from_policies)
-    after = " and ".join(str(policy) for policy in record.to_policies)
+    before = " and ".join(map(policy, record.from_policies))
+    after = " and ".join(map(policy, record.to_policies))
     return f"; from {before} to {after}"
+
+
+def policy(named: Policy) -> str:
+    """In braces: the stores of each group; the rules are the scenario's."""
+    return " ".join("{" + ", ".join(group.stores) + "}" for group in named.groups)
 
 
 def error(what: BaseException) -> str:
@@ -110,7 +116,7 @@ def _grant(value: Grant) -> str:
     if not promise.begun_epoch:
         return f"{text}; I know nothing"
     return (
-        f"{text}; I have begun {lineage(promise.lineage)}{membership(promise.membership)}; "
+        f"{text}; I have begun {lineage(promise.lineage)}; "
         f"hold {ranges(promise.held)}; stable is {upto(promise.stable_upto)}"
     )
 
@@ -163,11 +169,10 @@ def _fetched(response: v1.FetchResponse) -> str | None:
             return text
         case "missing":
             missing = response.missing
-            why = (
-                "I do not have"
-                if missing.why == v1.LOOKUP_ABSENT
-                else "I can not say whether I have"
-            )
+            why = {
+                v1.LOOKUP_ABSENT: "I do not have",
+                v1.LOOKUP_LOST: "an operator gave up",
+            }.get(missing.why, "I can not say whether I have")
             return f"{why} {numbers(missing.first, missing.last)}"
     return None
 
@@ -184,7 +189,8 @@ def event(told: Any) -> str:
         elif isinstance(value, float):
             value = f"{value:.1f}"
         elif isinstance(value, tuple):
-            value = ", ".join(map(str, value)) or "none"
+            texts = [policy(one) if isinstance(one, Policy) else str(one) for one in value]
+            value = ", ".join(texts) or "none"
         fields.append(f"{field.name} {value}")
     return f"{type(told).__name__}: {'; '.join(fields)}"
 
@@ -202,3 +208,36 @@ def registered(before: Registration | None, now: Registration) -> list[str]:
     if now.clean and before is not None and not before.clean:
         parts.append("goodbye")
     return parts
+
+
+def store_record(before: StoreRecord | None, now: StoreRecord) -> list[str]:
+    """What has become durable of the store itself."""
+    parts = []
+    if before is None or before.incarnation != now.incarnation:
+        parts.append(f"I am {now.incarnation.decode()}")
+    if now.limbo and (before is None or not before.limbo):
+        parts.append("in limbo")
+    if before is not None and before.limbo and not now.limbo:
+        parts.append("out of limbo")
+    if now.founders and (before is None or not before.founders):
+        names = sorted(founder.store_name for founder in now.founders)
+        parts.append(f"founder of a new group with {', '.join(names)}")
+    return parts
+
+
+def inventory(responses: Sequence[store_v1.InventoryResponse]) -> str:
+    """What a store tells one in limbo."""
+    parts = []
+    for response in responses:
+        if response.HasField("store"):
+            parts += ["I am blank"] if response.store.blank else []
+            parts += ["in limbo myself"] if response.store.limbo else []
+        else:
+            source = response.source
+            held = ranges(held_from_wire(source.held))
+            begun = lineage(lineage_from_wire(source.lineage)) or "nothing"
+            parts.append(
+                f"epoch {source.promised_epoch} is promised; begun {begun}; I hold {held}; "
+                f"stable is {upto(source.stable_upto)}"
+            )
+    return "; ".join(parts) or "I know no source"
