@@ -195,7 +195,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         return store_v1.DeregisterResponse(reg_id=100, last_sequence=receiver[1])
 
     async def Acknowledge(self, request: Any, context: Any) -> Any:  # noqa: ARG002
-        refused = []
+        refused, shortened = [], []
         for one in request.acknowledgements:
             source = _name(one.source)
             receiver = self.receivers.get((source, request.session_id))
@@ -210,6 +210,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 assert one.source_epoch == self.sources[source].lineage.epoch
                 receiver[1] = max(receiver[1], min(one.upto, self.sources[source].high))
                 self.acknowledgements.append(one.upto)
+                if receiver[1] < one.upto:
+                    shortened.append(store_v1.Acknowledgement(source=one.source, upto=receiver[1]))
             if error is not None:
                 refused.append(
                     store_v1.RefusedAcknowledgement(
@@ -218,7 +220,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
                 )
         async with self.changed:
             self.changed.notify_all()
-        return store_v1.AcknowledgeResponse(refused=refused)
+        return store_v1.AcknowledgeResponse(refused=refused, shortened=shortened)
 
     async def Fetch(self, request: Any, context: Any) -> AsyncIterator[Any]:
         served = self.sources.get(_name(request.source))

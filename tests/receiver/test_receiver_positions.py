@@ -222,6 +222,22 @@ async def test_positions_never_move_back(group: Group) -> None:
     await position_is(group, 24)
 
 
+async def test_a_flush_counts_only_what_stores_have_taken(group: Group) -> None:
+    """A store takes a position no further than it holds the stream itself."""
+    await group.announce()
+    group.store(24)
+    for served in group.served()[1:]:
+        served.held.remove(20, 24)
+    async with await opened(group) as receiver:
+        await take(receiver, 25)
+        with pytest.raises(NoQuorum):
+            await receiver.flush(0.3)
+        assert [store.receivers[NAME, 0x20][1] for store in group.stores] == [23, 19, 19]
+        group.served()[1].held.add(20, 24)
+        await receiver.flush()
+        assert [store.receivers[NAME, 0x20][1] for store in group.stores] == [23, 23, 19]
+
+
 @pytest.mark.expects_log("refused an acknowledgement")
 async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
     group: Group, monkeypatch: pytest.MonkeyPatch

@@ -390,6 +390,20 @@ async def test_a_receiver_registers_and_acknowledges(client: Client) -> None:
     (refused,) = answer.refused
     assert refused.source.topic == "trades"
     assert isinstance(failure_from_wire(refused.failure, ""), UnknownTopic)
+    assert not answer.shortened
+    answer = await client.call(
+        "Acknowledge",
+        store_v1.AcknowledgeRequest(
+            session_id=0x20,
+            acknowledgements=[
+                # Counted in an epoch that this store has not begun, and of which it knows nothing.
+                store_v1.Acknowledgement(
+                    source=source_to_wire(ORDERS), epoch=1, upto=9, source_epoch=5
+                ),
+            ],
+        ),
+    )
+    assert [(one.source.topic, one.upto) for one in answer.shortened] == [("orders", 7)]
     response = await register(2)
     assert (response.acknowledged_upto, response.known) == (7, True)
     with pytest.raises(Fenced):

@@ -203,10 +203,12 @@ class AcknowledgeRequest(_message.Message):
     def __init__(self, session_id: _Optional[int] = ..., acknowledgements: _Optional[_Iterable[_Union[Acknowledgement, _Mapping]]] = ...) -> None: ...
 
 class AcknowledgeResponse(_message.Message):
-    __slots__ = ("refused",)
+    __slots__ = ("refused", "shortened")
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    SHORTENED_FIELD_NUMBER: _ClassVar[int]
     refused: _containers.RepeatedCompositeFieldContainer[RefusedAcknowledgement]
-    def __init__(self, refused: _Optional[_Iterable[_Union[RefusedAcknowledgement, _Mapping]]] = ...) -> None: ...
+    shortened: _containers.RepeatedCompositeFieldContainer[Acknowledgement]
+    def __init__(self, refused: _Optional[_Iterable[_Union[RefusedAcknowledgement, _Mapping]]] = ..., shortened: _Optional[_Iterable[_Union[Acknowledgement, _Mapping]]] = ...) -> None: ...
 
 class RefusedAcknowledgement(_message.Message):
     __slots__ = ("source", "failure")

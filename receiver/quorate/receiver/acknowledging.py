@@ -21,8 +21,9 @@ log = logging.getLogger("quorate.receiver")
 
 REPEAT_SECONDS = 3.0
 """Every store is told the position again after this, also while nothing is consumed: one that was
-wiped, or took it only as far as it held the stream, gets to know it, and one that fences this
-receiver is heard of."""
+wiped gets to know it, and one that fences this receiver is heard of."""
+SHORT_SECONDS = 0.5
+"""The same for a store that took it only in part, because it lacks messages itself."""
 EVERYONE_SECONDS = 0.25
 """A flush waits so long for every store; then for enough of them."""
 STABLE_SECONDS = 1.0
@@ -51,7 +52,10 @@ class Acknowledger:
         self._interval = interval
         self._sessions = sessions
         self._count_taken = count_taken
-        self._confirmed: dict[tuple[str, SourceName], tuple[int, float]] = {}
+        self._told_upto: dict[tuple[str, SourceName], tuple[int, float]] = {}
+        """What each store was told last, and when."""
+        self._taken: dict[tuple[str, SourceName], int] = {}
+        """What each has taken of it."""
         self._kicks: dict[str, asyncio.Event] = {}
         self._kicked = asyncio.Event()
         self._progressed = asyncio.Event()
@@ -111,7 +115,7 @@ class Acknowledger:
         holders = {
             name
             for name, address in session.record.stores
-            if self._confirmed.get((address, session.source), (NOTHING, 0.0))[0] >= position
+            if self._taken.get((address, session.source), NOTHING) >= position
         }
         if asyncio.get_running_loop().time() < everyone_until:
             return holders >= session.registrar.answers.keys()
@@ -145,8 +149,9 @@ class Acknowledger:
             names = [name for name, at in session.record.stores if at == address]
             if not names or names[0] not in session.registrar.answers:
                 continue
-            upto, at = self._confirmed.get((address, session.source), (NOTHING, 0.0))
-            if position > upto or now - at >= repeat_seconds:
+            upto, at = self._told_upto.get((address, session.source), (NOTHING, 0.0))
+            short = self._taken.get((address, session.source), NOTHING) < position
+            if position > upto or now - at >= (SHORT_SECONDS if short else repeat_seconds):
                 due[session.source] = (session, names[0], position)
         return due
 
@@ -169,7 +174,8 @@ class Acknowledger:
             source = SourceName(refused.source.topic, refused.source.session_id)
             error = failure_from_wire(refused.failure, address)
             session, name, _ = due.pop(source)
-            self._confirmed.pop((address, source), None)
+            self._told_upto.pop((address, source), None)
+            self._taken.pop((address, source), None)
             if isinstance(error, Fenced):
                 if error.promised > session.registrar.epoch:
                     raise error
@@ -178,4 +184,8 @@ class Acknowledger:
             session.registrar.forget(name)
         now = asyncio.get_running_loop().time()
         for source, (_, _, position) in due.items():
-            self._confirmed[address, source] = (position, now)
+            self._told_upto[address, source] = (position, now)
+            self._taken[address, source] = position
+        for shortened in response.shortened:
+            source = SourceName(shortened.source.topic, shortened.source.session_id)
+            self._taken[address, source] = shortened.upto

@@ -246,6 +246,9 @@ class Service(StoreServicer):  # type: ignore[misc]
                 continue
             # Also without rows of its own: the same position may still be on its way to the disk.
             state = engine.core.sources[source]
+            position = state.receivers[session_id].acknowledged_upto
+            if position < entry.upto:
+                response.shortened.add(source=entry.source, epoch=entry.epoch, upto=position)
             commit = max(commit, engine.submitted(state))
             engine.core.identities.lives.heard(Who(source, session_id))
             if writes:
