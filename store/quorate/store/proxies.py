@@ -35,7 +35,7 @@ class Party:
     lineage: Lineage = NO_LINEAGE
     membership: Membership | None = None
     held: RangeSet = field(default_factory=RangeSet)
-    """What it holds of the stream, durably."""
+    """What it holds of the stream, durably, or was told that nobody needs to hold."""
     stable_upto: int = NOTHING
     limbo: bool = False
     live: bool = False
