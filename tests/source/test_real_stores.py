@@ -151,8 +151,11 @@ async def test_a_store_that_lost_its_disk(group: Group) -> None:
         await group.restart(2)
         await source.publish(b"101")
         await event_of(source, RegistrationSucceeded, nth=4)
-        # What the source no longer has, the store gets from its peers.
+        # What the source no longer has, the store gets from its peers; and then it counts again.
         await asyncio.wait_for(group.held(2, 99), 20)
+        await group.nodes[1].stop()
+        await source.publish(b"102")
+        assert (await group.held(2, 102))[102] == b"102"
 
 
 @pytest.mark.expects_log("does not take|lost its quorum")

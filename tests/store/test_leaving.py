@@ -13,7 +13,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.store.leaving import Adoption, ReceiverKnowledge, Stay, leave, names_store
+from quorate.store.leaving import Adoption, ReceiverKnowledge, Stay, leave, may_concern
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
 from quorate.v1.store_pb2 import ReceiverStatus
@@ -177,9 +177,24 @@ def test_stores_are_known_by_the_names_that_sources_give_them() -> None:
     )
     known = begun(9, policy=policy, information=information)
     assert adopted({"b": known, "c": known}).fetch == RangeSet([Range(0, 9)])
-    assert names_store("a", "a:1", known)
-    assert not names_store("a", "elsewhere:1", known)
     assert isinstance(decide({"b": begun(9, policy=policy), "c": begun(9, policy=policy)}), Stay)
+
+
+def test_a_source_does_not_concern_it_only_if_all_its_stores_are_others() -> None:
+    policy = Policy.majority_of("bcx")
+    for entry, concerned in (
+        (StoreEntry(name="x", address="x:1", store_name="far away"), False),
+        (StoreEntry(name="x", address="x:1"), True),
+        (StoreEntry(name="x", address="x:1", store_name="a"), True),
+        (StoreEntry(name="x", address="a:1", store_name="far away"), True),
+    ):
+        information = SourceInformation(stores=[entry])
+        known = begun(9, policy=policy, information=information)
+        answers = [said("b", known), said("c", known)]
+        assert may_concern("a", "a:1", ORDERS, answers) == concerned
+    assert may_concern("a", "a:1", ORDERS, [said("b", begun(9)), said("c", None)])
+    promised = SourceKnowledge(promised_epoch=4, promised_to=b"i")
+    assert may_concern("a", "a:1", ORDERS, [said("b", promised)])
 
 
 # Everything there is, in small.

@@ -109,14 +109,16 @@ class Membership(_message.Message):
     def __init__(self, from_policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., to_policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., stores: _Optional[_Iterable[_Union[StoreEntry, _Mapping]]] = ...) -> None: ...
 
 class StoreEntry(_message.Message):
-    __slots__ = ("name", "address", "reg_id")
+    __slots__ = ("name", "address", "reg_id", "store_name")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
+    STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     reg_id: int
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., reg_id: _Optional[int] = ...) -> None: ...
+    store_name: str
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., reg_id: _Optional[int] = ..., store_name: _Optional[str] = ...) -> None: ...
 
 class SourceInformation(_message.Message):
     __slots__ = ("source", "address", "epoch", "policy", "stores", "version")

@@ -188,6 +188,7 @@ class SourceCore:
                     name=store.name,
                     address=store.address,
                     reg_id=grant.reg_id if (grant := grants[store.name]) else 0,
+                    store_name=grant.store_name if grant else "",
                 )
                 for store in stores
             ],

@@ -64,13 +64,13 @@ class Adoption:
 def names_of(
     store: str, addresses: Collection[str], informations: Iterable[SourceInformation | None]
 ) -> set[str]:
-    """What policies call a store: by its own name, or as sources call it that reach it there."""
+    """What policies call a store: by its own name, or as sources call it that reach it."""
     called = {
         entry.name
         for information in informations
         if information is not None
         for entry in information.stores
-        if entry.address in addresses
+        if entry.address in addresses or entry.store_name == store
     }
     return {store, *called}
 
@@ -143,11 +143,29 @@ def leave(
     )
 
 
-def names_store(store: str, address: str, knowledge: SourceKnowledge) -> bool:
-    """Whether a store is among those of a source, as far as a peer knows."""
-    policies = knowledge.membership.policies if knowledge.membership else ()
-    names = names_of(store, (address,), [knowledge.information])
-    return not policies or any(names & policy.stores for policy in policies)
+def may_concern(store: str, address: str, name: SourceName, answers: Sequence[PeerAnswer]) -> bool:
+    """Whether this store may have known a source, as far as its peers can tell.
+
+    Stores have many names, so that a name that is nobody else's may be this one's.
+    """
+    known = [answer.sources[name] for answer in answers if name in answer.sources]
+    informations = [each.information for each in known]
+    others = {
+        entry.name
+        for information in informations
+        if information is not None
+        for entry in information.stores
+        if entry.store_name not in ("", store)
+    }
+    for answer in answers:
+        others |= names_of(answer.store, (answer.address, answer.advertised), informations)
+    others -= names_of(store, (address,), informations)
+    return any(
+        each.membership is None
+        or not each.membership.policies
+        or any(policy.stores - others for policy in each.membership.policies)
+        for each in known
+    )
 
 
 def _newest(known: Iterable[SourceKnowledge]) -> SourceKnowledge:

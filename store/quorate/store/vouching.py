@@ -20,7 +20,7 @@ from quorate.protocol.ranges import RangeSet
 from quorate.store.engine import Engine
 from quorate.store.filling import Filler
 from quorate.store.inventory import knowledge_of
-from quorate.store.leaving import Adoption, Stay, leave, names_of, names_store
+from quorate.store.leaving import Adoption, Stay, leave, may_concern, names_of
 from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
 from quorate.store.peers import Peers
 from quorate.transport.channels import open_channel
@@ -112,7 +112,7 @@ class Vouching:
                 if name not in known
                 and not knowledge.deletion
                 and not self._core.deleting(name)
-                and names_store(store, address, knowledge)
+                and may_concern(store, address, name, answers)
             }
         return sorted(names)
 
