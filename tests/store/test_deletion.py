@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 
+from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import Closed, Deregistered, Fenced, InLimbo, NotRegistered, RegIdInUse
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.recovery import Marker
+from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
 from quorate.protocol.wire import membership_to_wire
 from quorate.store.catalogue import Claim, Elsewhere, merged
 from quorate.store.deletion import (
@@ -184,6 +185,27 @@ def test_a_deleted_source_is_answered_for_as_if_in_limbo() -> None:
         world.begin(FIRST_LINEAGE)
     with pytest.raises(InLimbo):
         world.open()
+
+
+@pytest.mark.parametrize("settled_too_early", [False, True])
+def test_without_that_a_stable_number_would_be_given_away(settled_too_early: bool) -> None:
+    world = World()
+    filled(world)
+    bury(world)  # [0, 29] was stable on s1 and s2; s2 is silent, and s3 never had any of it
+    if settled_too_early:
+        world.core.identities.settled.add(ORDERS)
+    promised = world.promise(2, instance=b"b")
+    lacking = Promise(1, FIRST_LINEAGE, Membership((POLICY,), (POLICY,)), (), -1)
+    answers = {
+        "s1": Promise(0, promised.registration.lineage, None, (), -1, bool(promised.limbo)),
+        "s3": lacking,
+    }
+    decided = decide(POLICY, answers, Behaviour.HIGHEST)
+    if settled_too_early:
+        assert isinstance(decided, Decision)
+        assert decided.kept_upto == -1
+    else:
+        assert isinstance(decided, NeedMore)
 
 
 def test_its_epochs_stay_fenced_all_the_while() -> None:
