@@ -14,6 +14,7 @@ import typer
 from quorate.console.children import StoreChild, founded, free_addresses, others
 from quorate.console.exits import FAILED, say
 from quorate.console.running import run
+from quorate.protocol.errors import Unreachable
 
 
 def dev(
@@ -58,7 +59,10 @@ async def _serve(group: list[StoreChild]) -> bool:
     """Until a signal, or until no store is left; whether it was a signal."""
     try:
         await asyncio.gather(*(child.start() for child in group))
-        await founded(group)
+        try:
+            await founded(group)
+        except Unreachable as error:
+            say(str(error), style="bold red")
         _announce(group)
         await asyncio.gather(*(_notice_end(child) for child in group))
         return False

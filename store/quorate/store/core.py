@@ -348,8 +348,7 @@ class StoreCore:
         writes = self.standing.enter_limbo(reason, incarnation)
         endings: tuple[Ending, ...] = ()
         for state in self.sources.values():
-            state.limbo = reason
-            writes += (state.limbo_row(),)
+            writes += state.enter_limbo(reason)
             endings += self._end_stream(state, InLimbo(str(state.name), self.store, reason))
         return Change(None, writes, endings)
 

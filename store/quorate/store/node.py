@@ -226,9 +226,7 @@ class StoreNode:
             return []
         _log.warning("store %s is in limbo for %d sources: %s", standing.store, len(lost), REASON)
         standing.renew(uuid.uuid4().bytes)
-        for state in lost:
-            state.limbo = REASON
-        return [state.limbo_row() for state in lost]
+        return [write for state in lost for write in state.enter_limbo(REASON)]
 
     def _begin_run(
         self, directory: DataDirectory, storage: Storage, writes: Sequence[Write]

@@ -201,6 +201,12 @@ class SourceState:
             Table.REGISTRATIONS, reg_id_key(self.reg_id), pack_registration(self.registration)
         )
 
+    def enter_limbo(self, reason: str) -> tuple[Write, ...]:
+        """Vouch no more for what is lacking; whoever was promised something must ask again."""
+        self.limbo = reason
+        self.registration = replace(self.registration, taken_over=True)
+        return (self.limbo_row(), self.registration_row())
+
     def limbo_row(self) -> Write:
         return Write(Table.META, limbo_key(self.reg_id), self.limbo.encode() or None)
 
