@@ -150,9 +150,15 @@ class Judge:
 
     def report(self, state: State, g: int, policies: Sequence[Configuration]) -> State:
         """The application is told that more is stable: then it must be, by the definition."""
-        source = state.sources[g]
+        return self.reported(state, g + 1, state.sources[g].stable, policies)
+
+    def reported(
+        self, state: State, teller: int, upto: int, policies: Sequence[Configuration]
+    ) -> State:
+        """Somebody is told that everything up to here is stable in the lineage of that epoch."""
+        source, g = state.sources[teller - 1], teller - 1
         reported = state.reported
-        for number in range(source.stable + 1):
+        for number in range(upto + 1):
             epoch = epoch_at(source.lineage, number)
             if number < len(reported):
                 known, reporter = reported[number]

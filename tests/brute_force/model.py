@@ -48,6 +48,8 @@ class Rules:
     """G3: on its stream a store tells the source which incarnations have been replaced."""
     notices_in_answers: bool = True
     """A store tells the same with its promise and its begin."""
+    found_by_unpromised: bool = True
+    """Only stores that have promised nothing higher count for finding out what is stable."""
     exit_stable: bool = True
     """A store leaves limbo only after a stable set of peers was heard."""
     exit_blocking: bool = True
@@ -166,6 +168,8 @@ class Shape:
     """A source begins only when the one before it has decided."""
     forwards: bool = False
     """Stores take begins over from each other, and what is stable."""
+    proxies: bool = False
+    """A store may find out, by what it and others hold, that more is stable."""
     rolls_back: bool = False
     """A store that loses its disk may come back with an older one instead of an empty one."""
 
@@ -257,6 +261,8 @@ class Model:
             yield from self._losses(state)
         if self.shape.forwards:
             yield from self._forwards(state)
+        if self.shape.proxies:
+            yield from self._findings(state)
 
     # Sources.
 
@@ -642,6 +648,42 @@ class Model:
                     ),
                 )
                 yield Step("{store} takes the begin over from {peer}", 0, s, r), after
+
+    def _findings(self, state: State) -> Iterator[tuple[Step, State]]:
+        """Stores that can be reached and have begun the newest epoch: what is stable on them is."""
+        stores = [column.store for column in state.columns]
+        for reached in range(1, 1 << len(stores)):
+            heard = [(s, each) for s, each in enumerate(stores) if reached >> s & 1]
+            epoch = max(each.begun for _, each in heard)
+            able = [(s, each) for s, each in heard if each.begun == epoch and not each.limbo]
+            if not epoch or not able or len(able) < len(heard):
+                continue
+            record = state.sources[epoch - 1]
+            policies = [
+                self.shape.policies[policy]
+                for policy in dict.fromkeys(record.from_policies + record.to_policies)
+            ]
+            members = sum(1 << s for s, _ in able)
+            if not all(self.judge.stable(policy, members) for policy in policies):
+                continue
+            links = tuple(
+                (s, _contiguous(each.held, record.lineage), True)
+                for s, each in able
+                if each.promised == epoch or not self.rules.found_by_unpromised
+            )
+            told = max(each.told for _, each in able)
+            upto = self.judge.stable_upto(policies, links, told)
+            proxy, store = able[0]
+            if upto > store.told:
+                found = state._replace(
+                    columns=_with_column(
+                        state,
+                        proxy,
+                        state.columns[proxy]._replace(store=store._replace(told=upto)),
+                    ).columns
+                )
+                who = Step(f"{{store}} finds that {upto} of epoch {epoch} is stable", 0, proxy)
+                yield who, self.judge.reported(found, epoch, upto, policies)
 
     def _repairs(self, state: State, s: int, r: int) -> Iterator[tuple[Step, State]]:
         """The first number that the store lacks and the peer has, if it is told to be stable."""

@@ -51,4 +51,5 @@ def random_shape(seed: int) -> Shape:
         one_after_another=chooser.random() < 0.3,
         forwards=chooser.random() < 0.5,
         rolls_back=chooser.random() < 0.5,
+        proxies=chooser.random() < 0.3,
     )

@@ -47,6 +47,7 @@ WORLDS: dict[str, Shape] = {
     "a wiped store, while stores repair each other": replace(ONE_WIPED, forwards=True),
     "a wiped store of one group or the other": replace(ONE_WIPED, policies=(TWO_OR_ONE,) * 2),
     "two stores that are wiped, one after the other": TWO_WIPED,
+    "stores find out what is stable": replace(TWICE, proxies=True),
     "all-active, stores leave": replace(TWICE, policies=(SHRINKING,) * 2, leaves=True),
     "the only store is exchanged": MOVED,
 }
@@ -55,6 +56,7 @@ WORLDS: dict[str, Shape] = {
 LARGER_WORLDS: dict[str, Shape] = {
     "a wiped store and three registrations": replace(THRICE, wipes=1, doomed=0b001),
     "a store that is wiped twice": replace(ONE_WIPED, wipes=2),
+    "a wiped store, and stores that find out what is stable": replace(ONE_WIPED, proxies=True),
     "two wiped stores and two registrations": replace(TWO_WIPED, policies=(THREE,) * 2),
     "four stores, one wiped": FOUR_WIPED,
     "five stores, three registrations": Shape((groups("abcde"),) * 3, first_began=31),

@@ -40,7 +40,7 @@ class Stage:
         self.story = Story()
         self.world = TellingWorld(self.story)
         self.network = TellingNetwork(self.world)
-        self.story.silent = founds
+        self.story.silent = self._founded = founds
         self._setups = tuple(setups) or (majority_of(stores),)
         self.checker = TellingChecker(self.world, SOURCE, self._setups)
         self.network.in_limbo = self.in_limbo
@@ -180,7 +180,10 @@ class Stage:
         actor.engine.writer.submit(change.writes)
 
     def in_limbo(self, store: str) -> bool:
-        return store in self.stores and bool(self.stores[store].core.standing.limbo)
+        if store not in self.stores:
+            # It is just being made.
+            return not self._founded
+        return bool(self.stores[store].core.standing.limbo)
 
     def start(self, *stores: str) -> None:
         for name in stores:
