@@ -190,6 +190,15 @@ def test_a_copy_that_was_lost_before_the_other_was_made_does_not_count() -> None
     assert gathering.look(4.5, made) == 9
 
 
+def test_who_has_promised_a_later_epoch_makes_nothing_stable() -> None:
+    gathering = Gathering()
+    promised = replace(party("a"), promised_epoch=2)
+    both = among(promised, party("b", asked=0.0))
+    assert gathering.look(1.0, both) == 4
+    again = among(replace(promised, asked=2.0), party("b", asked=2.0))
+    assert gathering.look(3.0, again) == 4
+
+
 def test_one_store_alone_makes_nothing_stable() -> None:
     gathering = Gathering()
     for now in range(5):

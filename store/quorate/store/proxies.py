@@ -44,6 +44,12 @@ class Party:
     """It says that it is the proxy."""
     asked: float = 0.0
     """When it was asked for this; it was so at some time since."""
+    promised_epoch: int = 0
+
+    @property
+    def is_promised(self) -> bool:
+        """To a later source: it may have decided without what this store has."""
+        return self.promised_epoch > self.begun_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,9 @@ class Gathering:
     What one store was told is stable, is. Beyond that, a number is stable when enough stores that
     have begun the newest epoch hold it *at the same time*: each was seen to hold it, and was asked
     again after all had been seen, and still held it in the same incarnation. One look would not
-    do: a store may have been wiped before the other one got it.
+    do: a store may have been wiped before the other one got it. Nor does a store count that has
+    promised a later epoch: that may have decided otherwise before this store, as it left limbo,
+    fetched what it might once have had.
     """
 
     def __init__(self) -> None:
@@ -148,7 +156,7 @@ class Gathering:
         reach = {
             party.store: party.held.contiguous_upto(told + 1)
             for party in among.order
-            if party.lineage == lineage
+            if party.lineage == lineage and not party.is_promised
         }
         incarnations = {party.store: party.incarnation for party in among.order}
         asked = {party.store: party.asked for party in among.order}

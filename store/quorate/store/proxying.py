@@ -137,6 +137,7 @@ class Proxying:
             state.live,
             serves,
             now,
+            record.promised_epoch,
         )
 
     def _changed(self, source: SourceName, *, serves: bool) -> None:
@@ -166,4 +167,5 @@ def _party(source: SourceName, called: str, heard: Heard) -> Party | None:
         known.live,
         known.proxy,
         heard.asked,
+        known.promised_epoch,
     )
