@@ -182,3 +182,9 @@ def test_enough_is_a_stable_set_outside_limbo() -> None:
     assert not enough_for_receivers(ALL_OF_THREE, {"a", "b"})
     assert enough_for_receivers(groups(IntergroupRule.ANY), {"d", "e"})
     assert not enough_for_receivers(groups(IntergroupRule.ALL), {"a", "b", "d"})
+
+
+def test_a_backup_that_stands_in_no_more_has_its_say() -> None:
+    policy = Policy((Group("main", ("a", "b", "c"), backups=("x",)),))
+    answers = {"a": 1, "b": 1, "c": 1, "x": 5}
+    assert receiver_consensus(Behaviour.MAJORITY, policy, answers, set(answers)) == 5

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quorate.protocol.policy import Group, Policy, quorum
 
@@ -75,7 +75,9 @@ def receiver_consensus(
     as a group of their own, for the new ones may not have heard of the receiver yet.
     """
     if leaving := tuple(sorted(positions.keys() - policy.stores)):
-        policy = Policy((*policy.groups, Group("stores that the stream leaves", leaving)))
+        # A backup that stood in, and stands in no more, is named once only so.
+        groups = (replace(group, backups=()) for group in policy.groups)
+        policy = Policy((*groups, Group("stores that the stream leaves", leaving)))
     unanswered = dict.fromkeys(policy.stores - positions.keys(), 0)
     known = {**unanswered, **positions}
     return consensus(behaviour, policy, known, known.keys() - vouching)
