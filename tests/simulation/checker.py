@@ -106,6 +106,9 @@ class Checker:
         self._receivers: dict[str, _Receiver] = {}
         self.failed: dict[str, dict[int, bytes]] = {}
         """By store whose data was destroyed and that does not vouch yet: what it had had."""
+        self.beyond = False
+        """More was destroyed than the rules tolerate: things may stop, but nothing may be lost in
+        silence."""
         self.wiped: set[str] = set()
         """Stores that vouch again, though they were failed once."""
 

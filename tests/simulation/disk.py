@@ -67,6 +67,8 @@ class Disk:
     def sync(self) -> None:
         if self.fails_next_sync:
             self.fails_next_sync = False
+            # What was to be synced is marked clean: no later sync writes it.
+            self._unsynced.clear()
             raise StorageFailed(self._name, "the sync failed")
         self._keep(len(self._unsynced))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.simulation.checker import Checker
+from tests.simulation.disk import Snapshot
 from tests.simulation.network import Network
 from tests.simulation.receiver_actor import ReceiverApplication
 from tests.simulation.source_actor import SourceApplication, SourceInstance
@@ -41,6 +42,7 @@ class Faults:
         self._receivers = receivers
         self._pause = weather.pause_between_faults
         self._kinds: list[Callable[[], None]] = [getattr(self, kind) for kind in weather.kinds]
+        self._copies: dict[str, tuple[Snapshot, int]] = {}
         self._zombies: list[SourceInstance] = []
         self._stopped = False
         network.failure_rate = weather.failure_rate
@@ -129,6 +131,40 @@ class Faults:
         if store.alive:
             store.crash()
         store.disk.wipe()
+
+    def wipe_stores(self) -> None:
+        """Several come back blank at once, perhaps more than the rules tolerate."""
+        chosen = self._chooser.sample(self._stores, self._chooser.randint(1, len(self._stores)))
+        for store in chosen:
+            left = {other.name for other in self._stores} - self._checker.failed.keys()
+            if left <= {store.name}:
+                return  # nobody could know of it
+            if not self._checker.tolerates(store.name):
+                self._checker.beyond = True
+            self._world.fault("stores wiped at once", store.name)
+            self._wipe(store)
+            self._restart(store)
+
+    def copy_disk(self) -> None:
+        """A backup of a store's disk is made."""
+        store = self._chooser.choice(self._stores)
+        self._copies[store.name] = (store.disk.snapshot(), store.starts)
+
+    def put_back(self) -> None:
+        """A store starts again with a copy of what its disk once was."""
+        if (store := self._destroyable()) is None or store.name not in self._copies:
+            return
+        copy, starts = self._copies[store.name]
+        others = [other for other in self._stores if other is not store]
+        # What nobody has seen since can not be told from what it was.
+        if starts == store.starts or not all(other.knows(store) for other in others):
+            return
+        self._world.fault("disk put back", store.name)
+        self._checker.destroys(store.name)
+        if store.alive:
+            store.crash()
+        store.disk.put_back(copy)
+        self._restart(store)
 
     def flip_bit(self) -> None:
         """A bit of a batch in some journal turns."""

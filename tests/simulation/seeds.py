@@ -19,6 +19,7 @@ RARE = (
     "source heard of a replaced store",
     "receiver registered with a store in limbo",
     "unreadable batch found",
+    "beyond what is tolerated, and honest",
     "membership change under way",
     "membership changed",
     "bringing-up interrupted",

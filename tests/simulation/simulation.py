@@ -23,6 +23,7 @@ from quorate.protocol.identity import SourceName
 
 STEP_SECONDS = 0.25
 LAST_SENDS_SECONDS = 0.3
+STALL_SECONDS = 1.0
 CHECK_SECONDS = 0.5
 SOURCE = SourceName("orders", 0x10)
 
@@ -117,6 +118,10 @@ class Simulation:
         self.faults.stop()
         world.run(world.now + LAST_SENDS_SECONDS)
         self.source.sending = False
+        if self.checker.beyond:
+            world.run(world.now + STALL_SECONDS)
+            world.reach("beyond what is tolerated, and honest")
+            return
         seconds = self.weather.complete_seconds
         deadline = world.now + seconds
         while (unfinished := self._unfinished()) and world.now < deadline:

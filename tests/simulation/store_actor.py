@@ -131,6 +131,7 @@ class StoreActor:
         self.peers = frozenset(peers) - {name}
         self.disk = Disk(world, name, checker)
         self._drawn = 0
+        self.starts = 0
         self._founds = founds
         self.start()
 
@@ -147,6 +148,7 @@ class StoreActor:
 
     def start(self) -> None:
         """Start a process on what the disk has."""
+        self.starts += 1
         self.process = Process(self.world, self.name)
         reg_ids = RegIds(self.name)
         sources = restart.sources(self.disk, reg_ids)
@@ -190,6 +192,11 @@ class StoreActor:
 
     def greeting(self) -> store_v1.Greeting:
         return self.core.standing.greeting(self.name, self.disk.acknowledged)
+
+    def knows(self, other: StoreActor) -> bool:
+        """Whether this one has met the other in its present run."""
+        known = self.core.standing.peers.get(other.name)
+        return known is not None and known.run == other.core.standing.run
 
     def start_if_down(self) -> None:
         if not self.alive:

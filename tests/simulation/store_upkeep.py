@@ -31,7 +31,7 @@ from quorate.v1 import store_pb2 as store_v1
 if TYPE_CHECKING:
     from tests.simulation.store_actor import StoreActor
 
-ROUND_SECONDS = 0.5
+ROUND_SECONDS = 0.8
 LIMBO_ROUND_SECONDS = 0.1
 FOUND_OUT_SECONDS = 0.5
 ANSWER_SECONDS_MAX = 1.0
@@ -282,9 +282,11 @@ class StoreUpkeep:
                 known = state.as_it_is()
                 await store.engine.written(state)
                 for piece in known.readable():
-                    chunk = read(store.disk, state.reg_id, state.name, piece, SCRUB_BATCHES)
-                    if state.lineage is not known.lineage:
-                        break
-                    for batch in chunk:
-                        if batch.problem:
-                            store.found_unreadable(state, batch.part, batch.problem)
+                    first = piece.first
+                    while first <= piece.last and state.lineage is known.lineage:
+                        rest = Range(first, piece.last)
+                        chunk = read(store.disk, state.reg_id, state.name, rest, SCRUB_BATCHES)
+                        for batch in chunk:
+                            if batch.problem:
+                                store.found_unreadable(state, batch.part, batch.problem)
+                        first = chunk[-1].part.last + 1

@@ -35,6 +35,7 @@ KINDS: Mapping[str, int] = {
     "pause_store": 1,
     "wipe_store": 1,
     "flip_bit": 1,
+    "wipe_stores": 0,
     "crash_receiver": 1,
     "pause_receiver": 1,
 }
@@ -84,11 +85,15 @@ def drawn(chooser: random.Random, fixed: Mapping[str, Any]) -> Weather:
     while len(setups) < 3 and chooser.random() < 0.25:
         setups.append(rules.changed(chooser, setups[-1], names))
     receivers = chooser.choice((1, 2, 2))
+    beyond = chooser.random() < 0.06
     every_kind = [kind for kind, times in KINDS.items() for _ in range(times)]
     weather = Weather(
         setups=tuple(setups),
         # Each world has its own: few kinds, often, show what many hide from each other.
-        kinds=tuple(chooser.sample(every_kind, chooser.randint(2, len(every_kind)))),
+        kinds=(
+            *chooser.sample(every_kind, chooser.randint(2, len(every_kind))),
+            *(("wipe_stores",) if beyond else ()),
+        ),
         faulty_seconds=chooser.choice((2.0, 4.0, 4.0, 6.0)),
         complete_seconds=40.0,
         pause_between_faults=chooser.choice((0.06, 0.15, 0.4)),
