@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -23,7 +26,7 @@ from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
-from quorate.store import filling, neighbours, peers, repair, scrub
+from quorate.store import fetch, filling, neighbours, peers, reading, repair, scrub
 from quorate.store.core import StoreCore
 from quorate.store.node import StoreNode
 from quorate.store.records import index_key
@@ -426,3 +429,72 @@ async def test_a_repair_that_was_cut_off_goes_on(
     status = await until(two, lambda status: held(status) == [(0, 999, 1)])
     assert 0 < status.repair.messages < 1000, "what was there was not fetched again"
     assert (await two.fetch()).messages == {number: payload(number) for number in range(1000)}
+
+
+# Killed in the middle.
+
+
+@asynccontextmanager
+async def process(group: Group, path: Path, name: str) -> AsyncIterator[Process]:
+    """The store as a process of its own."""
+    others = [each for other, each in group.addresses.items() if other != name]
+    running_now = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "quorate.console.main", "store", "run", "-o", "json"),
+        *("--name", name),
+        *("--data-directory", str(path), "--listen", group.addresses[name]),
+        *(argument for each in others for argument in ("--peer", each)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert running_now.stdout is not None
+    await running_now.stdout.readline()  # it serves
+    try:
+        yield running_now
+    finally:
+        if running_now.returncode is None:
+            running_now.kill()
+        await running_now.wait()
+
+
+@pytest.mark.processes
+async def test_a_repair_that_was_killed_goes_on(
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await group.start("s1")
+    await begin(one)
+    await fill(one, 0, 999, 999)
+    wanted: list[int] = []
+    let, half = threading.Event(), asyncio.Event()
+    loop, read = asyncio.get_running_loop(), reading.read
+
+    def slow(*arguments: Any) -> Any:
+        wanted.append(arguments[3].first)
+        if arguments[3].first >= 400 and not let.is_set():
+            loop.call_soon_threadsafe(half.set)
+            let.wait(30)
+        return read(*arguments)
+
+    async with running(tmp_path / "s2", "s2", scrub_interval_seconds=0.0):
+        pass
+    monkeypatch.setattr(fetch, "read", slow)
+    monkeypatch.setattr(fetch, "_CHUNK_BATCHES_MAX", 4)
+    try:
+        async with (
+            process(group, tmp_path / "s2", "s2") as victim,
+            Client(group.addresses["s2"]) as two,
+        ):
+            async with asyncio.timeout(30):
+                await half.wait()
+                await until(two, lambda status: held(status)[-1][1] >= 399)
+                # What a fetch gives is on the disk.
+                assert len((await two.fetch(0, 399)).messages) == 400
+            victim.kill()
+        let.set()
+        before = len(wanted)
+        async with process(group, tmp_path / "s2", "s2"), Client(group.addresses["s2"]) as two:
+            status = await until(two, lambda status: held(status) == [(0, 999, 1)])
+            assert min(wanted[before:]) >= 400, "what was there was not fetched again"
+            assert status.repair.messages <= 600
+            assert len((await two.fetch()).messages) == 1000
+    finally:
+        let.set()
