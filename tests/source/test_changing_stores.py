@@ -181,7 +181,8 @@ async def test_a_source_sends_on_while_its_stream_moves(stores: RealStores) -> N
         moved = asyncio.create_task(confirmed(source))
         while not moved.done():
             assert await source.send(b"%d" % sent) == sent
-            sent += 1
-            await asyncio.sleep(0)
+            assert (await source.commit([b"%d" % (sent + 1)], b"marker"))[0] == sent + 1
+            sent += 2
+            await source.flush(10)
         await source.flush(10)
         await stores.until_held("def", numbered(0, sent - 1))

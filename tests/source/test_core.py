@@ -332,6 +332,7 @@ def test_a_stream_moves_by_way_of_both_policies_and_the_record_then_forgets_the_
     assert core.epoch == first + 1
     # Messages are accepted meanwhile, and wait.
     assert core.refusal() is None
+    assert not core.can_commit
     promise(core, dict.fromkeys("abcx", answer_of(core, 3)), 0.5)
     asked = core.step("a")
     assert isinstance(asked, AskBegin)

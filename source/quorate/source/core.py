@@ -678,7 +678,11 @@ class SourceCore:
     @property
     def can_commit(self) -> bool:
         """A batch of its own may be taken now: nothing has gathered, nothing is on its way."""
-        return not self.window.payloads and not self._taken
+        return (
+            not self.window.payloads
+            and not self._taken
+            and self.registration.phase is Phase.STREAMING
+        )
 
     def take(self, timestamp_ns: int, marker: bytes = b"") -> Packed:
         """Pack what has gathered; only if can_take."""

@@ -71,7 +71,7 @@ class Engine:
         self._sessions: dict[str, StoreSession] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._stores_version = 0
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._aside: set[asyncio.Task[None]] = set()
         self._ticker: asyncio.Task[None] | None = None
         self._loader: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -175,7 +175,7 @@ class Engine:
         if open_streams:
             await asyncio.wait(open_streams, timeout=_GOODBYE_SECONDS)
         await self.live.stop()
-        tasks = [*self._running.values(), *self._leaving, self._ticker, self._loader]
+        tasks = [*self._running.values(), *self._aside, self._ticker, self._loader]
         running = [task for task in tasks if task is not None]
         for task in running:
             task.cancel()
@@ -189,8 +189,8 @@ class Engine:
         for store in self._sessions.keys() - self.core.stores.keys():
             task = self._running.pop(store)
             del self._sessions[store]
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._aside.add(task)
+            task.add_done_callback(self._aside.discard)
             # In the loop's next iteration: it may be this very session that made the difference.
             self._loop.call_soon(task.cancel)
         for name, address in self.core.stores.items():
@@ -327,14 +327,20 @@ class Engine:
                 )
             self.core.tick(now)
             for store in self.core.looks_due(now):
-                self._loop.create_task(self._look(store)).add_done_callback(_report)
+                look = self._loop.create_task(self._look(store))
+                look.add_done_callback(_report)
+                self._aside.add(look)
+                look.add_done_callback(self._aside.discard)
             self.after_input()
+            # Whoever waits for the end of a registration: nothing else may be there to tell.
+            self.packer.progressed()
 
     async def _look(self, store: str) -> None:
         """Ask a store what it holds."""
         epoch, promise = self.core.epoch, None
         try:
-            promise = (await self._sessions[store].ask(epoch)).promise
+            if (session := self._sessions.get(store)) is not None:
+                promise = (await session.ask(epoch)).promise
         except QuorateError as error:
             _log.debug("asking store %s what it holds: %s", store, error)
         self.core.looked(store, epoch, promise, self._loop.time())
