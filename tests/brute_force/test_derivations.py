@@ -93,7 +93,8 @@ def test_a_blocking_set_meets_every_set_that_may_be_stable() -> None:
 
 Known = tuple[tuple[int | None, ...], int, int]
 """By store the highest number it acknowledged, None if it never joined; active; stable_upto."""
-NUMBERS = (-1, 0, 1)
+NUMBERS = {1: (-1, 0, 1), 2: (-1, 0, 1), 3: (-1, 0)}
+"""What may be acknowledged, by how many stores there are."""
 
 
 def _tracker(configuration: Configuration, known: Known) -> StabilityTracker:
@@ -119,7 +120,7 @@ def _name(store: int) -> str:
 def _defined(configuration: Configuration, known: Known) -> int:
     """The highest number with all before it held by stores that make it stable now."""
     upto, active, stable_upto = known
-    while stable_upto < max(NUMBERS):
+    while stable_upto < max(NUMBERS[len(upto)]):
         number = stable_upto + 1
         holders = sum(
             1 << store for store, at in enumerate(upto) if at is not None and at >= number
@@ -137,12 +138,12 @@ def _moves(known: Known) -> list[tuple[str, int, int]]:
         is_active = bool(active >> store & 1)
         if not is_active:
             moves.append(("join", store, 0))
-            moves += [("rejoin", store, number) for number in NUMBERS]
+            moves += [("rejoin", store, number) for number in NUMBERS[len(upto)]]
         else:
             moves.append(("leave", store, 0))
         if at is not None:
             moves.append(("void", store, 0))
-            moves += [("acknowledge", store, number) for number in NUMBERS]
+            moves += [("acknowledge", store, number) for number in NUMBERS[len(upto)]]
     return moves
 
 
