@@ -19,7 +19,15 @@ from quorate.protocol.errors import (
     NotRegistered,
     NotYetStable,
 )
-from quorate.source import QuorumLost, RegistrationComplete, SourceClosed, SourceOptions
+from quorate.source import (
+    Event,
+    Layout,
+    QuorumLost,
+    RegistrationComplete,
+    SourceClosed,
+    SourceOptions,
+    StoreGroup,
+)
 from quorate.source.blocking import Source
 from quorate.transport.blocking import run_blocking
 
@@ -104,6 +112,16 @@ def test_errors_are_raised_where_they_are_made(group: list[FakeStore]) -> None:
     with pytest.raises(Closed):
         source.send_many([b"1"])
     source.close()
+
+
+def test_groups_and_events_as_they_come(group: list[FakeStore]) -> None:
+    layout = Layout.of(StoreGroup("g", addresses(group[:2])), StoreGroup("h", addresses(group[2:])))
+    seen: list[Event] = []
+    with Source.open("orders", stores=layout, options=QUICK, on_event=seen.append) as source:
+        assert source.publish(b"x").groups
+    assert any(isinstance(event, RegistrationComplete) for event in seen)
+    with pytest.raises(InvalidArgument, match="part of the layout"):
+        Source.open("orders", stores=layout, policy=layout.policy)
 
 
 def test_without_stores() -> None:

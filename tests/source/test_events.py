@@ -3,6 +3,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from quorate.source.events import EVENTS_KEPT, Event, EventLog, EventsLost, FlightRelieved
 
 
@@ -41,3 +43,18 @@ def test_the_documentation_names_every_event_with_its_fields() -> None:
         if kind.__name__ not in elsewhere:
             missing = [f.name for f in fields(kind) if f"`{f.name}`" not in section]
             assert missing == [], kind
+
+
+@pytest.mark.expects_log("on_event failed")
+async def test_events_are_handed_over_as_they_come_and_no_harm_comes_of_it() -> None:
+    seen: list[Event] = []
+
+    def on_event(event: Event) -> None:
+        seen.append(event)
+        if event == FlightRelieved(1):
+            raise ValueError("the application's own fault")
+
+    log = EventLog(on_event)
+    for number in range(3):
+        log.add(FlightRelieved(number))
+    assert seen == log.kept() == [FlightRelieved(number) for number in range(3)]

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.policy import Policy
+
+_log = logging.getLogger("quorate.source")
 
 EVENTS_KEPT = 1024
 
@@ -322,7 +325,11 @@ class EventLog:
         self._count += 1
         self._wake()
         if self._on_event is not None:
-            self._on_event(event)
+            try:
+                self._on_event(event)
+            except Exception:
+                # The application's own affair: the source goes on.
+                _log.exception("on_event failed with %s", event)
 
     def end(self) -> None:
         """No event follows: readers finish once they have read what is there."""
