@@ -304,11 +304,12 @@ class SourceInstance:
             case AskPromise(epoch):
                 asked = AskedPromise(core.name, epoch, self.identity, self.take_over)
                 answer = await network.call(self.process, store, "promise", asked)
-                self._hear(answer.known)
+                self._hear(answer.known, store)
                 core.promised(store, epoch, answer.grant, self.world.now)
             case AskBegin():
                 begin = AskedBegin(core.name, step, self.identity)
-                self._hear((await network.call(self.process, store, "begin", begin)).known)
+                answer = await network.call(self.process, store, "begin", begin)
+                self._hear(answer.known, store)
                 core.begun(store, step.epoch, self.world.now, step.membership)
             case OpenStream(epoch):
                 await self._stream(store, epoch)
@@ -317,11 +318,11 @@ class SourceInstance:
                     news.clear()
                     await news.wait()
 
-    def _hear(self, known: Iterable[StoreReplaced]) -> None:
+    def _hear(self, known: Iterable[StoreReplaced], teller: str) -> None:
         """A store says which incarnations it knows of."""
         for said in known:
             for store in self.core.known(
-                said.store_name, said.incarnation, said.former, self.world.now
+                said.store_name, said.incarnation, said.former, self.world.now, teller
             ):
                 self.world.reach("source heard of a replaced store", store)
                 if (over := self._over.get(store)) is not None:
@@ -334,7 +335,7 @@ class SourceInstance:
         await end.write(self.core.open_frame())
         opened = await end.read(SILENCE_SECONDS)
         assert isinstance(opened, Opened)
-        self._hear(opened.known)
+        self._hear(opened.known, store)
         if not self.core.opened(store, epoch, opened.next_sequence, 1, self.world.now):
             end.close(Closed("The stream"))
             raise Unreachable(store, "a newer epoch begins")
@@ -362,7 +363,7 @@ class SourceInstance:
                     self.core.acknowledged(store, said.upto, self.world.now)
                     self._after_input()
                 else:
-                    self._hear([said])
+                    self._hear([said], store)
         except QuorateError as error:
             over.fail(error)
 

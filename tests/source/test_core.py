@@ -369,8 +369,8 @@ def test_a_store_that_the_stream_has_left_may_be_wiped() -> None:
     begin(core, "bc", 0.7)
     begin(core, "x", 0.8)
     assert list(core.stores) == ["a", "b", "c"]
-    assert core.known("store x", b"new disk", [], 0.9) == []
-    assert core.known("store a", b"new disk", [], 0.9) == ["a"]
+    assert core.known("store x", b"new disk", [], 0.9, "b") == []
+    assert core.known("store a", b"new disk", [], 0.9, "b") == ["a"]
 
 
 def test_the_old_stores_are_needed_until_the_new_ones_have_everything() -> None:
@@ -832,7 +832,7 @@ def with_named_stores() -> SourceCore:
 def test_what_a_former_incarnation_acknowledged_makes_nothing_stable() -> None:
     core = with_named_stores()
     core.acknowledged("a", 1, 1.0)
-    assert core.known("store a", b"new disk", [], 1.0) == ["a"]
+    assert core.known("store a", b"new disk", [], 1.0, "b") == ["a"]
     core.acknowledged("a", 1, 1.0)
     core.acknowledged("b", 1, 1.0)
     assert core.stable_upto == -1
@@ -849,7 +849,7 @@ def test_what_is_stable_stays_stable_when_a_store_comes_back_without_it() -> Non
     core = with_named_stores()
     core.acknowledged("a", 1, 1.0)
     core.acknowledged("b", 0, 1.0)
-    core.known("store a", b"new disk", [], 1.0)
+    core.known("store a", b"new disk", [], 1.0, "b")
     assert core.stable_upto == 0
     core.acknowledged("b", 1, 1.0)
     assert core.stable_upto == 0
@@ -872,7 +872,7 @@ def test_what_a_replaced_store_promised_does_not_count_in_its_begin() -> None:
     for store in "abc":
         held = earlier(5)
         core.promised(store, core.epoch, Grant(7, b"disk", held, f"store {store}"), 0.0)
-    core.known("store a", b"new disk", [], 1.0)
+    core.known("store a", b"new disk", [], 1.0, "b")
     core.promised("a", core.epoch, Grant(7, b"new disk", Promise(), "store a"), 1.0)
     begin(core, "ab")
     assert core.stable_upto == -1

@@ -464,28 +464,38 @@ def named(made: Registration) -> None:
 def test_a_store_that_was_replaced_is_asked_anew_and_answers_of_the_former_do_not_count() -> None:
     made = registration()
     named(made)
-    assert made.known("store b", b"disk of b", []) == []
-    assert made.known("store b", b"new disk", [b"disk of b"]) == ["b"]
+    assert made.known("store b", b"disk of b", [], "c") == []
+    assert made.known("store b", b"new disk", [b"disk of b"], "c") == ["b"]
     assert made.step("b") == AskPromise(1)
     # What the former said before it died arrives late; and who has not heard yet still names it.
-    made.known("store b", b"disk of b", [])
+    made.known("store b", b"disk of b", [], "c")
     for _ in range(2):
         assert not made.promised("b", 1, own("b"))
         assert made.step("b") == AskPromise(1)
     made.promised("b", 1, own("b", "new disk"))
     assert made.step("b") == Hold()
-    assert made.known("store b", b"disk of b", []) == []
+    assert made.known("store b", b"disk of b", [], "c") == []
 
 
 def test_while_two_stores_differ_and_nobody_knows_which_was_before_nothing_counts() -> None:
     made = registration()
     named(made)
-    assert made.known("store b", b"another disk", []) == ["b"]
+    assert made.known("store b", b"another disk", [], "c") == ["b"]
     made.promised("b", 1, own("b"))
     assert made.step("b") == AskPromise(1)
     # It knows itself what it was before; a store that did not hear of that is behind.
-    made.known("store b", b"", [b"another disk"])
+    made.known("store b", b"", [b"another disk"], "c")
     made.promised("b", 1, own("b"))
+    assert made.step("b") == Hold()
+
+
+def test_what_a_store_said_before_does_not_count_against_what_it_says_now() -> None:
+    """Nobody remembers that the second disk was wiped, too."""
+    made = registration()
+    named(made)
+    assert made.known("store b", b"second disk", [b"disk of b"], "c") == ["b"]
+    made.known("store b", b"third disk", [b"disk of b"], "c")
+    made.promised("b", 1, own("b", "third disk"))
     assert made.step("b") == Hold()
 
 
@@ -494,9 +504,9 @@ def test_nothing_is_decided_from_the_promise_of_a_former_incarnation() -> None:
     for heard_before in (True, False):
         made = registration()
         if heard_before:
-            made.known("store a", b"new disk", [b"disk of a"])
+            made.known("store a", b"new disk", [b"disk of a"], "c")
         made.promised("a", 1, own("a"))
-        made.known("store a", b"new disk", [b"disk of a"])
+        made.known("store a", b"new disk", [b"disk of a"], "c")
         made.promised("b", 1, own("b"))
         assert made.decide(10.0, OwnKnowledge(-1, None)) is None
         made.promised("a", 1, own("a", "new disk"))
@@ -510,7 +520,7 @@ def test_a_begin_of_a_former_incarnation_counts_no_more() -> None:
     made.begun("a", 1)
     made.begun("b", 1)
     assert made.begun_enough()
-    made.known("store b", b"new disk", [])
+    made.known("store b", b"new disk", [], "c")
     assert not made.begun_enough()
     assert not made.begun("b", 1)
     assert made.promised("b", 1, own("b", "new disk")) is False

@@ -264,14 +264,19 @@ class SourceCore:
         self._overtake(now)
 
     def known(
-        self, store_name: str, incarnation: bytes, former: Iterable[bytes], now: float
+        self,
+        store_name: str,
+        incarnation: bytes,
+        former: Iterable[bytes],
+        now: float,
+        teller: str,
     ) -> list[str]:
-        """A store says which incarnation it, or another one, has, and which it had before.
+        """A store, the teller, says which incarnation it, or another one, has and had before.
 
         Returns whose streams must end now, by the names that the policy uses. Has to be told before
         whatever else the same answer says: a decision must not rest on both.
         """
-        gone = self.registration.known(store_name, incarnation, former)
+        gone = self.registration.known(store_name, incarnation, former, teller)
         # What is dealt with no more, because the stream has moved, does not count any way.
         stores = [store for store in gone if store in self.streams.cursors]
         for store in stores:

@@ -272,10 +272,10 @@ class Engine:
         for session in self._sessions.values():
             session.wake()
 
-    def store_known(self, said: StoreReplaced) -> None:
-        """Who came back without its data, as a store says: its own stream begins anew."""
+    def store_known(self, said: StoreReplaced, teller: str) -> None:
+        """Who came back without its data, as the teller says: its own stream begins anew."""
         for store in self.core.known(
-            said.store_name, said.incarnation, said.former, self._loop.time()
+            said.store_name, said.incarnation, said.former, self._loop.time(), teller
         ):
             session = self._sessions[store]
             session.end_stream(Unreachable(session.store.address, "it came back without its data"))

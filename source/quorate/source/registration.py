@@ -139,7 +139,7 @@ class Registration:
         self._begun_known = 0
         self._superseded = False
         self._incarnations: dict[str, tuple[str, bytes]] = {}
-        self._said: dict[str, set[bytes]] = {}
+        self._said: dict[str, dict[str, bytes]] = {}
         self._former: set[bytes] = set()
         self.phase = Phase.PROMISING
         self.epoch = 1
@@ -219,15 +219,19 @@ class Registration:
             self._superseded = True
         return another
 
-    def known(self, store_name: str, incarnation: bytes, former: Iterable[bytes]) -> list[str]:
+    def known(
+        self, store_name: str, incarnation: bytes, former: Iterable[bytes], teller: str
+    ) -> list[str]:
         """A store says which incarnation another one has, and which that, or itself, had before.
 
         incarnation: empty if it speaks of itself: its own answers say which it has now.
+        teller: the store that says so. Its newest word counts: what it said before may be of an
+        incarnation that was wiped in turn, and that nobody remembers any more.
         Returns who was dealt with as another, by the names that policies use: their promises,
         begins and acknowledgements are void. More than one if a disk was copied.
         """
         if incarnation:
-            self._said.setdefault(store_name, set()).add(incarnation)
+            self._said.setdefault(store_name, {})[teller] = incarnation
         self._former.update(former)
         gone = [
             store
@@ -244,7 +248,7 @@ class Registration:
         """Whether nobody knows better; who says otherwise may be behind, but then some store will
         say so: without that the source waits.
         """
-        said = self._said.get(store_name, set()) - self._former
+        said = {*self._said.get(store_name, {}).values()} - self._former
         return incarnation not in self._former and said <= {incarnation}
 
     def begun(self, store: str, epoch: int, membership: Membership | None = None) -> bool:

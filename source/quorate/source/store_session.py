@@ -52,7 +52,7 @@ class SessionOwner(Protocol):
     def after_input(self) -> None:
         """The core was told something: act on what follows from it."""
 
-    def store_known(self, said: v1.StoreReplaced) -> None:
+    def store_known(self, said: v1.StoreReplaced, teller: str) -> None:
         """The store says which incarnation a store has."""
 
     def store_idle(self) -> None:
@@ -185,7 +185,7 @@ class StoreSession:
 
     def _tell_known(self, known: Iterable[v1.StoreReplaced]) -> None:
         for said in known:
-            self._owner.store_known(said)
+            self._owner.store_known(said, self.store.name)
 
     async def _begin(self, step: AskBegin) -> None:
         response = await self._call(
@@ -273,7 +273,7 @@ class StoreSession:
         if response.HasField("failed"):
             raise failure_from_wire(response.failed, self.store.address)
         if response.HasField("replaced"):
-            self._owner.store_known(response.replaced)
+            self._owner.store_known(response.replaced, self.store.name)
 
     async def _write(self, call: AppendCall) -> None:
         try:
