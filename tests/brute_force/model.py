@@ -38,6 +38,8 @@ class Rules:
     """A begin record names the policies that it came from."""
     confirmed_late: bool = True
     """A begin forgets where it came from only once it is durable on enough stores of all."""
+    brought_up: bool = True
+    """A source goes to its own policy alone only once all that was kept is stable under that."""
     both_policies: bool = True
     """Until what was kept is stable under the new policy, both make things stable."""
     limbo: bool = True
@@ -82,6 +84,10 @@ class Store(NamedTuple):
     """Its begin record has forgotten where it came from."""
     knows: tuple[int, ...] = ()
     """By store: the incarnation that it has heard of."""
+
+
+Answers = tuple[tuple[int, Store], ...]
+"""What stores have said, by their numbers."""
 
 
 class Link(NamedTuple):
@@ -329,15 +335,13 @@ class Model:
                 self._advance(after, g),
             )
 
-    def _adopt(
-        self, state: State, g: int, answers: tuple[tuple[int, Store], ...], decision: Decision
-    ) -> Source:
+    def _adopt(self, state: State, g: int, answers: Answers, decision: Decision) -> Source:
         newest = max(entry.begun for _, entry in answers)
         terms = tuple(
             (term.epoch, term.first)
             for term in decision.lineage.extended(decision.kept_upto, g + 1).terms
         )
-        from_policies, to_policies = self._membership(state, g, newest, decision)
+        from_policies, to_policies = self._membership(state, g, answers, decision)
         return state.sources[g]._replace(
             decided=True,
             lineage=terms,
@@ -348,11 +352,25 @@ class Model:
             stable=decision.stable_upto,
         )
 
+    @staticmethod
+    def _holders(answers: Answers, decision: Decision, number: int) -> int:
+        """The stores that are known to hold a kept number."""
+        epoch = decision.lineage.epoch_at(number)
+        return sum(
+            1 << s
+            for s, store in answers
+            if number < len(store.held) and store.held[number] == epoch
+        )
+
     def _membership(
-        self, state: State, g: int, newest: int, decision: Decision
+        self, state: State, g: int, answers: Answers, decision: Decision
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The policies that the begin record comes from and goes to."""
-        own = self._own(g)
+        """The policies that the begin record comes from and goes to.
+
+        To its own alone only once all that was kept is stable under that: what was reported may be
+        stable under what came before and nothing else.
+        """
+        own, newest = self._own(g), max(store.begun for _, store in answers)
         if not newest:
             # It may be the first to be heard of: the configurations before it are in force, too.
             told_of = tuple(dict.fromkeys(self._own(each) for each in range(g + 1)))
@@ -361,7 +379,15 @@ class Model:
         in_force = tuple(dict.fromkeys(before.from_policies + before.to_policies))
         if decision.policies == tuple(self.shape.policies[at].policy for at in before.to_policies):
             in_force = before.to_policies
-        settled = decision.stable_upto >= decision.kept_upto and own in in_force
+        if self.rules.brought_up:
+            settled = own in in_force and all(
+                self.judge.stable(
+                    self.shape.policies[own], self._holders(answers, decision, number)
+                )
+                for number in range(decision.kept_upto + 1)
+            )
+        else:
+            settled = own in in_force and decision.stable_upto >= decision.kept_upto
         both = tuple(dict.fromkeys((*in_force, own)))
         to_policies = (own,) if settled or not self.rules.both_policies else both
         return in_force if self.rules.from_policies else to_policies, to_policies

@@ -92,6 +92,7 @@ def _taken_out(rules: Rules) -> str:
         (Rules(begun_only=False), THRICE),
         (Rules(from_policies=False), SHIFTED),
         (Rules(both_policies=False), SHIFTED),
+        (Rules(brought_up=False), dataclasses.replace(MOVED, tells=True)),
         (Rules(confirmed_late=False), MOVED),
         (Rules(limbo=False), ONE_WIPED),
         (Rules(notices=False), ONE_WIPED),
