@@ -531,7 +531,9 @@ class Model:
     def _advance(self, state: State, g: int) -> State:
         """See what has become stable by what the source was told."""
         source = state.sources[g]
-        if not source.decided:
+        leaves = not set(source.from_policies) <= set(source.to_policies)
+        if not source.decided or (leaves and not source.sending):
+            # A begin that leaves stores behind counts only once enough of them have it, too.
             return state
         links = tuple(
             (s, link.acked, link.active)
