@@ -76,6 +76,17 @@ class Group:
         """Have a store ask its peers so many times, at once."""
         await rounds(self.nodes[name], count)
 
+    async def greeted(self, name: str, by: str) -> None:
+        """Return when one store has heard of another all that there is to say."""
+        mine = self.nodes[by]._greeting()
+        engine = self.nodes[name]._engine
+        assert engine is not None
+        async with asyncio.timeout(20):
+            while (known := engine.core.standing.peers.get(by)) is None or (
+                known.run != mine.run or known.commits < mine.commits
+            ):
+                await self.rounds(by, 1)
+
     async def vouching(self, *names: str) -> None:
         """Return when these vouch for what they lack."""
         for name in names:
@@ -85,6 +96,7 @@ class Group:
 async def rounds(node: StoreNode, count: int) -> None:
     """Have a store ask its peers so many times, at once."""
     assert node.peers is not None
-    for _ in range(count):
-        node.peers.hurry()
-        await node.peers.next_round()
+    async with asyncio.timeout(20):
+        for _ in range(count):
+            node.peers.hurry()
+            await node.peers.next_round()

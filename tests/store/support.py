@@ -193,7 +193,7 @@ class Client:
 
     async def call(self, method: str, request: Any) -> Any:
         try:
-            return await getattr(self.stub, method)(request)
+            return await getattr(self.stub, method)(request, timeout=20)
         except grpc.aio.AioRpcError as error:
             raise error_from_call(self.address, error) from error
 

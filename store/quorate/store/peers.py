@@ -92,7 +92,10 @@ class Peers:
         try:
             while True:
                 began = time.monotonic()
-                await self.ask_all()
+                try:
+                    await self.ask_all()
+                except Exception:
+                    _log.exception("asking the peers failed in a way that was not foreseen")
                 self._rounds.set_result(None)
                 self._rounds = asyncio.get_running_loop().create_future()
                 took = time.monotonic() - began
