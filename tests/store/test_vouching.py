@@ -258,6 +258,21 @@ async def test_a_source_of_a_synced_topic_outlives_its_host(
     assert not group.nodes["c"].in_limbo
 
 
+async def test_a_power_failure_is_no_roll_back(group: Group) -> None:
+    """Everything that was synced is there, but the mark of how much that was is an older one."""
+    await filled(group, a=9, b=9, c=9)
+    await group.rounds("c", 1)
+    async with group.client("c") as client:
+        before = (await client.status()).incarnation
+    await group.stop("c")
+    (group.directory / "c" / "acknowledged").write_bytes((1).to_bytes(8, "little"))
+    await group.start("c")
+    await group.rounds("c", 2)
+    async with group.client("c") as client:
+        assert (await client.status()).incarnation == before
+    assert not group.nodes["c"].in_limbo
+
+
 async def test_with_all_peers_away_a_store_serves_as_before(group: Group) -> None:
     await filled(group, a=9, b=9, c=9)
     await group.stop(*NAMES)

@@ -130,7 +130,7 @@ class StoreNode:
             directory.check_recovered(last.number)
             sources = await asyncio.to_thread(restart.sources, storage, reg_ids)
             identities = restart.identities(storage, reg_ids, sources, self._lives())
-            standing = self._standing(directory, storage)
+            standing = self._standing(directory, storage, last.number)
             doubted = self._doubted(directory, standing, sources)
             records = await asyncio.to_thread(restart.losses, storage)
             checked = restart.scrub(storage)
@@ -195,8 +195,8 @@ class StoreNode:
         observed = Observed(time.monotonic(), time.time())
         return Lives(observed, lambda who: configured(who.source.topic, bool(who.receiver)))
 
-    def _standing(self, directory: DataDirectory, storage: Storage) -> Standing:
-        """Who this store is from now on."""
+    def _standing(self, directory: DataDirectory, storage: Storage, commits: int) -> Standing:
+        """Who this store is from now on; commits: how many were recovered."""
         configuration = self._configuration
         record = restart.store_record(storage)
         if record is None and directory.identity.incarnation:
@@ -209,7 +209,8 @@ class StoreNode:
             record,
             restart.peers(storage),
             uuid.uuid4().bytes,
-            directory.acknowledged,
+            # Not the acknowledged mark: after a power failure that is older than what is there.
+            commits,
         )
 
     def _doubted(
