@@ -132,6 +132,56 @@ class Faults:
             store.crash()
         store.disk.wipe()
 
+    def _fail_in_need(self, destroy: Callable[[StoreActor], None], seconds: float) -> None:
+        """One store lags, another loses its data, the others are away, and then the source dies:
+        whoever registers next hears of the two alone.
+
+        seconds: from the loss to the source's end.
+        """
+        source = self._source.current
+        if source.over or source.process.paused or len(self._stores) < 3:
+            return
+        needed, behind, *others = self._chooser.sample(self._stores, len(self._stores))
+        self._cut([behind.name], 0.35 + seconds)
+
+        def strike() -> None:
+            if self._stopped or not self._checker.tolerates(needed.name) or not needed.alive:
+                return
+            self._world.fault("store fails in need", "%s, %s is behind", needed.name, behind.name)
+            for other in others:
+                self._cut([other.name], 1.2 + seconds)
+            destroy(needed)
+            self._world.later(seconds, source.kill)
+
+        self._world.later(0.3, strike)
+
+    def wipe_in_need(self) -> None:
+        def wipe(store: StoreActor) -> None:
+            self._wipe(store)
+            self._world.later(0.01, store.start_if_down)
+
+        self._fail_in_need(wipe, 0.02)
+
+    def flip_in_need(self) -> None:
+        def flip(store: StoreActor) -> None:
+            rows = store.disk.synced.scan(Table.JOURNAL, b"", b"\xff" * 8, 10_000)
+            if rows:
+                self._checker.destroys(store.name)
+                store.disk.flip(rows[-1][0], 8 * len(rows[-1][1]) - 1)
+
+        self._fail_in_need(flip, 0.5)
+
+    def put_back_in_need(self) -> None:
+        def put_back(store: StoreActor) -> None:
+            copy, starts = self._copies.get(store.name, (None, 0))
+            if copy is not None and starts < store.starts:
+                self._checker.destroys(store.name)
+                store.crash()
+                store.disk.put_back(copy)
+                self._world.later(0.01, store.start_if_down)
+
+        self._fail_in_need(put_back, 0.02)
+
     def wipe_stores(self) -> None:
         """Several come back blank at once, perhaps more than the rules tolerate."""
         chosen = self._chooser.sample(self._stores, self._chooser.randint(1, len(self._stores)))

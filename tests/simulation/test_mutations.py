@@ -6,8 +6,9 @@ it. A world then ends with a violation of what must hold, within a bounded numbe
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -15,18 +16,20 @@ import pytest
 from tests.simulation import store_upkeep
 from tests.simulation.checker import Checker
 from tests.simulation.network import End
-from tests.simulation.rules import majority_of
+from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.simulation import Failed, simulate
-from tests.simulation.store_actor import StoreActor
+from tests.simulation.source_actor import SourceInstance
+from tests.simulation.store_upkeep import SimulatedRepair
 from tests.simulation.store_writer import SimulatedWriter
 
 from quorate.protocol import recovery
+from quorate.protocol.consensus import Behaviour
+from quorate.protocol.errors import StorageFailed
 from quorate.protocol.framing import check_batch, encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
-from quorate.protocol.lineage import Lineage
-from quorate.protocol.policy import Policy
-from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
@@ -34,11 +37,13 @@ from quorate.receiver.plan import FetchPlan, ProvenGap
 from quorate.source import core as source_core
 from quorate.source import registration, survivors
 from quorate.source.core import SourceCore
+from quorate.source.registration import Grant, Registration
 from quorate.source.retention import Retention
 from quorate.source.streams import Streams
-from quorate.store import batches
+from quorate.store import batches, leaving, repair_plan, vouching
 from quorate.store import core as store_core
 from quorate.store.core import StoreCore
+from quorate.store.limbo import Heard, Standing
 from quorate.store.receivers import Receivers
 from quorate.store.state import AppendStream, Change
 from quorate.v1 import messages_pb2 as v1
@@ -221,28 +226,6 @@ def _positions_are_made_up(to: pytest.MonkeyPatch) -> None:
     to.setattr(Receivers, "register", register)
 
 
-def _stores_count_before_they_begin(to: pytest.MonkeyPatch) -> None:
-    """What a store said in its promise counts towards stability before it has begun."""
-    real = SourceCore._begin
-
-    def begin(self: SourceCore, decision: Decision) -> None:
-        real(self, decision)
-        for store, held in decision.holders.items():
-            self.tracker.join(store)
-            self.tracker.acknowledge(store, held.contiguous_upto(self.stable_upto + 1))
-
-    to.setattr(SourceCore, "_begin", begin)
-
-
-def _void_batches_are_kept(to: pytest.MonkeyPatch) -> None:
-    """A recovery counts what a store holds, of whatever epoch."""
-
-    def belonging(_: Lineage, held: Iterable[HeldRange]) -> RangeSet:
-        return RangeSet(Range(item.first, item.last) for item in held)
-
-    to.setattr(Lineage, "belonging", belonging)
-
-
 def _set_aside_counts_as_held(to: pytest.MonkeyPatch) -> None:
     """What was set aside still counts as held."""
     real = StoreCore._set_aside
@@ -254,41 +237,6 @@ def _set_aside_counts_as_held(to: pytest.MonkeyPatch) -> None:
         return answer
 
     to.setattr(StoreCore, "_set_aside", set_aside)
-
-
-def _answers_before_the_commit(to: pytest.MonkeyPatch) -> None:
-    """A store answers what is not durable yet."""
-
-    async def made_durable(self: StoreActor, state: Any, change: Change[Any]) -> Any:
-        self.engine.end_streams(change)
-        self.engine.submit(state, change.writes)
-        return change.answer
-
-    to.setattr(StoreActor, "made_durable", made_durable)
-
-
-def _withdrawn_stays_consumed(to: pytest.MonkeyPatch) -> None:
-    """A receiver goes on counting from what was withdrawn."""
-    to.setattr(Acknowledgements, "withdraw", lambda *_: None)
-
-
-def _receivers_take_void_batches(to: pytest.MonkeyPatch) -> None:
-    """A receiver takes batches of epochs that the lineage does not name for their numbers."""
-
-    def valid(_: Stream, __: Any, first: int, last: int) -> Range | None:
-        return Range(first, last) if first <= last else None
-
-    to.setattr(Stream, "_valid", valid)
-
-
-def _stable_of_any_epoch(to: pytest.MonkeyPatch) -> None:
-    """A receiver takes `stable` of another lineage for its own."""
-    real = Stream.stable
-
-    def stable(self: Stream, upto: int, _: int) -> None:
-        real(self, upto, self.lineage.epoch)
-
-    to.setattr(Stream, "stable", stable)
 
 
 def _old_epochs_are_sent(to: pytest.MonkeyPatch) -> None:
@@ -360,6 +308,171 @@ def _skips_of_unstable_are_taken(to: pytest.MonkeyPatch) -> None:
     to.setattr(StoreCore, "skip", skip)
 
 
+# Limbo, and stores that are not to be believed.
+
+
+def _limbo_is_a_no(to: pytest.MonkeyPatch) -> None:
+    """What a store in limbo lacks counts as if it had never been there."""
+    real = Registration.promised
+
+    def promised(self: Registration, store: str, epoch: int, grant: Grant) -> bool:
+        promise = dataclasses.replace(grant.promise, limbo=False)
+        return real(self, store, epoch, dataclasses.replace(grant, promise=promise))
+
+    to.setattr(Registration, "promised", promised)
+
+
+def _limbo_ends_at_what_is_known_stable(to: pytest.MonkeyPatch) -> None:
+    """A store leaves limbo with what others were told is stable, not with what may be stable."""
+    real = leaving._lacking
+
+    def lacking(decision: Decision, me: str) -> RangeSet:
+        wanted = real(decision, me)
+        wanted.remove(decision.stable_upto + 1, SEQUENCE_MAX)
+        return wanted
+
+    to.setattr(leaving, "_lacking", lacking)
+
+
+def _limbo_ends_by_anyone(to: pytest.MonkeyPatch) -> None:
+    """A store leaves limbo whoever has answered."""
+    real = leaving.leave
+
+    def leave(*arguments: Any) -> Any:
+        with (
+            patch.object(Policy, "stable", lambda *_: True),
+            patch.object(Policy, "blocks", lambda *_: True),
+        ):
+            return real(*arguments)
+
+    to.setattr(vouching, "leave", leave)
+
+
+def _wiped_stores_found(to: pytest.MonkeyPatch) -> None:
+    """Some blank stores found a group, though not every peer has answered."""
+    real = Standing.founders
+
+    def founders(self: Standing, _: Any, heard: Mapping[str, Heard]) -> Any:
+        blank = {address: item for address, item in heard.items() if item.answer.blank}
+        return real(self, blank.keys(), blank) if blank else ()
+
+    to.setattr(Standing, "founders", founders)
+
+
+def _begins_of_forgotten_promises(to: pytest.MonkeyPatch) -> None:
+    """G1: a store begins what it does not remember having promised.
+
+    A source that hears of the replaced store takes what that had promised for void by itself, so
+    that this matters only where it does not hear: both are taken out together.
+    """
+    _replaced_stores_go_unnoticed(to)
+    to.setattr(StoreCore, "_was_promised", staticmethod(lambda *_: True))
+
+
+def _late_answers_are_ignored(to: pytest.MonkeyPatch) -> None:
+    """G2: a source goes on though a late answer shows an epoch that its decision did not know.
+
+    The late answer names the replaced store, too, whose promise is void then: see G1.
+    """
+    _replaced_stores_go_unnoticed(to)
+    real = Registration.promised
+
+    def promised(self: Registration, *arguments: Any) -> bool:
+        answer = real(self, *arguments)
+        self._superseded = False
+        return answer
+
+    to.setattr(Registration, "promised", promised)
+
+
+def _replaced_stores_go_unnoticed(to: pytest.MonkeyPatch) -> None:
+    """G3: nobody tells a source that a store came back with another incarnation."""
+    to.setattr(SourceCore, "known", lambda *_: [])
+    real = Registration.promised
+
+    def promised(self: Registration, *arguments: Any) -> bool:
+        real(self, *arguments)
+        return False
+
+    to.setattr(Registration, "promised", promised)
+
+
+def _copies_are_not_told(to: pytest.MonkeyPatch) -> None:
+    """G4: a store whose disk was put back goes on with what it finds."""
+    to.setattr(Standing, "check_remembered", lambda *_: "")
+
+
+def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
+    """A store goes on after a failed sync."""
+    real = SimulatedWriter._commit
+
+    async def commit(self: SimulatedWriter, commit: Any) -> None:
+        with contextlib.suppress(StorageFailed):
+            await real(self, commit)
+
+    to.setattr(SimulatedWriter, "_commit", commit)
+
+
+def _nobody_repairs(to: pytest.MonkeyPatch) -> None:
+    """What a store missed is made up for by nobody."""
+
+    async def round_(_: Any) -> None:
+        return
+
+    to.setattr(SimulatedRepair, "round", round_)
+
+
+def _repair_follows_the_open_tail(to: pytest.MonkeyPatch) -> None:
+    """Repair takes for stable whatever a peer holds."""
+
+    def stable_upto(own: Any, peers: Any) -> int:
+        ends = [item.last for peer in peers for item in peer.held]
+        return int(max((own.stable_upto, *ends)))
+
+    to.setattr(repair_plan, "stable_upto", stable_upto)
+
+
+def _active_stores_are_enough(to: pytest.MonkeyPatch) -> None:
+    """`all-active` asks for those that are active, however few."""
+    real = Group.holds
+
+    def holds(self: Group, holders: Any, active: Any) -> bool:
+        if self.rule is IntragroupRule.ALL_ACTIVE and active:
+            return all(store in holders for store in self.stores if store in active)
+        return real(self, holders, active)
+
+    to.setattr(Group, "holds", holds)
+
+
+# Changing the stores.
+
+
+def _only_the_new_stores_count(to: pytest.MonkeyPatch) -> None:
+    """A begin record does not say where it came from."""
+    to.setattr(Membership, "policies", property(lambda self: self.to_policies))
+    real = Registration._adopt
+
+    def adopt(self: Registration, decision: Decision) -> None:
+        real(self, decision)
+        self.membership = dataclasses.replace(
+            self.membership, from_policies=(self._policy,), to_policies=(self._policy,)
+        )
+
+    to.setattr(Registration, "_adopt", adopt)
+
+
+def _predecessors_are_not_named(to: pytest.MonkeyPatch) -> None:
+    """A new configuration does not know those before it."""
+    real = SourceInstance.__init__
+
+    def init(self: SourceInstance, *arguments: Any, **named: Any) -> None:
+        named["previous"] = ()
+        real(self, *arguments, **named)
+
+    to.setattr(SourceInstance, "__init__", init)
+    to.setattr(Registration, "_may_go_on", lambda *_: True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Mutation:
     """A guard taken out, and the weather in which it is missed soonest."""
@@ -375,16 +488,28 @@ class Mutation:
         return self.patch.__name__.strip("_")
 
 
+LAGGING = {
+    "pause_between_sends": 0.03,
+    "pause_between_faults": 0.4,
+    "consensus": Behaviour.LOWEST,
+    "founds": True,
+    "setups": (majority_of(["store1", "store2", "store3"]),),
+}
 SAFETY = ("I1", "I2", "I3", "I4", "I5")
+ALL_ACTIVE = (Setup((Party("stores", ("store1", "store2", "store3"), "all-active"),)),)
+MOVED = (
+    majority_of(["store1", "store2", "store3"]),
+    majority_of(["store4", "store5", "store6"]),
+)
 THREE = {"setups": (majority_of(["store1", "store2", "store3"]),)}
 
 MUTATIONS = (
-    Mutation(_promise_leaves_the_stream),
+    Mutation(_promise_leaves_the_stream, {"kinds": ("pause_source",), "outlives": False}),
     Mutation(_begin_below_the_promise),
     Mutation(_same_promise_to_anyone),
-    Mutation(_promise_is_not_durable, seeds=400),
+    Mutation(_promise_is_not_durable, seeds=150),
     Mutation(_no_blocking_set, {"kinds": ("fail_sync", "pause_source", "crash_stores"), **THREE}),
-    Mutation(_no_floor),
+    Mutation(_no_floor, {"kinds": ("strand_source", "pause_store"), **LAGGING}),
     Mutation(_nothing_is_set_aside, {"kinds": ("strand_source",)}),
     Mutation(_acknowledged_before_the_sync),
     Mutation(_gaps_are_taken),
@@ -396,7 +521,10 @@ MUTATIONS = (
     ),
     Mutation(_nothing_is_held_back),
     Mutation(_positions_are_made_up),
-    Mutation(_set_aside_counts_as_held, {"kinds": ("strand_at_begin", "crash_store")}),
+    Mutation(
+        _set_aside_counts_as_held,
+        {"kinds": ("rotate",), **THREE, "pause_between_faults": 0.4},
+    ),
     Mutation(
         _stores_take_any_epoch,
         {
@@ -408,6 +536,31 @@ MUTATIONS = (
             **THREE,
         },
         ("I3",),
+    ),
+    Mutation(
+        _limbo_ends_at_what_is_known_stable, {"kinds": ("wipe_store", "crash_source"), **THREE}
+    ),
+    Mutation(
+        _wiped_stores_found, {"kinds": ("wipe_stores", "crash_source"), "founds": True, **THREE}
+    ),
+    Mutation(_begins_of_forgotten_promises, {"kinds": ("wipe_store", "partition"), **THREE}),
+    Mutation(_late_answers_are_ignored, {"kinds": ("wipe_store", "partition"), **THREE}),
+    Mutation(_replaced_stores_go_unnoticed, {"kinds": ("wipe_store", "partition"), **THREE}),
+    Mutation(_failed_syncs_are_tried_again, {"kinds": ("fail_sync", "crash_stores")}),
+    Mutation(_nobody_repairs, {"kinds": ("leave_behind",), "complete_seconds": 10.0}),
+    Mutation(_repair_follows_the_open_tail, {"kinds": ("strand_source", "partition")}),
+    Mutation(_active_stores_are_enough, {"kinds": ("partition",), "setups": ALL_ACTIVE}),
+    Mutation(_only_the_new_stores_count, {"kinds": ("crash_source", "partition"), "setups": MOVED}),
+    Mutation(_predecessors_are_not_named, {"kinds": ("crash_source",), "setups": MOVED}),
+    Mutation(_limbo_is_a_no, {"kinds": ("wipe_in_need",), **LAGGING}),
+    Mutation(_limbo_ends_by_anyone, {"kinds": ("wipe_in_need",), **LAGGING}),
+    Mutation(
+        _copies_are_not_told,
+        {
+            "kinds": ("put_back_in_need", "copy_disk", "crash_store", "copy_disk"),
+            **LAGGING,
+            "pause_between_faults": 0.15,
+        },
     ),
     Mutation(_skips_of_unstable_are_taken, {"kinds": ("leave_behind", "crash_store")}, ("I1",)),
 )

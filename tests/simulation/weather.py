@@ -35,6 +35,8 @@ KINDS: Mapping[str, int] = {
     "pause_store": 1,
     "wipe_store": 1,
     "flip_bit": 1,
+    "wipe_in_need": 1,
+    "flip_in_need": 1,
     "wipe_stores": 0,
     "crash_receiver": 1,
     "pause_receiver": 1,
