@@ -7,13 +7,15 @@ import errno
 import json
 import shutil
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.store.support import TRADES, Client, batch, configuration, payload, running
+from tests.store.support import ORDERS, TRADES, Client, batch, configuration, payload, running
 
 from quorate.protocol.errors import (
     DataDirectoryCorrupt,
@@ -21,12 +23,17 @@ from quorate.protocol.errors import (
     InvalidArgument,
     StorageFailed,
 )
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
+from quorate.store import fetch
 from quorate.store.data_directory import DataDirectory
 from quorate.store.node import StoreNode
+from quorate.store.reading import StoredBatch
 from quorate.store.records import STORE_KEY
 from quorate.store.rocks import RocksStorage
 from quorate.store.storage import Table, Write
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 
 
 async def test_a_restart_has_everything(tmp_path: Path) -> None:
@@ -41,6 +48,34 @@ async def test_a_restart_has_everything(tmp_path: Path) -> None:
         promised = await client.promise(2, b"b")
         assert (promised.incarnation, promised.stable_upto) == (incarnation, 8)
         assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
+@pytest.mark.expects_log("its messages are deleted")
+async def test_what_is_deleted_while_it_is_read_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row without a registration would keep the store from ever starting again."""
+    reads, deleted = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(*wanted: Any) -> list[StoredBatch]:
+        loop.call_soon_threadsafe(reads.set)
+        assert deleted.wait(60)
+        return [StoredBatch(wanted[3], b"", "it is gone")]
+
+    monkeypatch.setattr(fetch, "read", slow)
+    async with running(tmp_path) as node, Client(node.address) as client:
+        await (await client.stream()).append(0, 9)
+        fetching = asyncio.create_task(client.fetch())
+        await reads.wait()
+        request = store_v1.DeregisterRequest(
+            source=source_to_wire(ORDERS), epoch=1, protocol_version=PROTOCOL_VERSION
+        )
+        await client.call("Deregister", request)
+        deleted.set()
+        assert [missing[:2] for missing in (await fetching).missing] == [(0, 9)]
+    async with running(tmp_path) as node, Client(node.address) as client:
+        assert not (await client.status()).sources
 
 
 async def test_a_directory_of_format_1_is_taken_over(tmp_path: Path) -> None:

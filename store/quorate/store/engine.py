@@ -129,6 +129,8 @@ class Engine:
 
     def found_unreadable(self, state: SourceState, part: Range, problem: str) -> None:
         """A part of what is held can not be read; peers may have good copies."""
+        if self.core.sources.get(state.name) is not state:
+            return  # it was deleted meanwhile: nothing may be written under its RegID any more
         writes = state.found_unreadable(part.first, part.last)
         if writes:
             _log.error("%s %s can not be read: %s", state.name, part, problem)
