@@ -20,7 +20,9 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import membership_to_wire
 from quorate.store.reading import read
 from quorate.store.storage import Table, Write
 from quorate.v1 import messages_pb2 as v1
@@ -252,6 +254,19 @@ def test_begin_again_confirms_a_membership(world: World) -> None:
     membership = v1.Membership(to_policies=[policy])
     world.begin(FIRST_LINEAGE, membership=membership)
     assert world.restarted().core.sources[ORDERS].registration.membership == membership
+
+
+def test_a_begin_that_was_on_its_way_for_long_takes_no_confirmation_back(world: World) -> None:
+    """The stores that it came from may be switched off: no recovery may ask for them again."""
+    world.stream()
+    former, present = Policy.majority_of("abc"), Policy.majority_of("def")
+    moving = Membership((former,), (present,))
+    world.begin(FIRST_LINEAGE, membership=membership_to_wire(moving))
+    confirmed = membership_to_wire(moving.confirmed())
+    world.begin(FIRST_LINEAGE, membership=confirmed)
+    world.begin(FIRST_LINEAGE, membership=membership_to_wire(moving))
+    assert world.core.sources[ORDERS].registration.membership == confirmed
+    assert world.restarted().core.sources[ORDERS].registration.membership == confirmed
 
 
 def test_begin_sets_aside_what_the_lineage_does_not_keep(world: World) -> None:

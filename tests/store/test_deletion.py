@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
 from quorate.protocol.wire import membership_to_wire
+from quorate.store import keeper
 from quorate.store.catalogue import Claim, Elsewhere, merged
 from quorate.store.deletion import (
     REASON,
@@ -30,12 +33,14 @@ from quorate.store.deregistration import (
     judge_source,
     judge_unused,
 )
+from quorate.store.engine import Engine
+from quorate.store.leaving import Adoption
 from quorate.store.life_records import Tombstone, pack_tombstone, unpack_tombstone
 from quorate.store.lifetimes import Lifetimes, Who
-from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
 from quorate.store.records import Malformed
 from quorate.store.state import SourceState
-from quorate.store.storage import Table
+from quorate.store.storage import Table, Write
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -261,6 +266,75 @@ def test_without_its_messages_it_comes_back_empty_and_under_another_reg_id() -> 
     state, _ = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
     assert state.reg_id != 7
     assert (list(state.held.ranges), state.markers, state.limbo) == ([], (), REASON)
+
+
+class Instant:
+    """Writes at once, as the keeper's writer."""
+
+    failure = None
+    committed = 0
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def submit(self, writes: Sequence[Write], *_: object) -> int:
+        self._world.write(writes)
+        return 0
+
+    async def durable(self, _: int) -> None:
+        pass
+
+
+class Quiet:
+    """Answers for nobody."""
+
+    async def look(self, _: float) -> None:
+        pass
+
+
+class Heardsay:
+    """What the keeper hears of peers."""
+
+    def __init__(self, *answers: PeerAnswer) -> None:
+        self._heard = {each.store: Heard(each, inf, inf, 0.0) for each in answers}
+        self.addresses = frozenset(each.address for each in answers)
+
+    def inventories(self) -> dict[str, Heard]:
+        return self._heard
+
+    answering = inventories
+
+
+@pytest.mark.expects_log("lives on elsewhere")
+async def test_what_was_half_removed_does_not_come_up_between_what_is_taken_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    world.write(world.core.identities.purge(ORDERS, world.storage, 1, world.core.reg_ids))
+    assert rows(world, Table.INDEX) == 2
+    # It lives on at a peer, where another epoch has other messages from 5 on.
+    lineage = Lineage((Term(1, 0), Term(2, 5)))
+    living = answer("s2", knowledge(begun_epoch=2, lineage=lineage, live=True))
+    writer: Any = Instant(world)
+    engine = Engine(world.core, world.receivers, writer, world.storage, lambda _: True)
+    peers: Any = Heardsay(living, answer("s3"))
+    proxying: Any = Quiet()
+    monkeypatch.setattr(keeper, "PURGE_ROWS", 1)
+    await keeper.Keeper(engine, peers, proxying, inf).look(0.0)
+    back = world.core.sources[ORDERS]
+    assert (back.limbo, list(back.held.ranges)) == (REASON, [])
+    assert rows(world, Table.INDEX) == 0
+
+
+def test_what_is_deleted_meanwhile_is_not_taken_over() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    with pytest.raises(NotRegistered):
+        world.core.take_over(ORDERS, Adoption(1, b"a"))
+    assert ORDERS in world.core.identities.tombstones
 
 
 # When it is settled.

@@ -29,7 +29,7 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
-from quorate.protocol.wire import membership_to_wire
+from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.store import batches
 from quorate.store.deletion import REASON as DELETED
 from quorate.store.identities import Identities
@@ -293,8 +293,8 @@ class StoreCore:
             raise InvalidArgument(
                 "lineage", f"epoch {record.begun_epoch} of {record.name} began with another one"
             )
-        if membership == record.membership:
-            return Change(0)
+        if membership == record.membership or _forgets(record.membership, membership):
+            return Change(0)  # the latter was sent before the one that came already
         # A source confirms its begin by naming fewer policies.
         state.registration = replace(record, membership=membership)
         return Change(0, (state.registration_row(),))
@@ -356,10 +356,12 @@ class StoreCore:
         """Take over, still in limbo, who was promised what and the lineage.
 
         Every write of this source so far must be readable. Answers how many messages were set
-        aside. Raises ContentConflict.
+        aside. Raises ContentConflict, and NotRegistered if it was deleted here meanwhile.
         """
         state, old = self.sources.get(source), list[Write]()
         if state is None:
+            if self.deleting(source):
+                raise NotRegistered(str(source), f"store {self.store} is deleting it")
             old = self.identities.replaced(source)
             state = self._new_source(source, 0, b"", reg_id)
             state.limbo = self.standing.limbo
@@ -657,6 +659,14 @@ def _marker_writes(state: SourceState, header: BatchHeader, last: int) -> tuple[
     if not header.marker or last != header.last:
         return ()
     return state.add_marker(Marker(last, header.epoch, header.marker))
+
+
+def _forgets(known: v1.Membership | None, other: v1.Membership) -> bool:
+    """Whether the known record of an epoch is the confirmed one of the two."""
+    if known is None:
+        return False
+    named = len(membership_from_wire(known).policies)
+    return 0 < named < len(membership_from_wire(other).policies)
 
 
 def _order(information: v1.SourceInformation) -> tuple[int, int]:

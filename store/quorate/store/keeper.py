@@ -183,7 +183,8 @@ class Keeper:
         elif lives_on(tombstone, view):
             _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
             anew = begun_anew(tombstone, view)
-            if anew:
+            if anew or tombstone.dropped:
+                # What is left in the index would come up between what is taken now.
                 await self._purge_all(source)
             if source not in identities.tombstones:
                 return  # the source was faster
