@@ -186,9 +186,9 @@ class Faults:
         """Several come back blank at once, perhaps more than the rules tolerate."""
         chosen = self._chooser.sample(self._stores, self._chooser.randint(1, len(self._stores)))
         for store in chosen:
-            left = {other.name for other in self._stores} - self._checker.failed.keys()
-            if left <= {store.name}:
-                return  # nobody could know of it
+            left = [each for each in self._stores if each.name not in self._checker.failed]
+            if not any(other.has_begun for other in left if other is not store):
+                return  # nobody could know that there was anything
             if not self._checker.tolerates(store.name):
                 self._checker.beyond = True
             self._world.fault("stores wiped at once", store.name)

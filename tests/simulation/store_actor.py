@@ -198,6 +198,11 @@ class StoreActor:
         known = self.core.standing.peers.get(other.name)
         return known is not None and known.run == other.core.standing.run
 
+    @property
+    def has_begun(self) -> bool:
+        """It knows of a source that has begun."""
+        return any(state.registration.begun_epoch for state in self.core.sources.values())
+
     def start_if_down(self) -> None:
         if not self.alive:
             self.start()
