@@ -541,7 +541,13 @@ MUTATIONS = (
         _limbo_ends_at_what_is_known_stable, {"kinds": ("wipe_store", "crash_source"), **THREE}
     ),
     Mutation(
-        _wiped_stores_found, {"kinds": ("wipe_stores", "crash_source"), "founds": True, **THREE}
+        _wiped_stores_found,
+        {
+            "kinds": ("wipe_stores", "crash_source", "leave_behind"),
+            **LAGGING,
+            "pause_between_sends": 0.1,
+        },
+        seeds=150,
     ),
     Mutation(_begins_of_forgotten_promises, {"kinds": ("wipe_store", "partition"), **THREE}),
     Mutation(_late_answers_are_ignored, {"kinds": ("wipe_store", "partition"), **THREE}),
