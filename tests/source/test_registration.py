@@ -102,14 +102,15 @@ def test_after_the_interval_a_blocking_set_will_do_and_the_late_one_takes_the_sa
 
 def test_while_something_is_missing_stores_are_asked_again_until_it_is_accepted_as_lost() -> None:
     made = registration()
+    made.start(0.0, 2)
     short = dataclasses.replace(held(0), stable_upto=1)
     promise_all(made, "ab", short)
     made.failed("c", DOWN, 1.0)
     assert made.decide(3.0, NOTHING_OWN) is None
     assert isinstance(made.unfinished(), MissingMessages)
-    assert [made.step(store) for store in "abc"] == [AskPromise(1)] * 3
+    assert [made.step(store) for store in "abc"] == [AskPromise(2)] * 3
     accepted = dataclasses.replace(short, losses=(HeldRange(1, 1, 1),))
-    made.promised("a", 1, grant(accepted))
+    made.promised("a", 2, grant(accepted))
     assert decided(made, 4.0).kept_upto == 1
     assert isinstance(made.step("a"), AskBegin)
 

@@ -128,6 +128,7 @@ async def test_a_peer_of_another_lineage_is_not_followed(stores: Stores) -> None
     assert (await fetched_until(stores.two, 59)).stable_upto == 59
 
 
+@pytest.mark.expects_log("no peer could give it")
 async def test_repair_goes_on_after_a_restart_and_with_peers_away(tmp_path: Path) -> None:
     async with running(tmp_path / "s1", "s1") as one, Client(one.address) as client:
         await fill(client, [one.address, "127.0.0.1:1"], 99, 99)
