@@ -114,7 +114,8 @@ class StoreCore:
 
     def limbo_of(self, state: SourceState | None) -> str:
         """Why this store can not vouch for what it lacks of a source; empty: it can."""
-        return state.limbo if state is not None else self.standing.limbo
+        own = state.limbo if state is not None else self.standing.limbo
+        return own or self.standing.unchecked
 
     def doubt_of(self, state: SourceState) -> str:
         """Why what this store lacks of a source says nothing; empty: it vouches.

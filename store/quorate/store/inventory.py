@@ -39,7 +39,7 @@ async def inventory(
         store_v1.InventoryResponse(
             store=store_v1.StoreInventory(
                 store=me,
-                limbo=bool(record.limbo),
+                limbo=bool(engine.core.standing.limbo),
                 blank=record.blank,
                 founders=record.founders,
                 remembered=remembered,

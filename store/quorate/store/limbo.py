@@ -32,6 +32,7 @@ from quorate.v1.store_pb2 import (
     StoreReplaced,
 )
 
+UNCHECKED_REASON = "it was just started, and asks its peers whether its directory was put back"
 NEW_REASON = "its data directory is new, and it has not heard enough of its peers"
 
 _FORMER_MAX = 256
@@ -129,12 +130,14 @@ class Standing:
         self.record = record
         self.peers = peers
         self.run = run
+        self.unchecked = ""
+        """Why it is not known yet whether this directory was put back; empty: it is known."""
         self.commits_at_start = commits
 
     @property
     def limbo(self) -> str:
         """Why the store as a whole can not vouch for what it lacks; empty: it can."""
-        return self.record.limbo
+        return self.record.limbo or self.unchecked
 
     def greeting(self, address: str, commits: int) -> Greeting:
         """How this store presents itself; commits: number of the last one that was synced."""
@@ -240,6 +243,14 @@ class Standing:
         former = _merged(self.record.former, (self.record.incarnation,))
         self.record = replace(self.record, incarnation=incarnation, former=former)
         return (self.row(),)
+
+    def begin_check(self, peers: Collection[str]) -> None:
+        """Vouch for nothing before the peers were heard, or could not be: `unchecked` says so.
+
+        Who is alone, or in limbo anyway, has nothing to wait for.
+        """
+        if peers and not self.record.limbo:
+            self.unchecked = UNCHECKED_REASON
 
     def may_leave(self, configured: Collection[str], answers: Collection[PeerAnswer]) -> bool:
         """Whether every peer has answered from outside limbo: then nothing is unknown but the

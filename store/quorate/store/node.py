@@ -157,6 +157,7 @@ class StoreNode:
             configuration.pending_bytes_max,
         )
         receivers = Receivers(configuration.name, sources, reg_ids)
+        standing.begin_check(configuration.peers or ())
         self._engine = Engine(core, receivers, writer, storage, self._is_synced)
         writer.start()
         peers = Peers(self._engine, configuration.peers or (), self._greeting)
@@ -166,6 +167,9 @@ class StoreNode:
         self.keeper = keeper
         upkeep = await self._serve(self._engine, peers, keeper, records, checked)
         vouching = Vouching(self._engine, peers, upkeep.repair.filler, self.address)
+        await vouching.check()
+        assert self._service is not None
+        self._service.serve_all()
         self._tasks = [
             asyncio.create_task(peers.run()),
             asyncio.create_task(vouching.run()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -57,7 +58,7 @@ def _answering(
     @functools.wraps(method)
     async def call(self: Self, request: Request, context: Context) -> Response:
         try:
-            self.check_running()
+            await self.serving()
             return await method(self, request)
         except QuorateError as error:
             await self.refuse(context, error)
@@ -85,12 +86,14 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._greeting = greeting
         self._status = status
         self._upkeep = upkeep
+        self._checked = asyncio.Event()
         self.stopping: QuorateError | None = None
         """Why new calls are refused."""
 
     def stop(self, reason: StoreStopping | StorageFailed) -> None:
         """Refuse new calls, and end the streams."""
         self.stopping = self.stopping or reason
+        self._checked.set()
         self._engine.end_all(reason)
         self._engine.directory.wake()
 
@@ -108,6 +111,15 @@ class Service(StoreServicer):  # type: ignore[misc]
         """Raise why no call is served, if none is."""
         if self.stopping is not None:
             raise self.stopping
+
+    def serve_all(self) -> None:
+        """The peers were heard: from now on more than Inventory is answered."""
+        self._checked.set()
+
+    async def serving(self) -> None:
+        """Return once calls are served; raises why none is."""
+        await self._checked.wait()
+        self.check_running()
 
     async def refuse(self, context: Context, error: QuorateError) -> NoReturn:
         """End a call with an error."""
@@ -180,7 +192,7 @@ class Service(StoreServicer):  # type: ignore[misc]
 
     async def Append(self, _: Any, context: Context) -> None:
         try:
-            self.check_running()
+            await self.serving()
             await AppendCall(self._engine, context, self._address).run()
         except QuorateError as error:
             await self.refuse(context, error)
@@ -260,7 +272,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self, request: v1.FetchRequest, context: Context
     ) -> AsyncIterator[v1.FetchResponse]:
         try:
-            self.check_running()
+            await self.serving()
             check_version(self._address, request.protocol_version)
             if not 0 <= request.first <= request.last <= SEQUENCE_MAX:
                 raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
@@ -278,7 +290,7 @@ class Service(StoreServicer):  # type: ignore[misc]
     ) -> AsyncIterator[store_v1.WatchResponse]:
         engine = self._engine
         try:
-            self.check_running()
+            await self.serving()
             check_version(self._address, request.protocol_version)
             selects = _selects(request)
             with engine.directory.watching(selects, engine.known_sources()) as watcher:
@@ -319,7 +331,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self, request: store_v1.RepairRequest, context: Context
     ) -> AsyncIterator[store_v1.RepairProgress]:
         try:
-            self.check_running()
+            await self.serving()
             check_version(self._address, request.protocol_version)
             async with aclosing(self._upkeep.repair_now(request)) as progress:
                 async for each in progress:

@@ -29,6 +29,8 @@ from quorate.v1.store_pb2_grpc import StoreStub
 
 _log = logging.getLogger("quorate.store.vouching")
 
+CHECK_SECONDS_MAX = 2.0
+"""How long a store that starts waits for its peers before it vouches again."""
 FOUND_OUT_SECONDS = 5.0
 """How long a store that was found out waits: of two that run, each finds out the other."""
 
@@ -45,6 +47,22 @@ class Vouching:
         self._peers = peers
         self._address = address
         self._waits_for = engine.waits_for
+
+    async def check(self) -> None:
+        """Ask the peers, once and not for long, whether this store's directory was put back.
+
+        A peer that does not answer in time could have known better: whoever finds it out later
+        enters limbo then. What is found out goes on in `run`.
+        """
+        if not self._standing.unchecked:
+            return
+        try:
+            async with asyncio.timeout(CHECK_SECONDS_MAX):
+                await self._peers.ask_all()
+        except TimeoutError:
+            _log.info("not every peer of store %s answered in time", self._core.store)
+        await self._was_found_out(self._peers.heard())
+        self._standing.unchecked = ""
 
     async def run(self) -> None:
         """Follow every round of questions; ends only by being cancelled."""
