@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -106,10 +107,11 @@ async def test_what_was_promised_before_the_wipe_is_still_promised(group: Group)
         await client.begin(FIRST_LINEAGE.extended(0, 5), instance=b"new")
 
 
-def receiver(epoch: int) -> store_v1.RegisterReceiverRequest:
+def receiver(epoch: int, reg_id: int = 0) -> store_v1.RegisterReceiverRequest:
     return store_v1.RegisterReceiverRequest(
         source=source_to_wire(ORDERS),
         session_id=7,
+        reg_id=reg_id,
         epoch=epoch,
         protocol_version=PROTOCOL_VERSION,
     )
@@ -134,6 +136,28 @@ async def test_receivers_are_not_thrown_back(group: Group) -> None:
             False,
             4,
         )
+
+
+@pytest.mark.parametrize("how", ["wiped", "away"])
+async def test_a_reg_id_that_was_chosen_is_kept_where_it_was_never_heard_of(
+    group: Group, how: str
+) -> None:
+    """Under another one the application would be locked out, each time it starts."""
+    await group.stop("c")
+    for name in "ab":
+        async with group.client(name) as client:
+            await client.promise(reg_id=77)
+            await client.begin(membership=MEMBERSHIP)
+            await client.call("RegisterReceiver", receiver(1, reg_id=78))
+    if how == "wiped":
+        shutil.rmtree(group.directory / "c")
+    await group.start("c")
+    async with group.client("c") as client, asyncio.timeout(20):
+        while not (await client.status()).sources:
+            await group.rounds("c", 1)
+        await group.vouching("c")
+        assert (await client.promise(2, b"other", reg_id=77)).reg_id == 77
+        assert (await client.call("RegisterReceiver", receiver(2, reg_id=78))).reg_id == 78
 
 
 @pytest.mark.expects_log("these are in limbo themselves")

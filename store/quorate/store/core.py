@@ -80,6 +80,8 @@ class Missed:
     promised_to: bytes
     """The instance that the epoch was promised to; empty if that is not known any more."""
     information: v1.SourceInformation | None
+    reg_id: int = 0
+    """That the source has at the peer: if the application chose it, it wants the same here."""
 
 
 class StoreCore:
@@ -248,7 +250,8 @@ class StoreCore:
             raise NotRegistered(str(source), f"store {self.store} is deleting what it had of it")
         old = self.identities.replaced(source)
         if state is None:
-            state = self._new_source(source, 0, b"", 0)
+            free = self.reg_ids.is_free(missed.reg_id)
+            state = self._new_source(source, 0, b"", missed.reg_id if free else 0)
         record = state.registration
         if epoch <= record.begun_epoch:
             return Change(0)
@@ -409,7 +412,8 @@ class StoreCore:
     ) -> Write:
         record = state.receivers.get(session_id)
         if record is None:
-            reg_id = self.reg_ids.claim(0, f"receiver {session_id:#x} of {state.name}")
+            wanted = known.reg_id if self.reg_ids.is_free(known.reg_id) else 0
+            reg_id = self.reg_ids.claim(wanted, f"receiver {session_id:#x} of {state.name}")
             record = state.receivers[session_id] = ReceiverRecord(reg_id, 0)
         record.epoch = max(record.epoch, known.epoch)
         record.acknowledged_upto = max(record.acknowledged_upto, known.acknowledged_upto)

@@ -196,4 +196,5 @@ def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
         held_from_wire(wire.accepted_losses),
         wire.deletion,
         wire.proxy,
+        wire.reg_id,
     )

@@ -36,6 +36,8 @@ class ReceiverKnowledge:
 
     epoch: int
     acknowledged_upto: int
+    reg_id: int = 0
+    """That it has at a peer: if its application chose it, it wants the same here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ def _receivers(known: Iterable[SourceKnowledge]) -> dict[int, ReceiverKnowledge]
         highest[receiver.session_id] = ReceiverKnowledge(
             max(so_far.epoch, receiver.epoch),
             max(so_far.acknowledged_upto, receiver.acknowledged_upto),
+            so_far.reg_id or receiver.reg_id,
         )
     return highest
 

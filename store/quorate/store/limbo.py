@@ -60,6 +60,8 @@ class SourceKnowledge:
     """Why the peer deleted it, if it did: then this is what it remembers of it."""
     proxy: bool = False
     """The peer answers for it while it is away."""
+    reg_id: int = 0
+    """That the source has at the peer."""
 
 
 @dataclass(frozen=True, slots=True)

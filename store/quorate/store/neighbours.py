@@ -127,6 +127,7 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
             knowledge.promised_to if knowledge.promised_epoch == knowledge.begun_epoch else b""
         ),
         information=knowledge.information,
+        reg_id=knowledge.reg_id,
     )
 
 

@@ -199,6 +199,7 @@ class Repair:
             membership_to_wire(found.membership),
             found.promised_to,
             found.information,
+            found.reg_id,
         )
         if state is not None:
             await engine.settled(state)

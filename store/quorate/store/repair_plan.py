@@ -32,6 +32,8 @@ class PeerView:
     promised_to: bytes = b""
     """The instance that the begun epoch was promised to; empty if it does not say."""
     information: SourceInformation | None = None
+    reg_id: int = 0
+    """That the source has there."""
 
 
 @dataclass(frozen=True, slots=True)

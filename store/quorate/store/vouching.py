@@ -149,14 +149,16 @@ class Vouching:
             case Stay(reason):
                 self._wait(name, reason)
             case Adoption() as adoption:
-                await self._adopt(name, adoption)
+                known = (each.sources.get(name, SourceKnowledge()) for each in answers)
+                theirs = next((each.reg_id for each in known if each.reg_id), 0)
+                await self._adopt(name, adoption, self._reg_id(adoption, theirs))
 
-    async def _adopt(self, name: SourceName, adoption: Adoption) -> None:
+    async def _adopt(self, name: SourceName, adoption: Adoption, reg_id: int) -> None:
         engine, core = self._engine, self._core
         state = core.sources.get(name)
         if state is not None:
             await engine.settled(state)
-        change = core.take_over(name, adoption, self._former_reg_id(adoption))
+        change = core.take_over(name, adoption, reg_id)
         state = core.sources[name]
         if set_aside := await engine.made_durable(state, change):
             _log.warning("%d messages of %s were set aside", set_aside, name)
@@ -172,14 +174,15 @@ class Vouching:
         self._waits_for.pop(name, None)
         _log.info("store %s vouches for %s again, up to %d", core.store, name, adoption.floor)
 
-    def _former_reg_id(self, adoption: Adoption) -> int:
-        """The RegID that the source had here, if its information says so and it is still free."""
-        if adoption.information is None:
-            return 0
+    def _reg_id(self, adoption: Adoption, theirs: int) -> int:
+        """The RegID that the source had here, or has at peers, if it is still free.
+
+        An application that chose it would be locked out under another one.
+        """
         names = names_of(self._core.store, (self._address,), (adoption.information,))
-        known = (item.reg_id for item in adoption.information.stores if item.name in names)
-        reg_id = next(known, 0)
-        return reg_id if self._core.reg_ids.is_free(reg_id) else 0
+        stores = adoption.information.stores if adoption.information is not None else ()
+        former = (item.reg_id for item in stores if item.name in names)
+        return next(filter(self._core.reg_ids.is_free, (*former, theirs)), 0)
 
     async def _fetch(self, name: SourceName, adoption: Adoption) -> None:
         """Fetch what is lacking up to the floor, from whoever has most of it first."""
