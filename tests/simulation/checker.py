@@ -140,10 +140,15 @@ class Checker:
         self.require(store in self.failed, "I1", f"{store} can not read {part}: {problem}")
 
     def look_at(self, store: StoreOf) -> None:
-        """If it vouches for everything, and can read it, it is failed no more."""
+        """If it vouches for everything, and can read it, it is failed no more.
+
+        Both: a bit that turns twice can be read again, and what its store found in between it
+        doubts until a peer gave it back.
+        """
         core = store.core
         state = core.sources.get(self._source)
-        if store.name not in self.failed or core.limbo_of(state):
+        doubt = core.doubt_of(state) if state is not None else core.limbo_of(None)
+        if store.name not in self.failed or doubt:
             return
         rows = store.disk.synced
         if state is not None:
