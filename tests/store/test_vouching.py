@@ -6,7 +6,6 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.store.group import NAMES, Group, rounds
@@ -26,7 +25,6 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.store import unclean, vouching
-from quorate.store.engine import Engine
 from quorate.store.limbo import Standing
 from quorate.store.peers import Peers
 from quorate.store.records import StoreRecord
@@ -231,37 +229,6 @@ async def test_a_directory_that_was_put_back_is_found_out(group: Group, copied: 
         assert (await client.status()).incarnation != before
         await group.vouching("c")
         assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
-
-
-@pytest.mark.expects_log("enters limbo|is in limbo")
-async def test_a_directory_that_was_put_back_vouches_for_nothing_before_it_is_found_out(
-    group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A source may be quicker than the store's first question: 4 to 9 are stable on a and c."""
-    await filled(group, a=9, b=3, c=3)
-    copy = group.copy("c")
-    async with group.client("c") as client:
-        opened = await client.open()
-        await opened.append(4, 9)
-        await opened.close()
-    await group.rounds("c", 1)
-    await group.put_back("c", copy)
-    asked = asyncio.Event()
-    ask, vouches_now = Peers._ask, Engine.vouching
-
-    async def ask_late(peers: Peers, peer: Any) -> None:
-        await asked.wait()
-        await ask(peers, peer)
-
-    async def wait(engine: Engine) -> None:
-        asked.set()
-        await vouches_now(engine)
-
-    monkeypatch.setattr(Peers, "_ask", ask_late)
-    monkeypatch.setattr(Engine, "vouching", wait)
-    await group.start("c")
-    async with group.client("c") as client:
-        assert (await client.promise(2, b"other")).limbo
 
 
 @pytest.mark.expects_log("enters limbo|is in limbo")

@@ -5,7 +5,6 @@ All calls are made on the event loop. Nothing here decides what may be written.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -63,16 +62,10 @@ class Engine:
         """Sources that this store answers for."""
         self.waits_for: dict[SourceName | None, str] = {}
         """What keeps the store in limbo for a source, or, under None, as a whole; for people."""
-        self.checked = asyncio.Event()
-        """Set once a peer has had the chance to say that this store is a copy, or was put back."""
         self.rejected = 0
         """Requests and batches that were refused since the start."""
         self._calls: dict[AppendStream, Endable] = {}
         self._commits: dict[int, int] = {}
-
-    async def vouching(self) -> None:
-        """Return once it is known whether this store may say that it lacks something."""
-        await self.checked.wait()
 
     def limbo_reason(self, state: SourceState | None) -> str:
         """Why the store is in limbo for a source, or as a whole, and what it waits for."""

@@ -34,8 +34,6 @@ LIMBO_ROUND_SECONDS = 0.2
 LIMBO_ROUND_SECONDS_MAX = 2.0
 ANSWER_SECONDS_MAX = 10.0
 """A peer whose answer takes longer counts as away."""
-FIRST_ANSWER_SECONDS_MAX = 3.0
-"""So long a store that was started waits at most for the first of its peers."""
 
 
 @dataclass(slots=True)
@@ -58,7 +56,6 @@ class Peers:
         self._greeting = greeting
         self._rounds: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._hurry = asyncio.Event()
-        self._first = asyncio.Event()
         self._peers = [_Peer(each, open_channel(each)) for each in dict.fromkeys(addresses)]
 
     def inventories(self) -> Mapping[str, Heard]:
@@ -99,7 +96,6 @@ class Peers:
                     await self.ask_all()
                 except Exception:
                     _log.exception("asking the peers failed in a way that was not foreseen")
-                self._first.set()
                 self._rounds.set_result(None)
                 self._rounds = asyncio.get_running_loop().create_future()
                 took = time.monotonic() - began
@@ -127,12 +123,6 @@ class Peers:
     async def next_round(self) -> None:
         """Return when every peer was asked once more."""
         await asyncio.shield(self._rounds)
-
-    async def first_answer(self) -> None:
-        """Return when a peer has answered, or none did, or all of them take too long."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_ANSWER_SECONDS_MAX):
-                await self._first.wait()
 
     async def ask_all(self) -> None:
         """One round: return when every peer has answered, or has not in time."""
@@ -167,7 +157,6 @@ class Peers:
         is_known = known is not None and known.answer.incarnation == answer.incarnation
         first = known.first if known is not None and is_known else now
         peer.heard = Heard(answer, asked, now, first)
-        self._first.set()
         if not peer.reachable:
             _log.info("peer %s is store %s", peer.address, answer.store)
         peer.reachable, peer.problem = True, ""

@@ -134,7 +134,6 @@ class Service(StoreServicer):  # type: ignore[misc]
     async def Promise(self, request: store_v1.PromiseRequest) -> store_v1.PromiseResponse:
         check_version(self._address, request.protocol_version)
         source = source_from_wire(request.source)
-        await self._engine.vouching()
         await self._keeper.make_way(source)
         incarnation = self._incarnation
         change = self._engine.core.promise(
@@ -206,7 +205,6 @@ class Service(StoreServicer):  # type: ignore[misc]
     ) -> store_v1.RegisterReceiverResponse:
         check_version(self._address, request.protocol_version)
         engine = self._engine
-        await engine.vouching()
         source = source_from_wire(request.source)
         if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
             raise InLimbo(str(source), engine.core.store, reason)

@@ -66,14 +66,8 @@ class Vouching:
 
     async def run(self) -> None:
         """Follow every round of questions; ends only by being cancelled."""
-        await self._peers.first_answer()
-        try:
-            await self._was_found_out(self._peers.heard())
-        except QuorateError as error:
-            _log.error("store %s can not be checked: %s", self._core.store, error)
-        finally:
-            self._engine.checked.set()
         while True:
+            await self._peers.next_round()
             try:
                 if await self.follow(self._peers.heard()):
                     await asyncio.sleep(FOUND_OUT_SECONDS)
@@ -81,7 +75,6 @@ class Vouching:
                 _log.error("store %s stays in limbo: %s", self._core.store, error)
             except Exception:
                 _log.exception("leaving limbo failed in a way that was not foreseen")
-            await self._peers.next_round()
 
     async def follow(self, heard: Mapping[str, Heard]) -> bool:
         """Do what these answers, by the peers' addresses, lead to.
