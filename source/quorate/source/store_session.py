@@ -236,7 +236,9 @@ class StoreSession:
     async def _open(self, call: AppendCall, epoch: int) -> None:
         try:
             await call.write(self._core.open_frame())
-            response = await asyncio.wait_for(call.read(), SILENCE_SECONDS_MAX)
+            # Not wait_for, which may swallow a cancellation.
+            async with asyncio.timeout(SILENCE_SECONDS_MAX):
+                response = await call.read()
         except TimeoutError:
             raise Unreachable(self.store.address, "no answer to the opening of a stream") from None
         except grpc.aio.AioRpcError as error:
