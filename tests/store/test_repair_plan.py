@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -137,3 +138,12 @@ def test_who_has_most_is_asked_first_and_who_says_nothing_last() -> None:
         ("1", Range(10, 19)),
         ("3", Range(10, 79)),
     ]
+
+
+def test_what_was_lost_turned_up_and_rotted_is_fetched_again() -> None:
+    """Nobody needs it, but a store that can not read what it has is doubted until it can."""
+    lost = RangeSet([Range(3, 6)])
+    own = OwnView("a", 1, 1, FIRST, RangeSet([Range(0, 4)]), 10, 9, losses=lost)
+    assert list(lacking(own, 9)) == [Range(7, 9)]
+    own = replace(own, unreadable=RangeSet([Range(4, 4)]))
+    assert list(lacking(own, 9)) == [Range(4, 4), Range(7, 9)]

@@ -105,10 +105,11 @@ def lacking(own: OwnView, stable: int) -> RangeSet:
     upto = stable if not own.live else min(stable, own.next_sequence - 1)
     begins = own.lineage.terms[0].first if own.lineage.terms else 0
     wanted = RangeSet(own.held.holes(begins, upto) if upto >= begins else ())
-    for item in own.unreadable:
-        wanted.add(item.first, item.last)
     for item in own.losses:
         wanted.remove(item.first, item.last)
+    # Also what was once lost and turned up again: the store is doubted while it can not read it.
+    for item in own.unreadable:
+        wanted.add(item.first, item.last)
     return wanted
 
 
