@@ -165,7 +165,17 @@ async def test_a_store_leaves_limbo_when_an_operator_says_so(tmp_path: Path, gro
         node = await stack.enter_async_context(running(tmp_path / "s9", "s9", peers=peers))
         client = await stack.enter_async_context(Client(node.address))
         assert (await client.status()).limbo
-        group.stores += f",s9={node.address}"
+        group.stores += f",{node.address}"
+        result = await group.quorate("repair", "-o", "json")
+        rows = [row for row in json.loads(result.out) if row["limbo"]]
+        assert [(row["store"], row["complete"]) for row in rows] == [(node.address, False)]
+        assert rows[0]["verdict"].startswith("in limbo: its data directory is new")
+        assert result.code == 1, "a blank store knows no source, and lacks everything"
+        result = await group.quorate("repair", "--leave-limbo")
+        assert (result.code, "needs --store NAME" in result.err) == (2, True)
+        unknown = ("--leave-limbo", "--store", "s7", "--reason", "-", "--yes")
+        result = await group.quorate("repair", *unknown)
+        assert (result.code, "none of s1, s2, s9" in result.err) == (2, True)
         command = ("repair", "--leave-limbo", "--store", "s9", "--reason", "s7 is gone", "--yes")
         result = await group.quorate(*command)
         assert result.code == 0, result.err

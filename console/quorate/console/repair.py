@@ -54,6 +54,8 @@ def repair(
 ) -> None:
     """Repair the stores now, and compare them; exit 0 only if nothing lacks and nothing differs.
 
+    A store that is in limbo as a whole can not say what it lacks: that counts as lacking.
+
     With --accept-loss or --leave-limbo nothing is repaired: what would be lost is shown, and after
     a confirmation the stores record it, and go on without.
     """
@@ -70,7 +72,7 @@ def repair(
             raise InvalidArgument("--accept-loss", "needs --source TOPIC/SESSION")
         _accept_loss(settings, name, parse_range(accept_loss), _given(reason), yes)
     elif leave_limbo:
-        _leave_limbo(settings, _named(settings, store), name, _given(reason), yes)
+        _leave_limbo(settings, _given_store(store), name, _given(reason), yes)
     elif reason is not None or store is not None or yes:
         raise InvalidArgument(
             "--reason, --store, --yes", "go with --accept-loss or --leave-limbo only"
@@ -87,14 +89,12 @@ def _given(reason: str | None) -> str:
     return reason
 
 
-def _named(settings: Settings, store: str | None) -> StoreAddress:
+def _given_store(store: str | None) -> str:
     from quorate.protocol.errors import InvalidArgument
 
-    for each in settings.stores:
-        if store in (each.name, each.address):
-            return each
-    known = ", ".join(each.name for each in settings.stores)
-    raise InvalidArgument("--store", f"{store!r} is none of {known}")
+    if store is None:
+        raise InvalidArgument("--leave-limbo", "needs --store NAME, as `quorate status` names it")
+    return store
 
 
 # Repair.
@@ -113,7 +113,7 @@ def _repair(settings: Settings, source: SourceName | None, thorough: bool) -> No
         case Output.TABLE:
             print_table("Repair", rows, empty="no store knows a source")
     if not all(row["complete"] for row in rows):
-        silent = all(row["source"] is None for row in rows)
+        silent = all(row["source"] is None and not row["limbo"] for row in rows)
         raise typer.Exit(UNREACHABLE if silent else FAILED)
 
 
@@ -182,12 +182,13 @@ def _accept_loss(settings: Settings, source: SourceName, lost: Any, reason: str,
 
 
 def _leave_limbo(
-    settings: Settings, store: StoreAddress, source: SourceName | None, reason: str, yes: bool
+    settings: Settings, named: str, source: SourceName | None, reason: str, yes: bool
 ) -> None:
     from quorate.console.group_status import ask_all
-    from quorate.console.repairing import prospect_of_leaving
+    from quorate.console.repairing import named_store, prospect_of_leaving
 
     answers = run(lambda: ask_all(settings.stores, settings.timeout))
+    store = named_store(answers, named)
     _show(prospect_of_leaving(answers, store, source))
     _confirm(yes)
     _record(settings, [store], source, None, reason)

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc.aio
 
-from quorate.console.group_status import name_of
+from quorate.console.group_status import ask, name_of
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress, parse_session_id
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SEQUENCE_MAX
@@ -97,7 +97,7 @@ async def _repair(
             while True:
                 answer = await asyncio.wait_for(call.read(), timeout)
                 if answer is grpc.aio.EOF:
-                    return last_words
+                    break
                 row = _row(store, answer)
                 progress(row)
                 if row["verdict"]:
@@ -108,9 +108,16 @@ async def _repair(
             raise error_from_call(store.address, error) from error
         finally:
             call.cancel()
+    # What a blank store lacks it does not know: it must not pass for one that lacks nothing.
+    status = await ask(store.address, timeout)
+    if status.limbo:
+        limbo = _row(store, RepairProgress(verdict=f"in limbo: {status.limbo_reason}"), limbo=True)
+        progress(limbo)
+        last_words.append(limbo)
+    return last_words
 
 
-def _row(store: StoreAddress, answer: RepairProgress) -> Row:
+def _row(store: StoreAddress, answer: RepairProgress, limbo: bool = False) -> Row:
     source = None
     if answer.HasField("source"):
         source = str(SourceName(answer.source.topic, answer.source.session_id))
@@ -123,6 +130,7 @@ def _row(store: StoreAddress, answer: RepairProgress) -> Row:
         "lacking": answer.lacking,
         "divergent": answer.divergent,
         "complete": answer.complete,
+        "limbo": limbo,
         "verdict": answer.verdict,
     }
 
@@ -166,6 +174,22 @@ def prospect_of_loss(
         if held:
             still_held.append(answer.store_name)
     return Prospect(tuple(lines), tuple(still_held))
+
+
+def named_store(
+    answers: Mapping[StoreAddress, StatusResponse | QuorateError], name: str
+) -> StoreAddress:
+    """The store of that name, its own or the configuration's, or at that address.
+
+    Raises InvalidArgument.
+    """
+    known: list[str] = []
+    for store, answer in answers.items():
+        own = answer.store_name if isinstance(answer, StatusResponse) else store.name
+        if name in (own, store.name, store.address):
+            return store
+        known.append(own)
+    raise InvalidArgument("--store", f"{name!r} is none of {', '.join(known)}")
 
 
 def prospect_of_leaving(
