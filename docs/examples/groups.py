@@ -7,12 +7,22 @@ import asyncio
 import sys
 from pathlib import Path
 
-from quorate.protocol.errors import QuorateError
-from quorate.source import Event, Layout, Source
+from quorate.protocol.errors import NotRegistered, QuorateError
+from quorate.source import Event, Layout, Receipt, Source
 
 
 def tell(event: Event) -> None:
     print(event)
+
+
+async def publish(source: Source, payload: bytes, pause: float) -> Receipt:
+    """Try again while too few stores are there: the source registers again by itself."""
+    while True:
+        try:
+            return await source.publish(payload)
+        except NotRegistered as error:
+            print(error)
+            await asyncio.sleep(pause)
 
 
 async def send(layout: Layout, topic: str, messages: int, pause: float) -> list[tuple[str, ...]]:
@@ -20,7 +30,7 @@ async def send(layout: Layout, topic: str, messages: int, pause: float) -> list[
     groups = []
     async with await Source.open(topic, stores=layout, on_event=tell) as source:
         for number in range(messages):
-            receipt = await source.publish(b"message %d" % number)
+            receipt = await publish(source, b"message %d" % number, pause)
             print(f"{receipt.sequence} is on {', '.join(receipt.stores)}")
             groups.append(receipt.groups)
             await asyncio.sleep(pause)
@@ -28,8 +38,10 @@ async def send(layout: Layout, topic: str, messages: int, pause: float) -> list[
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    file, topic = sys.argv[1:]
     try:
-        file, topic = sys.argv[1:]
         asyncio.run(send(Layout.from_toml(Path(file).read_text()), topic, 3600, 1.0))
-    except QuorateError as error:
+    except (QuorateError, OSError) as error:
         sys.exit(str(error))

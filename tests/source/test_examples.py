@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import runpy
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -132,13 +134,19 @@ async def test_one_store_per_location_survives_a_location_and_has_a_spare(exampl
         await example.stores.until_held(["london-1", "dublin-1"], messages)
 
 
-async def test_the_program(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_program(
+    example: Example, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     await example.start("three-locations.toml")
     spec = importlib.util.spec_from_file_location("groups_example", EXAMPLES / "groups.py")
     assert spec is not None
     assert spec.loader is not None
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "argv", ["groups.py"])
+        with pytest.raises(SystemExit, match=r"python docs/examples/groups\.py"):
+            runpy.run_path(str(EXAMPLES / "groups.py"), run_name="__main__")
     groups = await program.send(Layout.from_toml(example.text), "orders", 2, 0.0)
     assert groups == [("london", "frankfurt", "dublin")] * 2
     assert "RegistrationComplete" in capsys.readouterr().out
