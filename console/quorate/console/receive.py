@@ -61,7 +61,11 @@ def receive(
         typer.Option("--last", min=0, help="Begin at most so many messages behind the newest."),
     ] = None,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Fence another process with this session ID.")
+        bool,
+        typer.Option(
+            "--take-over",
+            help="Fence another process with this session ID, also within its activity timeout.",
+        ),
     ] = False,
     events: Annotated[
         bool, typer.Option("--events", help="Tell on stderr what happens besides messages.")
