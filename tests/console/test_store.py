@@ -63,7 +63,7 @@ def test_a_directory_that_has_been_used_is_left_alone(tmp_path: Path) -> None:
     assert init(tmp_path / "data", "--new").exit_code == 0
     result = init(tmp_path / "data", "--new")
     assert result.exit_code == 78
-    assert "in use by store 'a'" in result.stderr
+    assert "in use by store 'a'. Nothing was changed." in result.stderr
 
 
 def test_a_blank_store_without_peers_does_not_run(tmp_path: Path) -> None:

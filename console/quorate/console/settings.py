@@ -94,7 +94,7 @@ def _layout(values: Mapping[str, Any], where: str = "") -> tuple[Layout | None, 
 def _previous(values: Any) -> tuple[tuple[Layout, ...], list[str]]:
     """Earlier layouts, each a table with stores, or with groups and intergroup."""
     if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
-        return (), ["previous: is not a list of tables; write [[previous]]"]
+        return (), ["previous: is not a list of tables; write [[previous]] first"]
     layouts: list[Layout] = []
     problems: list[str] = []
     for number, value in enumerate(values):

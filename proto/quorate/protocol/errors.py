@@ -159,8 +159,8 @@ class InLimbo(QuorateError):
     def describe(self) -> str:
         return (
             f"Store {self.store} can not vouch for what it lacks of {self.source} ({self.reason}), "
-            "so it takes nothing yet. It will by itself, once enough of its peers have answered: "
-            "see `quorate status`."
+            "so it takes nothing yet. It will by itself, once it has heard enough of its peers: "
+            "`quorate status` says for whom it waits, and what to do if they can not help it."
         )
 
 
@@ -418,10 +418,14 @@ class DataDirectoryInUse(QuorateError):
     holder: str
 
     def describe(self) -> str:
-        return (
-            f"Data directory {self.path} is in use by {self.holder}. "
-            "Stop that store, or give this one a directory of its own."
-        )
+        if self.holder.startswith("process"):
+            what_to_do = "Stop that one, or give this store a directory of its own."
+        else:
+            what_to_do = (
+                "Nothing was changed. Give this store a directory of its own, or remove this one, "
+                "if what it holds is on other stores, too."
+            )
+        return f"Data directory {self.path} is in use by {self.holder}. {what_to_do}"
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ Nothing here decides what follows from it: see quorate.store.limbo.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 
 from quorate.protocol.errors import InvalidArgument
@@ -23,6 +24,8 @@ from quorate.store.engine import Engine
 from quorate.store.limbo import PeerAnswer, SourceKnowledge, replacement
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.inventory")
 
 
 async def inventory(
@@ -109,6 +112,13 @@ def take_note(engine: Engine, who: store_v1.Greeting, known: Iterable[store_v1.G
         (standing.met(who), who.store_name),
         *((standing.heard_of(third), third.store_name) for third in known),
     ):
+        if met.is_news and met.remembered is not None:
+            _log.info(
+                "store %s is another one than before, at %s: it lost its data, was put back from a "
+                "copy, or two stores have one name; what it had acknowledged counts no more",
+                name,
+                standing.peers[name].address,
+            )
         if met.is_news:
             engine.replaced(replacement(standing.peers[name]))
         if met.writes:

@@ -230,7 +230,10 @@ class Standing:
                 former=_merged(record.former, remembered.former, (remembered.incarnation,)),
             )
             return ""
-        return "a peer knows another incarnation of it that it has not heard of: it was put back"
+        return (
+            "a peer knows another incarnation of it that it has not heard of: it was put back from "
+            "a copy, or another store runs under its name"
+        )
 
     def enter_limbo(self, reason: str, incarnation: bytes) -> tuple[Write, ...]:
         """Vouch no more, under a new incarnation, for what is lacking of any source."""

@@ -31,6 +31,10 @@ _log = logging.getLogger("quorate.store.vouching")
 
 CHECK_SECONDS_MAX = 2.0
 """How long a store that starts waits for its peers before it vouches again."""
+NO_WAY_OUT = (
+    "While they are, nobody knows what is lost: put back a disk that is whole, or have one of "
+    "them go on without: `quorate repair --leave-limbo --store NAME --reason WHY`"
+)
 FOUND_OUT_SECONDS = 5.0
 """How long a store that was found out waits: of two that run, each finds out the other."""
 
@@ -211,7 +215,9 @@ class Vouching:
             self._wait(None, "no peer is configured that could be asked", logging.WARNING)
         elif unsure and not all(answer.blank for answer in answers):
             reason = f"these are in limbo themselves: {', '.join(sorted(unsure))}"
-            self._wait(None, f"{reason}; and not all of the group are new", logging.WARNING)
+            self._wait(
+                None, f"{reason}; and not all of the group are new. {NO_WAY_OUT}", logging.WARNING
+            )
         elif lacking:
             self._wait(None, f"{lacking[0]} is to be taken over from its peers")
 
