@@ -113,6 +113,7 @@ class SourceApplication(Application):
                 self.source = await Source.open(
                     TOPIC,
                     stores=given["stores"],
+                    previous_policies=given.get("previous", ()),
                     session_id=given["session"],
                     publish_store=FilePublishStore(path) if path else None,
                     take_over=given.get("take_over", False),
@@ -269,9 +270,11 @@ class OperatorApplication(Application):
     """Looks at the stores again and again and tells what changed."""
 
     async def open(self) -> None:
-        """settings: stores, a list of [name, host:port]."""
-        for name, address in self.settings["stores"]:
-            self.beside(self._look(name, address))
+        pass
+
+    async def look(self, name: str, address: str) -> None:
+        """Look at this store, too, from now on."""
+        self.beside(self._look(name, address))
 
     async def _look(self, name: str, address: str) -> None:
         request = v1.StatusRequest(protocol_version=PROTOCOL_VERSION)
@@ -302,6 +305,7 @@ def _store_facts(answer: v1.StatusResponse) -> dict[str, Any]:
     return {
         "limbo": answer.limbo,
         "incarnation": answer.incarnation.hex(),
+        "peers": {peer.store_name: peer.reachable for peer in answer.peers},
         "sources": {
             str(source.information.source.session_id): {
                 "promised": source.promised_epoch,

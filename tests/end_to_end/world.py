@@ -104,6 +104,17 @@ class Store(Process):
         """Wait until this is so of what it says of the source."""
         await self.progress.until(f"{self.name}: {what}", lambda: self.of() and happened(self.of()))
 
+    async def until_it_vouches(self, *, other_than: str) -> None:
+        """Wait until it is out of limbo, for all sources, with another incarnation than this."""
+        await self.progress.until(
+            f"{self.name} has left limbo",
+            lambda: (
+                self.facts.get("limbo") is False
+                and self.facts["incarnation"] != other_than
+                and not any(source["limbo"] for source in self.facts["sources"].values())
+            ),
+        )
+
     async def until_it_has(self, upto: int) -> None:
         await self.progress.until(f"{self.name} has all up to {upto}", lambda: self.has_all(upto))
 
@@ -229,12 +240,18 @@ class World:
 
     @property
     def addresses(self) -> str:
-        return ",".join(f"{name}={store.place.address}" for name, store in self.stores.items())
+        return self.addresses_of(*self.stores)
+
+    def addresses_of(self, *names: str) -> str:
+        return ",".join(f"{name}={self.stores[name].place.address}" for name in names)
 
     async def add_stores(self, *names: str) -> list[Store]:
         """Stores that are not started."""
         for name in names:
-            self.stores[name] = Store(name, self, await self.network.place(name))
+            place = await self.network.place(name)
+            self.stores[name] = Store(name, self, place)
+            if self._operator is not None:
+                self._operator.order("look", name, place.listen)
         return [self.stores[name] for name in names]
 
     async def founded(self, *names: str) -> list[Store]:
@@ -249,9 +266,9 @@ class World:
     async def look_at_stores(self) -> None:
         """Have the operator look at them from now on."""
         self._operator = _Operator(self, await self.network.place("operator"))
-        await self._operator.start(
-            [[store.name, store.place.listen] for store in self.stores.values()]
-        )
+        await self._operator.start()
+        for store in self.stores.values():
+            self._operator.order("look", store.name, store.place.listen)
 
     async def until_founded(self) -> None:
         await self.progress.until(
@@ -278,6 +295,12 @@ class World:
         receiver = ReceiverProcess(name, self, await self.network.place(name), settings)
         self.receivers.append(receiver)
         return receiver
+
+    async def retire(self, *stores: Store) -> None:
+        """Kill these; they are not asked for what they have any more."""
+        for store in stores:
+            await store.kill()
+            del self.stores[store.name]
 
     async def end(self, source: SourceProcess) -> checker.Summary:
         """Let everything become whole, stop everyone, and hold against each other what they saw."""
@@ -325,8 +348,8 @@ class _Operator(Process):
         super().__init__("operator", world.directory, world.progress, place.command)
         self._world = world
 
-    async def start(self, stores: list[list[str]]) -> None:
-        await self.start_process(_APPLICATIONS, "operator", json.dumps({"stores": stores}))
+    async def start(self) -> None:
+        await self.start_process(_APPLICATIONS, "operator", "{}")
 
     def heard(self, line: Line) -> None:
         _, store, facts = line

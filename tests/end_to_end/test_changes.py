@@ -1,0 +1,44 @@
+"""Stories of streams that move to other stores while messages flow."""
+
+from __future__ import annotations
+
+import pytest
+from tests.end_to_end.world import World
+
+pytestmark = pytest.mark.processes
+
+
+async def test_a_stream_moves_to_other_stores_under_load(world: World) -> None:
+    """Its source is killed in the middle of the change; then most of the old stores are."""
+    s1, s2, _ = await world.founded("s1", "s2", "s3")
+    before = world.addresses_of("s1", "s2", "s3")
+    source = await world.source(durable=True)
+    await source.start()
+    stable = await world.receiver("stable", session=21, delivery="stable")
+    await stable.start()
+    source.order("chat")
+    await stable.until_reached(1000)
+
+    for name in ("s4", "s5"):
+        (store,) = await world.add_stores(name)
+        await store.start()
+        await world.until_founded()
+    after = world.addresses_of("s3", "s4", "s5")
+    await source.kill()
+    await source.start(stores=after, previous=[before], take_over=True)
+    source.order("chat")
+    await source.until_said("event", "MembershipChanged")
+    await source.kill()
+    await source.start(stores=after, previous=[before], take_over=True)
+    source.order("chat")
+    await world.progress.until(
+        "the new stores are enough",
+        lambda: any(
+            kind == "MembershipChanged" and facts["confirmed"] == "True"
+            for kind, facts in source.lines("event")
+        ),
+    )
+    await world.retire(s1, s2)
+    await stable.until_reached(stable.reached + 1000)
+    source.order("quiet")
+    await world.end(source)
