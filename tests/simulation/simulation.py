@@ -111,9 +111,13 @@ class Simulation:
         )
 
     def run(self) -> None:
+        self.world.later(CHECK_SECONDS, self._check)
+        self.world.run(self.weather.faulty_seconds)
+        self.complete()
+
+    def complete(self) -> None:
+        """Stop the faults, and see to it that everything completes; raises Violation."""
         world = self.world
-        world.later(CHECK_SECONDS, self._check)
-        world.run(self.weather.faulty_seconds)
         world.note("=== the faults stop")
         self.faults.stop()
         world.run(world.now + LAST_SENDS_SECONDS)
@@ -124,7 +128,7 @@ class Simulation:
             return
         seconds = self.weather.complete_seconds
         deadline = world.now + seconds
-        while (unfinished := self._unfinished()) and world.now < deadline:
+        while (unfinished := self.unfinished()) and world.now < deadline:
             world.run(world.now + STEP_SECONDS)
         if unfinished:
             # What is stable and not handed over is worse than what is late.
@@ -136,7 +140,8 @@ class Simulation:
         self.checker.check_stores()
         self.world.later(CHECK_SECONDS, self._check)
 
-    def _unfinished(self) -> str:
+    def unfinished(self) -> str:
+        """What is still to be done; empty: nothing is."""
         for receiver in self.receivers:
             receiver.start_if_fenced()
         source = self.source.current

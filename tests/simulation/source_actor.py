@@ -626,6 +626,10 @@ class SourceApplication:
             )
         )
 
+    def change_setup(self, at: int) -> None:
+        """The next instance is configured with this setup of the weather."""
+        self._setup_at = at
+
     def _choose_setup(self) -> int:
         """Which configuration the next instance has: the newest, a newer one, or one from before
         that somebody still runs."""

@@ -1,0 +1,195 @@
+"""A scripted world: the actors of the simulated world without weather; a test says what happens.
+
+For what chance finds too seldom. Delays still differ by seed: a script waits for states, not for
+times. What must hold is checked as in every world. Nothing here knows what a script is about.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from tests.simulation.checker import Violation
+from tests.simulation.receiver_actor import ReceiverInstance
+from tests.simulation.rules import majority_of
+from tests.simulation.simulation import SOURCE, Simulation
+from tests.simulation.source_actor import SourceInstance
+from tests.simulation.world import TRACE_LINES
+
+from quorate.protocol.consensus import Behaviour
+from quorate.receiver.options import AcknowledgeMode
+from quorate.store.state import SourceState
+from quorate.store.storage import Table
+
+Free = Callable[[], None]
+
+NEVER_SECONDS = 1e9
+WAIT_SECONDS = 10.0
+STEP_SECONDS = 0.000_05
+"""Less than anything takes that goes over the network or to a disk: nothing is seen too late."""
+LOOK_SECONDS = 0.25
+
+CALM = {
+    "setups": (majority_of(["store1", "store2", "store3"]),),
+    "kinds": (),
+    "pause_between_sends": NEVER_SECONDS,
+    "failure_rate": 0.0,
+    "duplicate_rate": 0.0,
+    "slow_rate": 0.0,
+    "honest": True,
+    "founds": True,
+    "outlives": False,
+    "consensus": Behaviour.HIGHEST,
+    "modes": (AcknowledgeMode.BATCHED,) * 2,
+    "consensus_of_receivers": (Behaviour.MAJORITY,) * 2,
+}
+
+
+def play(script: Callable[[Script], None], seed: int, **fixed: Any) -> None:
+    """Have this happen, and then everything complete; raises Violation."""
+    logging.disable(logging.CRITICAL)
+    try:
+        world = Script(seed, fixed)
+        script(world)
+        world.complete()
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+class Script:
+    """A calm world, in which nothing is sent, cut, killed or started but by the script.
+
+    It has two receivers, of which the first is handed only what is stable.
+    """
+
+    def __init__(self, seed: int, fixed: dict[str, Any]) -> None:
+        self._simulation = simulation = Simulation(seed, TRACE_LINES, {**CALM, **fixed})
+        self.world = simulation.world
+        self.network = simulation.network
+        self.checker = simulation.checker
+        self.stores = {store.name: store for store in simulation.stores}
+        self.sources = simulation.source
+        # Who runs next, and with what, is the script's to say.
+        self.sources.sending = False
+
+    # Waiting.
+
+    def run(self, seconds: float) -> None:
+        self.world.run(self.world.now + seconds)
+
+    def until(self, what: Callable[[], object], step: float = STEP_SECONDS) -> None:
+        """Let things happen until this is so; raises Violation if it does not come."""
+        deadline = self.world.now + WAIT_SECONDS
+        while not what():
+            if self.world.now > deadline:
+                raise Violation("I6", f"waiting in vain: {self._simulation.unfinished()}")
+            self.run(step)
+
+    # The source.
+
+    @property
+    def source(self) -> SourceInstance:
+        """The newest instance."""
+        return self.sources.current
+
+    def start_source(self, *away: str) -> SourceInstance:
+        """A new instance, which does not reach these."""
+        self.cut(f"source{len(self.sources.instances) + 1}", *away)
+        self.sources.start(take_over=True)
+        return self.source
+
+    def until_complete(self) -> None:
+        """The newest instance accepts messages."""
+        self.until(lambda: self.source.core.complete)
+
+    def send(self, *stores: str) -> int:
+        """Send a message; returns its number once these stores have it."""
+        assert self.source.send()
+        number = self.source.core.window.next_sequence - 1
+        self.until(lambda: all(self.has(store, number) for store in stores))
+        return number
+
+    def send_stable(self) -> int:
+        """Send a message; returns its number as soon as the source knows that it is stable."""
+        number = self.send()
+        self.until(lambda: self.source.core.stable_upto >= number)
+        return number
+
+    def until_decided(self, source: SourceInstance, then: Callable[[], object]) -> None:
+        """The source has decided; this happens before anybody is told to begin."""
+        decided: list[bool] = []
+
+        def strike() -> None:
+            source.on_decided = None
+            decided.append(True)
+            then()
+
+        source.on_decided = strike
+        self.until(lambda: decided)
+
+    # Stores.
+
+    def state(self, store: str) -> SourceState:
+        """What a store knows of the source."""
+        return self.stores[store].core.sources[SOURCE]
+
+    def knows(self, store: str) -> bool:
+        return SOURCE in self.stores[store].core.sources
+
+    def has(self, store: str, sequence: int) -> bool:
+        """The store has this number durably."""
+        actor = self.stores[store]
+        return sequence in self.checker.on_disk(actor, actor.disk.synced, sequence, sequence)
+
+    def begun(self, store: str) -> int:
+        return self.state(store).registration.begun_epoch
+
+    def promised(self, store: str) -> int:
+        return self.state(store).registration.promised_epoch
+
+    def wipe(self, store: str) -> None:
+        """It starts again with nothing."""
+        actor = self.stores[store]
+        assert self.checker.tolerates(store)
+        self.checker.destroys(store)
+        actor.crash()
+        actor.disk.wipe()
+        actor.start()
+
+    def flip(self, store: str) -> None:
+        """One certain bit of the last batch in the journal turns; the second time, back again."""
+        actor = self.stores[store]
+        assert store in self.checker.failed or self.checker.tolerates(store)
+        key, value = actor.disk.synced.scan(Table.JOURNAL, b"", b"\xff" * 8, 10_000)[-1]
+        self.checker.destroys(store)
+        actor.disk.flip(key, 8 * len(value) - 1)
+
+    # Receivers.
+
+    def receiver(self, number: int) -> ReceiverInstance:
+        return self._simulation.receivers[number].instance
+
+    def until_handed(self, receiver: ReceiverInstance, sequence: int) -> None:
+        """It was handed everything up to here."""
+        self.until(lambda: receiver.registered and receiver.stream.next > sequence)
+
+    # The network.
+
+    def cut(self, one: str, *others: str) -> Free:
+        """Nothing passes between these, either way."""
+        ways = [(one, other) for other in others]
+        return self.network.block([*ways, *((other, one) for _, other in ways)])
+
+    def mute(self, sender: str, *recipients: str) -> Free:
+        """Nothing passes that way; what is sent waits."""
+        return self.network.block([(sender, recipient) for recipient in recipients])
+
+    # The end.
+
+    def all_done(self) -> bool:
+        return not self._simulation.unfinished()
+
+    def complete(self) -> None:
+        """Nothing stands in the way any more: what is to be done must get done."""
+        self._simulation.complete()

@@ -1,0 +1,473 @@
+"""Guards that chance finds missing too seldom: for each the shortest way to what it is there for.
+
+A scripted world goes that way with the guard and without it: with it everything holds, without it
+something is violated. In every script the first message is stable on all stores; A, B and C are
+store1, store2 and store3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from tests.simulation.checker import Violation
+from tests.simulation.receiver_actor import ReceiverInstance
+from tests.simulation.rules import majority_of
+from tests.simulation.script import LOOK_SECONDS, Script, play
+from tests.simulation.store_actor import StoreActor
+
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.recovery import Decision
+from quorate.receiver.acknowledgements import Acknowledgements
+from quorate.receiver.core import Stream
+from quorate.source.bringing_up import BringingUp
+from quorate.source.core import SourceCore
+from quorate.source.registration import Grant, Phase, Registration
+from quorate.store.core import StoreCore
+from quorate.store.state import Change
+from quorate.v1 import messages_pb2 as v1
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+A, B, C = "store1", "store2", "store3"
+ALL = (A, B, C)
+OLD = majority_of(ALL)
+NEW = majority_of(["store4", "store5", "store6"])
+
+
+def _begin(script: Script) -> None:
+    """The first source sends a message that all stores have."""
+    script.until_complete()
+    assert script.send(*ALL) == 0
+    script.until(lambda: script.source.core.stable_upto == 0)
+
+
+# Only stores that have begun count towards stability.
+
+
+def _stores_count_before_they_begin(to: pytest.MonkeyPatch) -> None:
+    """What a store said in its promise counts towards stability before it has begun."""
+    real = SourceCore._begin
+
+    def begin(self: SourceCore, decision: Decision) -> None:
+        real(self, decision)
+        for store, held in decision.holders.items():
+            self.tracker.join(store)
+            self.tracker.acknowledge(store, held.contiguous_upto(self.stable_upto + 1))
+
+    to.setattr(SourceCore, "_begin", begin)
+
+
+def _an_older_epoch_begins_late(script: Script) -> None:
+    """B alone has 1 of epoch 1. Epoch 2, of A and C, voids it, but its begin is on its way. A is
+    wiped, and fetches 1 from B. So epoch 3, of A and B, finds it on two stores. It ends before
+    anybody begins it, C begins epoch 2, and epoch 4, of A and C, goes on from there."""
+    _begin(script)
+    script.cut("source1", A, C)
+    assert script.send(B) == 1
+    script.source.kill()
+    second = script.start_source(B)
+    begin_at_c: list[Callable[[], None]] = []
+
+    def hold_begins() -> None:
+        script.mute("source2", A)
+        begin_at_c.append(script.mute("source2", C))
+
+    script.until_decided(second, hold_begins)
+    script.run(0.01)
+    second.kill()
+    script.wipe(A)
+    script.until(lambda: script.knows(A) and not script.state(A).limbo)
+    assert script.has(A, 1)
+    third = script.start_source(C)
+    script.until_decided(third, lambda: script.cut("source3", A, B))
+    third.kill()
+    begin_at_c[0]()
+    script.until(lambda: script.begun(C) == 2)
+    script.start_source(B)
+    script.until_complete()
+    assert script.source.core.registration.lineage.epoch_at(1) == 4
+
+
+# What is void by the lineage is held by nobody.
+
+
+def _void_batches_are_kept(to: pytest.MonkeyPatch) -> None:
+    """A recovery counts what a store holds, of whatever epoch."""
+
+    def belonging(_: Lineage, held: Iterable[HeldRange]) -> RangeSet:
+        return RangeSet(Range(item.first, item.last) for item in held)
+
+    to.setattr(Lineage, "belonging", belonging)
+
+
+def _void_under_the_same_number(script: Script) -> None:
+    """B alone has 1 of epoch 1, C alone has another 1, of epoch 2; epoch 3 is of B and C."""
+    _begin(script)
+    script.cut("source1", A, C)
+    assert script.send(B) == 1
+    script.source.kill()
+    script.cut(B, A, C)
+    script.start_source(B)
+    script.until_complete()
+    script.cut("source2", A)
+    assert script.send(C) == 1
+    script.source.kill()
+    script.start_source(A)
+    script.until_complete()
+
+
+# An answer counts for the epoch that was asked for.
+
+
+def _old_answers_count(to: pytest.MonkeyPatch) -> None:
+    """A late answer to a request of an older epoch counts for the present one."""
+    real_promised, real_begun = Registration.promised, Registration.begun
+
+    def promised(self: Registration, store: str, _: int, grant: Grant) -> bool:
+        return real_promised(self, store, self.epoch, grant)
+
+    def begun(self: Registration, store: str, _: int, *rest: Any) -> bool:
+        return real_begun(self, store, self.epoch, *rest)
+
+    to.setattr(Registration, "promised", promised)
+    to.setattr(Registration, "begun", begun)
+
+
+def _a_promise_is_heard_late(script: Script) -> None:
+    """A promises epoch 2 to the second source, which does not hear so. The third begins epoch 3 on
+    A and C, where 1 becomes stable, and B has promised it. Then the second is refused by B, goes on
+    to epoch 4, and hears what A said of epoch 2, before there was a 1."""
+    _begin(script)
+    script.source.kill()
+    script.cut(B, A, C)
+    script.mute("source2", C)
+    ask_b = script.mute("source2", B)
+    second = script.start_source()
+    script.until(lambda: script.promised(A) == 2)
+    hear_a = script.mute(A, "source2")
+    third = script.start_source()
+    script.until_decided(third, lambda: script.cut("source3", B))
+    script.until_complete()
+    assert script.send_stable() == 1
+    third.kill()
+    script.mute("source2", A)
+    ask_b()
+    script.until(lambda: second.core.epoch == 4)
+    hear_a()
+    script.run(LOOK_SECONDS)
+    assert second.core.registration.phase is Phase.PROMISING
+    second.kill()
+    script.start_source()
+    script.until_complete()
+
+
+# The old stores are let go when the new ones have everything.
+
+
+def _new_stores_are_believed_at_once(to: pytest.MonkeyPatch) -> None:
+    """The old stores are let go before the new ones have what was stable on them."""
+    to.setattr(BringingUp, "ready", lambda *_: True)
+
+
+def _old_stores_are_switched_off(script: Script) -> None:
+    """The source moves to other stores, which for a while do not reach the old ones. Once it says
+    that it has moved the old ones are switched off."""
+    script.source.kill()
+    script.sources.change_setup(0)
+    script.start_source()
+    _begin(script)
+    for _ in range(3):
+        script.send_stable()
+    script.source.kill()
+    ways = [script.cut(store, *OLD.stores) for store in NEW.stores]
+    script.sources.change_setup(1)
+    source = script.start_source()
+    script.until_complete()
+    script.run(1.0)
+    for free in ways:
+        free()
+    registration = source.core.registration
+    script.until(lambda: registration.final and registration.phase is Phase.STREAMING)
+    script.until_complete()
+    for store in OLD.stores:
+        script.stores[store].crash()
+    script.until(script.all_done, LOOK_SECONDS)
+
+
+# A lineage travels whole.
+
+
+def _lineages_are_lists_of_begins(to: pytest.MonkeyPatch) -> None:
+    """A store adds an epoch to those that it has begun, whatever lineage comes with it."""
+    real = StoreCore._follow
+
+    def follow(self: StoreCore, state: Any, record: Any, lineage: Lineage, *rest: Any) -> Any:
+        last = lineage.terms[-1]
+        before = [term for term in state.lineage.terms if term.first < last.first]
+        return real(self, state, record, Lineage((*before, last)), *rest)
+
+    to.setattr(StoreCore, "_follow", follow)
+
+
+def _a_minority_began_in_between(script: Script) -> None:
+    """B alone has 1 of epoch 1. Epoch 2, from 1 on, is begun by A alone. Epoch 3, of B and C, has
+    not heard of it: it keeps 1, which becomes stable. A takes epoch 3 over from the others, and is
+    asked first when epoch 4, of A and C, is decided."""
+    _begin(script)
+    script.cut("source1", A, C)
+    assert script.send(B) == 1
+    script.source.kill()
+    second = script.start_source(B)
+    script.until_decided(second, lambda: script.cut("source2", C))
+    script.until(lambda: script.begun(A) == 2)
+    second.kill()
+    alone = script.cut(A, B, C)
+    third = script.start_source(A)
+    script.until(lambda: third.core.stable_upto == 1)
+    third.kill()
+    alone()
+    script.until(lambda: script.begun(A) == 3)
+    hear_c = script.mute(C, "source4")
+    fourth = script.start_source(B)
+    script.until(lambda: fourth.core.registration.grant(A))
+    hear_c()
+    script.until_complete()
+
+
+# What was answered is durable.
+
+
+def _answers_before_the_commit(to: pytest.MonkeyPatch) -> None:
+    """A store answers what is not durable yet."""
+
+    async def made_durable(self: StoreActor, state: Any, change: Change[Any]) -> Any:
+        self.engine.end_streams(change)
+        self.engine.submit(state, change.writes)
+        return change.answer
+
+    to.setattr(StoreActor, "made_durable", made_durable)
+
+
+def _a_promise_is_lost_in_a_crash(script: Script) -> None:
+    """A promises epoch 2, and crashes before that is written; the source of epoch 1 goes on."""
+    _begin(script)
+    first = script.source
+    second = script.start_source(B, C)
+    script.until(lambda: script.promised(A) == 2)
+    script.stores[A].crash()
+    second.kill()
+    script.stores[A].start()
+    script.run(LOOK_SECONDS)
+    first.send()
+    script.run(LOOK_SECONDS)
+    first.kill()
+    script.start_source()
+    script.until_complete()
+
+
+# What can not be read says nothing.
+
+
+def _unreadable_is_a_no(to: pytest.MonkeyPatch) -> None:
+    """A store vouches though it can not read what it had."""
+    to.setattr(StoreCore, "doubt_of", StoreCore.limbo_of)
+
+
+def _only_copy_left_turns(script: Script) -> None:
+    """1 is stable on A and B, of which nobody was told; A is away, and B can not read it."""
+    _begin(script)
+    script.cut("source1", C)
+    assert script.send_stable() == 1
+    script.source.kill()
+    assert script.state(B).held.stable_upto == 0
+    script.cut(A, B, C)
+    script.flip(B)
+    script.until(lambda: script.state(B).unreadable)
+    script.start_source(A)
+    script.run(1.0)
+    assert script.source.core.registration.phase is Phase.PROMISING
+
+
+# Receivers.
+
+
+def _withdrawn_stays_consumed(to: pytest.MonkeyPatch) -> None:
+    """A receiver goes on counting from what was withdrawn."""
+    to.setattr(Acknowledgements, "withdraw", lambda *_: None)
+
+
+def _consumed_and_withdrawn(script: Script) -> None:
+    """A receiver has consumed 1 of epoch 1, which is withdrawn. It hears that 1 is stable, in epoch
+    2, before it has the message."""
+    receiver = script.receiver(1)
+    _begin(script)
+    script.until_handed(receiver, 0)
+    script.run(LOOK_SECONDS)
+    script.cut("source1", *ALL)
+    assert script.send() == 1
+    script.until(lambda: receiver.acknowledgements.consumed_upto() == 1)
+    script.source.kill()
+    _hears_only_that_it_is_stable(script, receiver)
+    script.run(LOOK_SECONDS)
+
+
+def _hears_only_that_it_is_stable(script: Script, receiver: ReceiverInstance, *away: str) -> None:
+    """1 of epoch 2 is sent, not to those stores; the receiver knows that it is stable, and no
+    more. Of the stores only those are heard by it from then on."""
+    name = receiver.name
+    second = script.start_source(*away)
+    script.until_complete()
+    script.until(lambda: receiver.stream.lineage.epoch == 2)
+    hear = script.mute("source2", name)
+    for store in ALL:
+        if store not in away:
+            script.mute(store, name)
+    assert script.send_stable() == 1
+    script.network.reset("source2", name)
+    script.until(lambda: not receiver.plan.attached)
+    hear()
+    script.until(lambda: receiver.plan.attached)
+    script.mute(second.process.name, name)
+    assert receiver.stream.stable_upto == 1
+
+
+def _receivers_take_void_batches(to: pytest.MonkeyPatch) -> None:
+    """A receiver takes batches of epochs that the lineage does not name for their numbers."""
+
+    def valid(_: Stream, __: Any, first: int, last: int) -> Range | None:
+        return Range(first, last) if first <= last else None
+
+    to.setattr(Stream, "_valid", valid)
+
+
+def _a_store_gives_what_is_void(script: Script) -> None:
+    """B alone has 1 of epoch 1, and has not heard of epoch 2, in which there is another one. A
+    receiver that knows epoch 2 reaches no other store than B."""
+    receiver = script.receiver(0)
+    _begin(script)
+    script.until_handed(receiver, 0)
+    script.cut("source1", A, C, receiver.name)
+    assert script.send(B) == 1
+    script.source.kill()
+    script.cut(B, A, C)
+    _hears_only_that_it_is_stable(script, receiver, B)
+    script.run(2.0)
+
+
+def _stable_of_any_epoch(to: pytest.MonkeyPatch) -> None:
+    """A receiver takes `stable` of another lineage for its own.
+
+    A receiver that attaches learns the lineage before it hears what is stable, and a source that
+    goes over to a newer epoch with its receivers attached has kept all that it sent them, or ends.
+    So this guard matters only without that one: both are taken out together.
+    """
+    real_stable, real_attached = Stream.stable, ReceiverInstance._attached
+
+    def stable(self: Stream, upto: int, _: int) -> None:
+        real_stable(self, upto, self.lineage.epoch)
+
+    async def attached(self: ReceiverInstance, attached: v1.Attached) -> int:
+        async def learn_nothing(_: int) -> None:
+            return
+
+        with patch.object(self, "_learn_lineage", learn_nothing):
+            return await real_attached(self, attached)
+
+    to.setattr(Stream, "stable", stable)
+    to.setattr(ReceiverInstance, "_attached", attached)
+
+
+def _stable_in_a_lineage_that_is_not_known(script: Script) -> None:
+    """A receiver of what is stable has 1 of epoch 1, waiting. Another 1 becomes stable in epoch 2,
+    and it attaches to that source before it has heard of its lineage."""
+    receiver = script.receiver(0)
+    _begin(script)
+    script.until_handed(receiver, 0)
+    script.cut("source1", *ALL)
+    assert script.send() == 1
+    script.until(lambda: receiver.stream._waiting)
+    script.source.kill()
+    hear = script.cut("source2", receiver.name)
+    script.mute(receiver.name, *ALL)
+    script.start_source()
+    script.until_complete()
+    assert script.send_stable() == 1
+    script.until(lambda: receiver.record.epoch == 2)
+    assert receiver.stream.lineage.epoch == 1
+    hear()
+    script.run(1.0)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A guard taken out, and the script in which it is missed."""
+
+    patch: Patch
+    script: Callable[[Script], None]
+    rule: str
+    """What is seen to be violated."""
+    weather: dict[str, Any] = field(default_factory=dict)
+    seeds: int = 1
+    """In so many worlds at most: where the script can not say who comes first."""
+
+    def __str__(self) -> str:
+        return self.patch.__name__.strip("_")
+
+
+GUARDS = (
+    Guard(_stores_count_before_they_begin, _an_older_epoch_begins_late, "I1"),
+    Guard(_void_batches_are_kept, _void_under_the_same_number, "I1"),
+    Guard(_old_answers_count, _a_promise_is_heard_late, "I1"),
+    Guard(
+        _new_stores_are_believed_at_once,
+        _old_stores_are_switched_off,
+        "I6",
+        {"setups": (OLD, NEW)},
+    ),
+    Guard(_lineages_are_lists_of_begins, _a_minority_began_in_between, "I1"),
+    Guard(_answers_before_the_commit, _a_promise_is_lost_in_a_crash, "I5"),
+    Guard(_unreadable_is_a_no, _only_copy_left_turns, "I1"),
+    Guard(_withdrawn_stays_consumed, _consumed_and_withdrawn, "I4"),
+    Guard(_receivers_take_void_batches, _a_store_gives_what_is_void, "I3"),
+    # What it attaches to, and what it asks for the lineage, is the same source.
+    Guard(_stable_of_any_epoch, _stable_in_a_lineage_that_is_not_known, "I3", seeds=10),
+)
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_with_its_guard_everything_holds(guard: Guard, seed: int) -> None:
+    play(guard.script, seed, **guard.weather)
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=str)
+def test_without_its_guard_something_is_violated(
+    guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard.patch(monkeypatch)
+    violated = (_violated(guard, seed) for seed in range(guard.seeds))
+    assert next((rule for rule in violated if rule), "") == guard.rule
+
+
+def _violated(guard: Guard, seed: int) -> str:
+    try:
+        play(guard.script, seed, **guard.weather)
+    except Violation as violation:
+        return violation.rule
+    return ""
+
+
+def test_a_store_that_doubts_is_failed_though_its_disk_can_be_read_again() -> None:
+    """A bit that turns back: nothing more may be destroyed until the store vouches."""
+
+    def turn_back(script: Script) -> None:
+        _only_copy_left_turns(script)
+        script.flip(B)
+        script.run(1.0)
+        assert B in script.checker.failed
+
+    play(turn_back, 0)
