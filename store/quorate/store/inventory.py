@@ -21,7 +21,7 @@ from quorate.protocol.wire import (
 )
 from quorate.store.deletion import as_it_was
 from quorate.store.engine import Engine
-from quorate.store.limbo import PeerAnswer, SourceKnowledge, replacement
+from quorate.store.limbo import Met, PeerAnswer, SourceKnowledge, replacement
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
 
@@ -77,7 +77,7 @@ async def _greeted(
     met = engine.core.standing.met(asker)
     if met.is_news:
         # Before it is said what is held here: see AppendCall.replaced.
-        engine.replaced(replacement(engine.core.standing.peers[asker.store_name]))
+        _tell(engine, met, engine.core.standing.peers[asker.store_name])
     if met.writes:
         known = met.remembered
         is_new = known is None or known.run != asker.run
@@ -112,17 +112,22 @@ def take_note(engine: Engine, who: store_v1.Greeting, known: Iterable[store_v1.G
         (standing.met(who), who.store_name),
         *((standing.heard_of(third), third.store_name) for third in known),
     ):
-        if met.is_news and met.remembered is not None:
-            _log.info(
-                "store %s is another one than before, at %s: it lost its data, was put back from a "
-                "copy, or two stores have one name; what it had acknowledged counts no more",
-                name,
-                standing.peers[name].address,
-            )
         if met.is_news:
-            engine.replaced(replacement(standing.peers[name]))
+            _tell(engine, met, standing.peers[name])
         if met.writes:
             engine.writer.submit(met.writes, sync=met.is_news)
+
+
+def _tell(engine: Engine, met: Met, present: store_v1.Greeting) -> None:
+    """Tell the sources, and people, of an incarnation that was not known."""
+    engine.replaced(replacement(present))
+    if met.remembered is not None:
+        _log.info(
+            "store %s is another one than before, at %s: it lost its data, was put back from a "
+            "copy, or two stores have one name; what it had acknowledged counts no more",
+            present.store_name,
+            present.address,
+        )
 
 
 def knowledge_of(state: SourceState, limbo: bool) -> SourceKnowledge:
