@@ -380,14 +380,14 @@ class SourceInstance:
 
     async def _look(self, store: str) -> None:
         """Ask a store what it holds, while the stream moves to others."""
-        core, epoch, promise = self.core, self.core.epoch, None
+        core, epoch, grant = self.core, self.core.epoch, None
         asked = AskedPromise(core.name, epoch, self.identity, self.take_over)
         try:
             answer = await self.network.call(self.process, store, "promise", asked)
-            promise = answer.grant.promise
+            grant = answer.grant
         except QuorateError as error:
             self.world.note("%s: asking %s what it holds: %s", self.process.name, store, error)
-        core.looked(store, epoch, promise, self.world.now)
+        core.looked(store, epoch, grant, self.world.now)
         self._after_input()
 
     # What was kept of the last epoch.

@@ -153,6 +153,14 @@ def test_the_highest_of_each_receiver_counts() -> None:
     }
 
 
+def test_a_position_counts_only_as_far_as_it_belongs_to_the_lineage() -> None:
+    """Behind that, other messages have these numbers."""
+    status = (ReceiverStatus(session_id=1, epoch=2, acknowledged_upto=8),)
+    behind = begun(9, receivers=status)
+    newer = begun(9, epoch=2, lineage=Lineage((Term(1, 0), Term(2, 5))))
+    assert adopted({"b": behind, "c": newer}).receivers == {1: ReceiverKnowledge(2, 4)}
+
+
 def test_a_confirmed_begin_needs_the_former_stores_no_more() -> None:
     moving = begun(9, membership=Membership((Policy.majority_of("xyz"),), (THREE,)))
     confirmed = begun(9, membership=Membership((), (THREE,)))

@@ -24,7 +24,7 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.recovery import Decision, Promise
+from quorate.protocol.recovery import Decision
 from quorate.protocol.tracker import StabilityTracker
 from quorate.protocol.wire import policy_to_wire, source_to_wire
 from quorate.source import events
@@ -506,13 +506,16 @@ class SourceCore:
             return []
         return self._bringing_up.due(now)
 
-    def looked(self, store: str, epoch: int, promise: Promise | None, now: float) -> None:
+    def looked(self, store: str, epoch: int, grant: Grant | None, now: float) -> None:
         """What a store holds that was due; None if it did not answer."""
         if self._bringing_up is None or epoch != self.epoch:
             return
         held = None
-        if promise is not None and promise.begun_epoch == epoch:
-            held = self.registration.lineage.belonging(promise.held)
+        if grant is not None and grant.promise.begun_epoch == epoch:
+            # Of a former incarnation the answer is void, though the store has joined again since.
+            present = self.registration.grant(store)
+            if present is not None and present.incarnation == grant.incarnation:
+                held = self.registration.lineage.belonging(grant.promise.held)
         self._bringing_up.answered(store, held, now)
         self._check_stores(now)
 

@@ -337,13 +337,13 @@ class Engine:
 
     async def _look(self, store: str) -> None:
         """Ask a store what it holds."""
-        epoch, promise = self.core.epoch, None
+        epoch, grant = self.core.epoch, None
         try:
             if (session := self._sessions.get(store)) is not None:
-                promise = (await session.ask(epoch)).promise
+                grant = await session.ask(epoch)
         except QuorateError as error:
             _log.debug("asking store %s what it holds: %s", store, error)
-        self.core.looked(store, epoch, promise, self._loop.time())
+        self.core.looked(store, epoch, grant, self._loop.time())
         self.after_input()
 
 

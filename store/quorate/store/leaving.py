@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide
@@ -93,7 +93,7 @@ def leave(
     known = {answer.address: answer.sources.get(name, SourceKnowledge()) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
     newest = _newest([own, *known.values()])
-    receivers = _receivers([own, *known.values()])
+    receivers = _receivers([own, *known.values()], newest.lineage)
     promised_epoch, promised_to = _highest_promise([own, *known.values()])
     if newest.membership is None:
         if silent := sorted(set(configured) - vouching):
@@ -187,15 +187,19 @@ def _highest_promise(known: Sequence[SourceKnowledge]) -> tuple[int, bytes]:
     return epoch, promised_to.pop() if len(promised_to) == 1 else b""
 
 
-def _receivers(known: Iterable[SourceKnowledge]) -> dict[int, ReceiverKnowledge]:
+def _receivers(known: Iterable[SourceKnowledge], lineage: Lineage) -> dict[int, ReceiverKnowledge]:
+    """Where each receiver was, as far as what it acknowledged belongs to the lineage."""
     highest: dict[int, ReceiverKnowledge] = {}
-    for receiver in (receiver for each in known for receiver in each.receivers):
-        so_far = highest.get(receiver.session_id, ReceiverKnowledge(0, NOTHING))
-        highest[receiver.session_id] = ReceiverKnowledge(
-            max(so_far.epoch, receiver.epoch),
-            max(so_far.acknowledged_upto, receiver.acknowledged_upto),
-            so_far.reg_id or receiver.reg_id,
-        )
+    for each in known:
+        belongs_upto = diverges_at(each.lineage, lineage) - 1
+        for receiver in each.receivers:
+            so_far = highest.get(receiver.session_id, ReceiverKnowledge(0, NOTHING))
+            upto = min(receiver.acknowledged_upto, belongs_upto)
+            highest[receiver.session_id] = ReceiverKnowledge(
+                max(so_far.epoch, receiver.epoch),
+                max(so_far.acknowledged_upto, upto),
+                so_far.reg_id or receiver.reg_id,
+            )
     return highest
 
 
