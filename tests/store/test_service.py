@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
@@ -27,6 +28,7 @@ from quorate.protocol.errors import (
     ContentConflict,
     CorruptBatch,
     Fenced,
+    InLimbo,
     InvalidArgument,
     NotRegistered,
     OutOfOrder,
@@ -506,3 +508,23 @@ async def test_a_client_that_never_reads_a_fetch_costs_little(
         assert len((await other.fetch(0, 399)).messages) == 400
     for call in calls:
         call.cancel()
+
+
+async def test_what_is_asked_over_and_over_does_not_flood_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with running(tmp_path, peers=("127.0.0.1:1",)) as node, Client(node.address) as client:
+        for _ in range(3):
+            with pytest.raises(InLimbo):
+                await client.begin()
+    async with running(tmp_path / "other") as node, Client(node.address) as client:
+        await client.promise(3)
+        with pytest.raises(Fenced):
+            await client.promise(2, b"other")
+        with pytest.raises(InvalidArgument):
+            await client.promise(0)
+    ours = [record for record in caplog.records if record.name == "quorate.store.service"]
+    refused = [record.message for record in ours if record.message.startswith("refused")]
+    assert len(refused) == 1
+    assert "InvalidArgument" in refused[0]

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from quorate.protocol.errors import (
     ContentConflict,
+    Fenced,
     InLimbo,
     InvalidArgument,
     QuorateError,
@@ -60,6 +61,9 @@ def _answering(
         try:
             await self.serving()
             return await method(self, request)
+        except Fenced as error:
+            # How whoever registers learns of the epoch: nothing to hear of in the log.
+            await self.refuse(context, error, logging.DEBUG)
         except QuorateError as error:
             await self.refuse(context, error)
 
@@ -121,10 +125,17 @@ class Service(StoreServicer):  # type: ignore[misc]
         await self._checked.wait()
         self.check_running()
 
-    async def refuse(self, context: Context, error: QuorateError) -> NoReturn:
+    async def refuse(
+        self, context: Context, error: QuorateError, level: int = logging.INFO
+    ) -> NoReturn:
         """End a call with an error."""
         self._engine.rejected += 1
-        level = logging.ERROR if isinstance(error, ContentConflict) else logging.INFO
+        match error:
+            case ContentConflict():
+                level = logging.ERROR
+            case InLimbo():
+                # Asked for over and over; the store says itself, once, what it is waiting for.
+                level = logging.DEBUG
         _log.log(level, "refused %s: %s", type(error).__name__, error)
         await abort(context, error)
 
