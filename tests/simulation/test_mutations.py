@@ -2,6 +2,7 @@
 
 A guard is taken out by patching the production code in the test; nothing in production knows of
 it. A world then ends with a violation of what must hold, within a bounded number of seeds.
+Guards that chance finds missing too seldom are in quorate's tests.simulation.test_scripts.
 """
 
 from __future__ import annotations
