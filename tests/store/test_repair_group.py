@@ -25,6 +25,7 @@ from tests.store.support import (
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.store import fetch, filling, neighbours, peers, reading, repair, scrub
 from quorate.store.core import StoreCore
@@ -300,6 +301,24 @@ async def test_the_scrub_finds_rot_and_it_is_repaired(
     one = await group.start("s1", scrub_interval_seconds=3600.0)
     status = (await until(one, lambda status: status.repair.scrub.part == 1.0)).repair
     assert (status.scrub.passes, status.scrub.messages) == (1, 0)
+
+
+@pytest.mark.expects_log("can not be read|no peer could give it")
+async def test_what_could_not_be_read_for_a_while_is_believed_again(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MIN", 1 << 30)
+    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MAX", 1 << 30)
+    async with group.alone("s1") as client:
+        await begin(client)
+        await fill(client, 0, 199, 199)
+        engine = group.nodes["s1"]._engine
+        assert engine is not None
+        assert engine.found_unreadable(engine.core.sources[ORDERS], Range(120, 129), "for once")
+        assert (await client.status()).sources[0].unreadable
+    one = await group.start("s1", scrub_interval_seconds=3600.0)
+    status = await until(one, lambda status: not status.sources[0].unreadable)
+    assert status.repair.messages == 0, "nobody else was there to give it back"
 
 
 async def test_the_scrub_goes_on_where_it_was(

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
-from quorate.protocol.ranges import Range
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.catalogue import Elsewhere, claim_of, merged
 from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
@@ -127,14 +127,26 @@ class Engine:
         await self.writer.durable(self.submit(state, change.writes))
         return change.answer
 
-    def found_unreadable(self, state: SourceState, part: Range, problem: str) -> None:
-        """A part of what is held can not be read; peers may have good copies."""
+    def found_unreadable(self, state: SourceState, part: Range, problem: str) -> bool:
+        """A part of what is held can not be read; peers may have good copies.
+
+        Returns whether that was not known.
+        """
         if self.core.sources.get(state.name) is not state:
-            return  # it was deleted meanwhile: nothing may be written under its RegID any more
+            return False  # deleted meanwhile: nothing may be written under its RegID any more
         writes = state.found_unreadable(part.first, part.last)
         if writes:
             _log.error("%s %s can not be read: %s", state.name, part, problem)
             self.submit(state, writes)
+        return bool(writes)
+
+    def found_readable(self, state: SourceState, part: Range) -> None:
+        """A part of what is held was read and its checksums are right."""
+        if self.core.sources.get(state.name) is not state:
+            return
+        if state.unreadable.both(RangeSet((part,))):
+            _log.info("%s %s can be read again", state.name, part)
+            self.submit(state, state.read_well(part.first, part.last))
 
     def entry(self, source: SourceName) -> DirectoryEntry | None:
         """What the directory says of a source; None while nobody knows enough of it."""

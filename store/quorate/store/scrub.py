@@ -118,7 +118,8 @@ class Scrub:
         while True:
             lineage, known = state.lineage, state.as_it_is()
             await engine.written(state)
-            piece = next(iter(known.readable().minus(_below(first))), None)
+            # Also what could not be read before: it may have been a passing error.
+            piece = next(iter(known.held.ranges.minus(_below(first))), None)
             if piece is None:
                 return checked
             began = loop.time()
@@ -128,8 +129,9 @@ class Scrub:
             if state.lineage is not lineage:
                 continue  # a new epoch began meanwhile: what was read may no longer belong
             for batch in chunk:
-                if batch.problem:
-                    engine.found_unreadable(state, batch.part, batch.problem)
+                if not batch.problem:
+                    engine.found_readable(state, batch.part)
+                elif engine.found_unreadable(state, batch.part, batch.problem):
                     self.unreadable += len(batch.part)
             first = chunk[-1].part.last + 1
             size = sum(len(batch.frame) for batch in chunk)
