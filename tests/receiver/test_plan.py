@@ -371,3 +371,12 @@ def test_everything_that_anyone_has_is_recovered(
     if first < world.size:
         assert first > common
         assert not any(world.has(peer, first) for peer in asked)
+
+
+def test_what_a_store_was_asked_for_that_left_and_came_back_is_asked_again() -> None:
+    _, plan = planned()
+    asked = request(plan, "a")
+    plan.set_stores(("b", "c"))
+    plan.set_stores(STORES)
+    again = request(plan, "b")
+    assert (again.first, again.last) == (asked.first, asked.last)

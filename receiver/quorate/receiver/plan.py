@@ -167,6 +167,12 @@ class FetchPlan:
     def set_stores(self, stores: Iterable[str]) -> None:
         """The stores of the source now; what is known of those that stay is kept."""
         self._stores = {store: self._stores.get(store) or _Peer() for store in stores}
+        # Nobody waits any more for the answer of one that left; others have to be asked.
+        self._under_way = {
+            name: request
+            for name, request in self._under_way.items()
+            if name == SOURCE or name in self._stores
+        }
 
     def source_changed(self) -> None:
         """The source is another, or at another address: what the old one said is void."""
