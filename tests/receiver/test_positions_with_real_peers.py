@@ -184,6 +184,7 @@ async def test_a_wiped_store_in_limbo_throws_no_receiver_back(stores: Stores) ->
         await stores.stop("b")
         async with await receiver(stores) as one:
             assert await take(one, 60) == numbered(0, 59)
+        await stores.until_positions(a=59, c=59)
         await stores.start("b")
         await stores.wipe("c", knows_its_peers=True)
         async with await receiver(stores) as one:
