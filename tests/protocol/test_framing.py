@@ -8,13 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.protocol import framing
+from quorate.protocol.attributes import NO_ATTRIBUTES, encode_attributes
 from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.fields import Field
 from quorate.protocol.framing import (
     HEADER_BYTES,
     check_batch,
+    cut,
     encode_batch,
+    has_attributes,
+    read_contents,
     read_header,
+    read_messages,
     read_payloads,
     same_content,
 )
@@ -75,6 +80,74 @@ def test_lengths_at_the_edges_of_their_encoding(length: int) -> None:
     assert read_payloads(frame, header) == payloads
 
 
+ATTRIBUTES = st.builds(
+    encode_attributes,
+    st.none() | st.binary(max_size=40),
+    st.dictionaries(st.text(min_size=1, max_size=8), st.binary(max_size=20), max_size=3),
+)
+MESSAGES = st.lists(st.tuples(st.binary(max_size=40), ATTRIBUTES), min_size=1, max_size=12)
+Contents = list[tuple[bytes, bytes]]
+
+
+def sealed(first: int, messages: Contents, epoch: int = 1, marker: bytes = b"") -> bytes:
+    payloads = [payload for payload, _ in messages]
+    attributes = [attributes for _, attributes in messages]
+    return encode_batch(SOURCE, epoch, first, payloads, 7, marker, attributes)
+
+
+@given(MESSAGES)
+def test_attributes_round_trip(messages: Contents) -> None:
+    frame = sealed(3, messages)
+    header = check_batch(frame)
+    payloads, attributes = read_messages(frame, header)
+    assert payloads == read_payloads(frame, header) == [payload for payload, _ in messages]
+    some = any(attributes for _, attributes in messages)
+    assert has_attributes(frame, header) == some
+    assert attributes == ([attributes for _, attributes in messages] if some else None)
+    assert read_contents(frame, header, header.first, header.last) == messages
+
+
+@given(MESSAGES)
+def test_a_body_with_attributes_is_what_protobuf_would_write_with_them_in_front(
+    messages: Contents,
+) -> None:
+    frame = sealed(0, messages)
+    body = frame[read_header(frame).body_at :]
+    attributes = [attributes for _, attributes in messages]
+    in_front = Messages(attributes=attributes if any(attributes) else ())
+    behind = Messages(payload=[payload for payload, _ in messages])
+    assert body == in_front.SerializeToString() + behind.SerializeToString()
+
+
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=12))
+def test_a_batch_in_which_no_message_has_attributes_is_as_if_there_were_none(
+    payloads: list[bytes],
+) -> None:
+    assert sealed(0, [(payload, NO_ATTRIBUTES) for payload in payloads]) == batch(0, payloads)
+
+
+@pytest.mark.parametrize("length", EDGES[:-1])
+def test_attributes_of_any_length(length: int) -> None:
+    messages = [(b"a", b"x" * length), (b"", NO_ATTRIBUTES), (b"c", b"y")]
+    frame = sealed(0, messages)
+    assert read_contents(frame, check_batch(frame), 0, 2) == messages
+
+
+@given(MESSAGES, st.data())
+def test_a_part_of_a_batch_has_what_its_messages_had(
+    messages: Contents, data: st.DataObject
+) -> None:
+    frame = sealed(5, messages, marker=b"mark")
+    header = check_batch(frame)
+    first = data.draw(st.integers(header.first, header.last))
+    last = data.draw(st.integers(first, header.last))
+    part = cut(frame, header, first, last, 9)
+    expected = messages[first - 5 : last - 4]
+    assert part == sealed(first, expected, 9, b"mark" if last == header.last else b"")
+    assert read_contents(frame, header, first, last) == expected
+    assert same_content(frame, part)
+
+
 def test_short_and_long_payloads_mix() -> None:
     payloads = [b"a" * length for length in EDGES[:-1]]
     frame = batch(0, payloads)
@@ -112,10 +185,20 @@ def test_a_batch_without_messages_is_none() -> None:
         check_batch(encode_batch(SOURCE, 1, 0, [], 0))
 
 
-@pytest.mark.parametrize("body", [b"\x0a\x05ab", b"\xff\xff", b"\x0a\x01a", b"\x12\x01a\x12\x01a"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x0a\x05ab",
+        b"\xff\xff",
+        b"\x0a\x01a",
+        b"\x12\x01a\x12\x01a",
+        b"\x12\x01a\x0a\x01a\x0a\x01a",
+        b"\x0a\x01a\x0a\x01a\x12\x01a\x12\x01a",
+    ],
+)
 def test_a_sealed_body_that_is_no_list_of_messages(body: bytes) -> None:
     """The checksum is right: what wrote it was wrong."""
-    with patch.object(framing, "_PAYLOAD_TAG", b""), patch.object(framing, "_SHORT", [b""] * 99):
+    with patch.object(Field, "repeated", lambda _, values: b"".join(values)):
         frame = encode_batch(SOURCE, 1, 0, [body, b""], 0)
     with pytest.raises(CorruptBatch):
         read_payloads(frame, check_batch(frame))
@@ -139,6 +222,20 @@ def test_same_content_compares_the_overlap_alone(first: int, count: int) -> None
         assert same_content(other, stored) == (not 4 <= number <= 8)
 
 
+def test_other_attributes_are_other_content() -> None:
+    def keyed(*keys: bytes | None) -> bytes:
+        return sealed(0, [(b"same", encode_attributes(key)) for key in keys])
+
+    stored = keyed(b"a", None, b"c")
+    assert same_content(
+        stored, sealed(1, [(b"same", NO_ATTRIBUTES), (b"same", encode_attributes(b"c"))])
+    )
+    for other in (keyed(b"a", b"", b"c"), keyed(None, None, b"c"), keyed(None, None, None)):
+        assert not same_content(stored, other)
+        assert not same_content(other, stored)
+    assert same_content(stored, batch(1, [b"same"]))
+
+
 def test_the_size_of_a_header_is_part_of_the_format() -> None:
     assert HEADER_BYTES == 52
     assert encode_batch(SOURCE, 1, 0, [b"a"], 7, b"mark").hex() == (
@@ -155,4 +252,18 @@ def test_the_size_of_a_header_is_part_of_the_format() -> None:
         "6f7264657273"  # topic
         "6d61726b"  # marker
         "0a0161"  # body
+    )
+
+
+def test_how_attributes_are_written_is_part_of_the_format() -> None:
+    attributes = encode_attributes(b"k", {"b": b"", "a": b"1"})
+    frame = sealed(0, [(b"p", attributes), (b"q", NO_ATTRIBUTES)])
+    assert frame[read_header(frame).body_at :].hex() == (
+        "1212"  # attributes of the first message
+        "0a016b"  # key
+        "12060a0161120131"  # property a
+        "12050a01621200"  # property b
+        "1200"  # none of the second
+        "0a0170"  # payloads
+        "0a0171"
     )

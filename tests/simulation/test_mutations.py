@@ -27,7 +27,6 @@ from quorate.protocol import recovery
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.framing import check_batch, encode_batch, read_header, read_payloads
-from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
@@ -243,10 +242,10 @@ def _set_aside_counts_as_held(to: pytest.MonkeyPatch) -> None:
 def _old_epochs_are_sent(to: pytest.MonkeyPatch) -> None:
     """A source that sends again what it has as it was, of its old epoch."""
 
-    def again(source: SourceName, _: int, kept_upto: int, unstable: Sequence[bytes]) -> Any:
+    def again(_: int, kept_upto: int, unstable: Sequence[bytes]) -> Any:
         for own in unstable:
             epoch = read_header(own).epoch
-            yield from _real_again(source, epoch, kept_upto, [own])
+            yield from _real_again(epoch, kept_upto, [own])
 
     to.setattr(source_core, "sent_again", again)
 

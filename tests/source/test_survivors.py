@@ -43,7 +43,7 @@ def test_what_no_store_kept_is_sent_again_in_the_new_epoch() -> None:
     unstable = [batch(3, b"3"), batch(4, b"4", b"5"), batch(6, b"6")]
     assert first_of(unstable) == 3
     assert first_of(()) is None
-    again = list(sent_again(NAME, 7, 4, unstable))
+    again = list(sent_again(7, 4, unstable))
     assert [(first, last) for first, last, _ in again] == [(5, 5), (6, 6)]
     header = read_header(again[0][2])
     assert (header.epoch, header.timestamp_ns) == (7, 5)

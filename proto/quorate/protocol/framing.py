@@ -3,7 +3,8 @@
 Made once by the source; stores and live streams pass the bytes on as they are; only a receiver
 takes the messages out. The body is the protobuf message quorate.v1.Messages. It is written here by
 hand, because building it through protobuf costs five times as much a message, and read through
-protobuf, which is faster than anything that Python could do.
+protobuf, which is faster than anything that Python could do. What keys and properties are is not
+known here: a message's attributes are bytes like its payload.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 import google_crc32c
 from google.protobuf.message import DecodeError
 
+from quorate.protocol.attributes import NO_ATTRIBUTES
 from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.fields import FIRST, SECOND
 from quorate.protocol.identity import SourceName
 from quorate.v1.messages_pb2 import Messages
 
@@ -26,23 +29,9 @@ _CHECKED_FROM = 8
 _MAGIC = b"QRB1"
 HEADER_BYTES = _HEADER.size
 
-_PAYLOAD_TAG = b"\x0a"  # field 1, length-delimited
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-_SHORT = tuple(_PAYLOAD_TAG + _varint(length) for length in range(2048))
-
-
-def _prefix(length: int) -> bytes:
-    return _SHORT[length] if length < 2048 else _PAYLOAD_TAG + _varint(length)
+_PAYLOAD = FIRST
+_ATTRIBUTES = SECOND
+_ATTRIBUTES_TAG = SECOND.tag[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +60,19 @@ def encode_batch(
     payloads: Sequence[bytes],
     timestamp_ns: int,
     marker: bytes = b"",
+    attributes: Sequence[bytes] = (),
 ) -> bytes:
     """Frame consecutive messages of a source in one epoch; there must be at least one.
 
-    marker: goes with the last of them; empty: none.
+    marker: goes with the last of them; empty: none. attributes: of each message, encoded; or
+    nothing if no message has any.
     """
-    parts: list[bytes] = [b""] * (2 * len(payloads))
-    try:
-        parts[0::2] = map(_SHORT.__getitem__, map(len, payloads))
-    except IndexError:
-        parts[0::2] = map(_prefix, map(len, payloads))
-    parts[1::2] = payloads
-    body = b"".join(parts)
+    body = _PAYLOAD.repeated(payloads)
+    if attributes:
+        assert len(attributes) == len(payloads), (len(attributes), len(payloads))
+        # The same messages are the same bytes, however they came to be a batch.
+        if any(attributes):
+            body = _ATTRIBUTES.repeated(attributes) + body
     topic = source.topic.encode()
     head = _HEADER.pack(
         _MAGIC,
@@ -150,15 +140,67 @@ def check_batch(frame: bytes, where: str = "on the wire") -> BatchHeader:
     return header
 
 
+def has_attributes(frame: bytes, header: BatchHeader) -> bool:
+    """Whether a message of the batch has a key or properties; looks at one byte."""
+    return len(frame) > header.body_at and frame[header.body_at] == _ATTRIBUTES_TAG
+
+
 def read_payloads(frame: bytes, header: BatchHeader) -> list[bytes]:
-    """The messages of a checked batch, in order."""
+    """The payloads of a checked batch, in order."""
+    return _read_body(frame, header).payload[:]
+
+
+def read_messages(frame: bytes, header: BatchHeader) -> tuple[list[bytes], list[bytes] | None]:
+    """The payloads of a checked batch, and the attributes of each message as their bytes.
+
+    The second is None if no message has any. See quorate.protocol.attributes.
+    """
+    body = _read_body(frame, header)
+    return body.payload[:], body.attributes[:] or None
+
+
+def read_contents(
+    frame: bytes, header: BatchHeader, first: int, last: int
+) -> list[tuple[bytes, bytes]]:
+    """All that the messages [first, last] of a checked batch are: payloads and attributes."""
+    payloads, attributes = read_messages(frame, header)
+    part = slice(first - header.first, last - header.first + 1)
+    if attributes is None:
+        return [(payload, NO_ATTRIBUTES) for payload in payloads[part]]
+    return list(zip(payloads[part], attributes[part], strict=True))
+
+
+def _read_body(frame: bytes, header: BatchHeader) -> Messages:
     try:
-        payloads: list[bytes] = Messages.FromString(frame[header.body_at :]).payload[:]
+        body = Messages.FromString(frame[header.body_at :])
     except DecodeError:
         raise CorruptBatch("in memory", "its body is not a list of messages") from None
-    if len(payloads) != header.last - header.first + 1:
-        raise CorruptBatch("in memory", f"it has {len(payloads)} messages, not as many as it says")
-    return payloads
+    count = header.last - header.first + 1
+    if len(body.payload) != count:
+        raise CorruptBatch(
+            "in memory", f"it has {len(body.payload)} messages, not as many as it says"
+        )
+    if len(body.attributes) != (count if has_attributes(frame, header) else 0):
+        raise CorruptBatch("in memory", "its attributes are not one for each message")
+    return body
+
+
+def cut(frame: bytes, header: BatchHeader, first: int, last: int, epoch: int) -> bytes:
+    """The messages [first, last] of a checked batch as a batch of this epoch, else unchanged.
+
+    The marker goes with the last message of its batch.
+    """
+    payloads, attributes = read_messages(frame, header)
+    part = slice(first - header.first, last - header.first + 1)
+    return encode_batch(
+        header.source,
+        epoch,
+        first,
+        payloads[part],
+        header.timestamp_ns,
+        header.marker if last == header.last else b"",
+        attributes[part] if attributes else (),
+    )
 
 
 def same_content(frame: bytes, other: bytes) -> bool:
@@ -169,6 +211,4 @@ def same_content(frame: bytes, other: bytes) -> bool:
     first, last = max(one.first, two.first), min(one.last, two.last)
     if first > last:
         return True
-    mine = read_payloads(frame, one)[first - one.first : last - one.first + 1]
-    theirs = read_payloads(other, two)[first - two.first : last - two.first + 1]
-    return mine == theirs
+    return read_contents(frame, one, first, last) == read_contents(other, two, first, last)

@@ -6,11 +6,12 @@ Nothing here may be configured: what users may set lives in the configuration of
 PROTOCOL_VERSION = 1
 
 MESSAGE_BYTES_MAX = 1024 * 1024
-"""Largest payload of one message. Larger things belong in object storage, with a message that
-names them: a frame is held in memory by every process it passes."""
+"""Largest message: its payload, and its key and properties as they are encoded. Larger things
+belong in object storage, with a message that names them: a frame is held in memory by every process
+it passes."""
 
 BATCH_BYTES_TARGET = 256 * 1024
-"""A batch is closed once its payloads reach this; past it a frame costs its bytes,
+"""A batch is closed once its messages reach this; past it a frame costs its bytes,
 not its count."""
 
 BATCH_MESSAGES_MAX = 4096
@@ -32,5 +33,6 @@ NOTHING = -1
 """Where "the highest sequence number that …" has none yet."""
 
 # A batch that is one byte short of its target may still take one message of the largest size,
-# and every message costs a few bytes of framing.
+# and every message costs a few bytes of framing, up to four before its payload and as many before
+# its attributes.
 assert BATCH_BYTES_TARGET + MESSAGE_BYTES_MAX + 8 * BATCH_MESSAGES_MAX + 1024 < FRAME_BYTES_MAX

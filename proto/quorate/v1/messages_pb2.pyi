@@ -137,10 +137,27 @@ class SourceInformation(_message.Message):
     def __init__(self, source: _Optional[_Union[SourceName, _Mapping]] = ..., address: _Optional[str] = ..., epoch: _Optional[int] = ..., policy: _Optional[_Union[Policy, _Mapping]] = ..., stores: _Optional[_Iterable[_Union[StoreEntry, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
 
 class Messages(_message.Message):
-    __slots__ = ("payload",)
+    __slots__ = ("payload", "attributes")
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     payload: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, payload: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    attributes: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, payload: _Optional[_Iterable[bytes]] = ..., attributes: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Attributes(_message.Message):
+    __slots__ = ("key", "properties")
+    class PropertiesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    properties: _containers.ScalarMap[str, bytes]
+    def __init__(self, key: _Optional[bytes] = ..., properties: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
 
 class Frame(_message.Message):
     __slots__ = ("batch", "open", "skip", "keepalive", "information", "attached", "goodbye", "stable_upto")

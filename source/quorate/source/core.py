@@ -434,7 +434,7 @@ class SourceCore:
         for item in needed:
             self._retain(item.first, item.last, item.batch, now)
         self.retention.ends_before(kept_upto + 1)
-        for again in sent_again(self.name, self.epoch, kept_upto, self._unstable):
+        for again in sent_again(self.epoch, kept_upto, self._unstable):
             self._retain(*again, now)
         self.marker = newest_marker(self._decision, self._unstable)
         self._unstable = []

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import grpc.aio
 
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
-from quorate.protocol.framing import check_batch, encode_batch, read_payloads
+from quorate.protocol.framing import check_batch, cut
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
@@ -92,7 +92,5 @@ def clipped(source: SourceName, fetched: Fetched, first: int, last: int, store: 
         return Kept(begin, end, fetched.batch, store)
     if begin > end:
         raise CorruptBatch(f"from {store}", "nothing of it was asked for")
-    payloads = read_payloads(fetched.batch, header)[begin - header.first : end - header.first + 1]
-    marker = header.marker if end == header.last else b""
-    batch = encode_batch(source, header.epoch, begin, payloads, header.timestamp_ns, marker)
+    batch = cut(fetched.batch, header, begin, end, header.epoch)
     return Kept(begin, end, batch, store)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.protocol.errors import ContentConflict
-from quorate.protocol.framing import encode_batch, read_header, read_payloads, same_content
+from quorate.protocol.framing import cut, read_header, same_content
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.recovery import Decision
@@ -86,13 +86,11 @@ def conflict(
 
 
 def sent_again(
-    source: SourceName, epoch: int, kept_upto: int, unstable: Iterable[bytes]
+    epoch: int, kept_upto: int, unstable: Iterable[bytes]
 ) -> Iterable[tuple[int, int, bytes]]:
     """First number, last number and batch of what no store kept: unchanged but for the epoch."""
     for own in unstable:
         header = read_header(own)
         if header.last > kept_upto:
             first = max(header.first, kept_upto + 1)
-            payloads = read_payloads(own, header)[first - header.first :]
-            batch = encode_batch(source, epoch, first, payloads, header.timestamp_ns, header.marker)
-            yield first, header.last, batch
+            yield first, header.last, cut(own, header, first, header.last, epoch)

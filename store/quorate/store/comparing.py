@@ -15,7 +15,7 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from quorate.protocol.errors import CorruptBatch
-from quorate.protocol.framing import BatchHeader, check_batch, read_payloads
+from quorate.protocol.framing import BatchHeader, check_batch, read_contents
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_to_wire
@@ -149,7 +149,7 @@ def _differing_in(
     reads: Reads, state: SourceState, header: BatchHeader, frame: bytes, part: Range
 ) -> tuple[list[Range], list[tuple[Range, str]]]:
     """Where a peer's batch and what is held here differ, and what can not be read here."""
-    theirs = read_payloads(frame, header)
+    theirs = read_contents(frame, header, header.first, header.last)
     differ: list[Range] = []
     bad: list[tuple[Range, str]] = []
     first = part.first
@@ -161,14 +161,14 @@ def _differing_in(
                 continue
             try:
                 ours_header = check_batch(batch.frame, "in the journal")
-                ours = read_payloads(batch.frame, ours_header)
+                ours = read_contents(batch.frame, ours_header, batch.part.first, batch.part.last)
             except CorruptBatch as error:
                 bad.append((batch.part, str(error)))
                 continue
             other = [
                 number
                 for number in range(batch.part.first, batch.part.last + 1)
-                if ours[number - ours_header.first] != theirs[number - header.first]
+                if ours[number - batch.part.first] != theirs[number - header.first]
             ]
             differ += RangeSet(Range(number, number) for number in other)
     return differ, bad

@@ -1,0 +1,78 @@
+"""The same key and properties are the same bytes, and come back as they were."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.protocol.attributes import NO_ATTRIBUTES, decode_attributes, encode_attributes
+from quorate.protocol.errors import CorruptBatch, InvalidArgument
+from quorate.v1 import messages_pb2 as v1
+
+KEYS = st.none() | st.binary(max_size=300)
+PROPERTIES = st.dictionaries(st.text(min_size=1, max_size=30), st.binary(max_size=300), max_size=8)
+
+
+@given(KEYS, PROPERTIES)
+def test_round_trip(key: bytes | None, properties: dict[str, bytes]) -> None:
+    assert decode_attributes(encode_attributes(key, properties)) == (key, properties)
+
+
+@given(KEYS, PROPERTIES)
+def test_the_bytes_are_what_protobuf_writes_property_by_property(
+    key: bytes | None, properties: dict[str, bytes]
+) -> None:
+    expected = v1.Attributes(key=key).SerializeToString()
+    for name in sorted(properties, key=str.encode):
+        expected += v1.Attributes(properties={name: properties[name]}).SerializeToString()
+    assert encode_attributes(key, properties) == expected
+
+
+@given(PROPERTIES, st.randoms(use_true_random=False))
+def test_the_order_in_which_properties_are_given_is_of_no_account(
+    properties: dict[str, bytes], random: Random
+) -> None:
+    items = list(properties.items())
+    random.shuffle(items)
+    assert encode_attributes(b"k", dict(items)) == encode_attributes(b"k", properties)
+
+
+def test_no_key_is_not_an_empty_key() -> None:
+    assert encode_attributes() == encode_attributes(None, {}) == NO_ATTRIBUTES
+    assert decode_attributes(NO_ATTRIBUTES) == (None, {})
+    assert decode_attributes(encode_attributes(b"")) == (b"", {})
+
+
+def test_what_is_like_bytes_is_copied() -> None:
+    buffer = bytearray(b"before")
+    encoded = encode_attributes(memoryview(buffer), {"name": buffer})  # type: ignore[arg-type,dict-item]
+    buffer[:] = b"after!"
+    assert decode_attributes(encoded) == (b"before", {"name": b"before"})
+
+
+@pytest.mark.parametrize(
+    ("key", "properties", "said"),
+    [
+        ("text", None, "key: is str, not bytes; encode it first"),
+        (5, None, "key: is int, not bytes"),
+        (None, {"name": "text"}, "property name: is str, not bytes; encode it first"),
+        (None, {5: b""}, "properties: 5 is not a name"),
+        (None, {"": b""}, "properties: '' is not a name"),
+        (None, {"\ud800": b""}, "is not valid Unicode"),
+        (None, [("name", b"")], "properties: is list, not a mapping"),
+    ],
+)
+def test_what_can_not_be_an_attribute_is_refused(
+    key: object, properties: object, said: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        encode_attributes(key, properties)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("encoded", [b"\xff", b"\x0a\x05ab", b"\x12\x01a"])
+def test_what_never_was_attributes(encoded: bytes) -> None:
+    with pytest.raises(CorruptBatch, match="unreadable attributes"):
+        decode_attributes(encoded)
