@@ -4,7 +4,8 @@
     ├── Unreachable, StoreStopping, NotRegistered, NoQuorum, SourceActive,
     │   ReceiverActive, InLimbo                                              try again
     ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
-    │   Deregistered, PolicyNotInForce, NotLost                              the protocol says no
+    │   Deregistered, PolicyNotInForce, NotLost, OtherHistory,
+    │   BeingDeleted, RestoreRefused                                         the protocol says no
     ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
@@ -234,6 +235,53 @@ class NotLost(QuorateError):
             f"Store {self.store} does not record [{self.first}, {self.last}] of {self.source} as "
             f"lost: {self.detail}. Nothing was recorded there. Look at `quorate status`, and name "
             "only what no store has."
+        )
+
+
+@dataclass(eq=False)
+class OtherHistory(QuorateError):
+    source: str
+    first: int
+    epoch: int
+    archived_epoch: int
+    store: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} follows another history of {self.source} than the archive: for "
+            f"{self.first} it names epoch {self.epoch}, the archive {self.archived_epoch}. Nothing "
+            "was written. The source went on without what is archived: restore into other stores, "
+            "or, if what came since may go, `quorate deregister` it first."
+        )
+
+
+@dataclass(eq=False)
+class BeingDeleted(QuorateError):
+    source: str
+    store: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} is deleting what it had of {self.source}, and others may still "
+            "have a part. Nothing was written. Try again when every store that had it has deleted "
+            "it, or restore into other stores."
+        )
+
+
+@dataclass(eq=False)
+class RestoreRefused(QuorateError):
+    source: str
+    store: str
+    reason: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} can not vouch for what it lacks of {self.source} ({self.reason}), "
+            "so it does not know which history is in force, and takes none from an archive. While "
+            "others of its group have the stream it is filled from them by itself: `quorate "
+            "status` says for whom it waits. If all of them lost it: found the group anew "
+            "(`quorate store init --new`), or `quorate repair --leave-limbo`, then restore."
         )
 
 

@@ -621,3 +621,77 @@ class AcceptLossResponse(_message.Message):
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, records: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RestoreRequest(_message.Message):
+    __slots__ = ("open", "batch")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    open: RestoreOpen
+    batch: bytes
+    def __init__(self, open: _Optional[_Union[RestoreOpen, _Mapping]] = ..., batch: _Optional[bytes] = ...) -> None: ...
+
+class RestoreOpen(_message.Message):
+    __slots__ = ("source", "lineage", "membership", "first", "last", "accepted_losses", "information", "promised_epoch", "reg_id", "protocol_version")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    INFORMATION_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REG_ID_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
+    membership: _messages_pb2.Membership
+    first: int
+    last: int
+    accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    information: _messages_pb2.SourceInformation
+    promised_epoch: int
+    reg_id: int
+    protocol_version: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class RestoreResponse(_message.Message):
+    __slots__ = ("opened", "progress", "done", "failed")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    opened: RestoreOpened
+    progress: RestoreProgress
+    done: RestoreDone
+    failed: _messages_pb2.Failure
+    def __init__(self, opened: _Optional[_Union[RestoreOpened, _Mapping]] = ..., progress: _Optional[_Union[RestoreProgress, _Mapping]] = ..., done: _Optional[_Union[RestoreDone, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ...) -> None: ...
+
+class RestoreOpened(_message.Message):
+    __slots__ = ("store_name", "reg_id", "lacking", "upto")
+    STORE_NAME_FIELD_NUMBER: _ClassVar[int]
+    REG_ID_FIELD_NUMBER: _ClassVar[int]
+    LACKING_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    store_name: str
+    reg_id: int
+    lacking: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    upto: int
+    def __init__(self, store_name: _Optional[str] = ..., reg_id: _Optional[int] = ..., lacking: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., upto: _Optional[int] = ...) -> None: ...
+
+class RestoreProgress(_message.Message):
+    __slots__ = ("next_sequence",)
+    NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    next_sequence: int
+    def __init__(self, next_sequence: _Optional[int] = ...) -> None: ...
+
+class RestoreDone(_message.Message):
+    __slots__ = ("written", "held_already", "lacking", "limbo")
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    HELD_ALREADY_FIELD_NUMBER: _ClassVar[int]
+    LACKING_FIELD_NUMBER: _ClassVar[int]
+    LIMBO_FIELD_NUMBER: _ClassVar[int]
+    written: int
+    held_already: int
+    lacking: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
+    limbo: bool
+    def __init__(self, written: _Optional[int] = ..., held_already: _Optional[int] = ..., lacking: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., limbo: bool = ...) -> None: ...

@@ -101,6 +101,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.AcceptLossRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.AcceptLossResponse.FromString,
                 _registered_method=True)
+        self.Restore = channel.stream_stream(
+                '/quorate.v1.Store/Restore',
+                request_serializer=quorate_dot_v1_dot_store__pb2.RestoreRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.RestoreResponse.FromString,
+                _registered_method=True)
 
 
 class StoreServicer(object):
@@ -194,6 +199,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Restore(self, request_iterator, context):
+        """For operators: gives a store the history of a source back, from an archive.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_StoreServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -261,6 +273,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.AcceptLoss,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.AcceptLossRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.AcceptLossResponse.SerializeToString,
+            ),
+            'Restore': grpc.stream_stream_rpc_method_handler(
+                    servicer.Restore,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.RestoreRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.RestoreResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -615,6 +632,33 @@ class Store(object):
             '/quorate.v1.Store/AcceptLoss',
             quorate_dot_v1_dot_store__pb2.AcceptLossRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.AcceptLossResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Restore(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/quorate.v1.Store/Restore',
+            quorate_dot_v1_dot_store__pb2.RestoreRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.RestoreResponse.FromString,
             options,
             channel_credentials,
             insecure,

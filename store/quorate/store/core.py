@@ -84,6 +84,19 @@ class Missed:
     """That the source has at the peer: if the application chose it, it wants the same here."""
 
 
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What an archive says of a source whose begin this store has missed, or lost."""
+
+    lineage: Lineage
+    membership: v1.Membership
+    promised_epoch: int
+    """The highest that was known when it was archived."""
+    information: v1.SourceInformation | None
+    reg_id: int = 0
+    """That the source had: if the application chose it, it wants the same here."""
+
+
 class StoreCore:
     """All sources of one store."""
 
@@ -159,7 +172,7 @@ class StoreCore:
         """
         if epoch < 1:
             raise InvalidArgument("epoch", "0 is no epoch; the first is 1")
-        self._check_topic(source.topic)
+        self.check_topic(source.topic)
         state = self.sources.get(source)
         if state is None:
             gone = self.identities.in_the_way(source, epoch, instance)
@@ -216,7 +229,7 @@ class StoreCore:
         """
         if epoch < 1 or lineage.epoch != epoch:
             raise InvalidArgument("lineage", f"its newest epoch is {lineage.epoch}, not {epoch}")
-        self._check_topic(source.topic)
+        self.check_topic(source.topic)
         state = self.sources.get(source)
         if state is not None and epoch < state.registration.promised_epoch:
             raise Fenced(str(source), epoch, state.registration.promised_epoch)
@@ -243,7 +256,7 @@ class StoreCore:
         epoch = missed.lineage.epoch
         if epoch < 1:
             raise InvalidArgument("lineage", "names no epoch")
-        self._check_topic(source.topic)
+        self.check_topic(source.topic)
         state = self.sources.get(source)
         self._check_vouches(source, state)
         if state is None and self.deleting(source):
@@ -267,6 +280,28 @@ class StoreCore:
             record = replace(record, information=information)
         change = self._follow(state, record, missed.lineage, missed.membership)
         return replace(change, writes=(*old, *change.writes))
+
+    def take_up(self, source: SourceName, archived: Archived) -> Change[SourceState]:
+        """Follow the lineage of an archive, promised to nobody who knows what is here now.
+
+        Whoever was promised a higher epoch must ask once more: what it was answered is not true any
+        more. What is to be checked before is in quorate.store.refilling. Raises ContentConflict.
+        """
+        state, old = self.sources.get(source), list[Write]()
+        if state is None:
+            old = self.identities.replaced(source)
+            free = self.reg_ids.is_free(archived.reg_id)
+            state = self._new_source(source, 0, b"", archived.reg_id if free else 0)
+        record = replace(
+            state.registration,
+            taken_over=True,
+            information=_newer(state.registration.information, archived.information),
+        )
+        epoch = max(archived.lineage.epoch, archived.promised_epoch)
+        if epoch >= record.promised_epoch:
+            record = replace(record, promised_epoch=epoch, promised_to=b"")
+        change = self._follow(state, record, archived.lineage, archived.membership)
+        return Change(state, (*old, *change.writes), change.endings)
 
     def _follow(
         self,
@@ -327,7 +362,8 @@ class StoreCore:
         self.sources[source] = state
         return state
 
-    def _check_topic(self, topic: str) -> None:
+    def check_topic(self, topic: str) -> None:
+        """Raises TopicRefused."""
         if not any(re.fullmatch(pattern, topic) for pattern in self._topics):
             raise TopicRefused(topic, self.store, ", ".join(self._topics))
 

@@ -32,7 +32,7 @@ _STEP_BYTES_BUSY = 2 * 1024 * 1024
 
 
 class Filler:
-    """All that this store takes from its peers passes here."""
+    """All that this store takes from its peers passes here, at the pace that it may have."""
 
     def __init__(self, engine: Engine, pace: Pace) -> None:
         self._engine = engine
@@ -48,6 +48,10 @@ class Filler:
         while seconds := self.pace.rest():
             await asyncio.sleep(seconds)
             self._look()
+
+    def wrote(self, batches: int) -> None:
+        """So many went into the journal that are no news: they come from a peer or an archive."""
+        self._batches += batches
 
     def _look(self) -> None:
         # Whatever else went into the journal came from a source.
@@ -104,7 +108,7 @@ class Filler:
             await engine.settled_range(state, header.first, header.last)
         position = engine.core.position
         change = engine.core.fill(state.name, frame, wanted)
-        self._batches += engine.core.position - position
+        self.wrote(engine.core.position - position)
         part = change.answer
         if part is None:
             return None

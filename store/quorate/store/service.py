@@ -38,6 +38,7 @@ from quorate.store.fetch import fetch
 from quorate.store.inventory import inventory
 from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Who, lifetimes_from_wire
+from quorate.store.restoring import Restoring
 from quorate.store.upkeep import Upkeep
 from quorate.transport.failures import abort, check_version, failure_to_wire
 from quorate.v1 import messages_pb2 as v1
@@ -90,6 +91,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._greeting = greeting
         self._status = status
         self._upkeep = upkeep
+        self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
         self._checked = asyncio.Event()
         self.stopping: QuorateError | None = None
         """Why new calls are refused."""
@@ -355,6 +357,18 @@ class Service(StoreServicer):  # type: ignore[misc]
     async def AcceptLoss(self, request: store_v1.AcceptLossRequest) -> store_v1.AcceptLossResponse:
         check_version(self._address, request.protocol_version)
         return await self._upkeep.accept_loss(request)
+
+    async def Restore(
+        self, requests: AsyncIterator[store_v1.RestoreRequest], context: Context
+    ) -> AsyncIterator[store_v1.RestoreResponse]:
+        try:
+            await self.serving()
+            async with aclosing(self._restoring.serve(requests)) as responses:
+                async for response in responses:
+                    self.check_running()
+                    yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
 
     # The end of an identity.
 
