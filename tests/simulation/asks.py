@@ -16,6 +16,7 @@ class AskedPromise(NamedTuple):
     epoch: int
     instance: bytes
     take_over: bool
+    decided_epoch: int
 
 
 class Promised(NamedTuple):

@@ -302,7 +302,7 @@ class SourceInstance:
         core, network = self.core, self.network
         match step:
             case AskPromise(epoch):
-                asked = AskedPromise(core.name, epoch, self.identity, self.take_over)
+                asked = self._asked(epoch)
                 answer = await network.call(self.process, store, "promise", asked)
                 self._hear(answer.known, store)
                 core.promised(store, epoch, answer.grant, self.world.now)
@@ -378,10 +378,14 @@ class SourceInstance:
             else:
                 await end.write(frame)
 
+    def _asked(self, epoch: int) -> AskedPromise:
+        decided_epoch = self.core.registration.decided_epoch
+        return AskedPromise(self.core.name, epoch, self.identity, self.take_over, decided_epoch)
+
     async def _look(self, store: str) -> None:
         """Ask a store what it holds, while the stream moves to others."""
         core, epoch, grant = self.core, self.core.epoch, None
-        asked = AskedPromise(core.name, epoch, self.identity, self.take_over)
+        asked = self._asked(epoch)
         try:
             answer = await self.network.call(self.process, store, "promise", asked)
             grant = answer.grant

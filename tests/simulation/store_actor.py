@@ -224,7 +224,9 @@ class StoreActor:
     async def promise(self, asked: AskedPromise) -> Promised:
         core = self.core
         incarnation = core.standing.record.incarnation
-        change = core.promise(asked.source, asked.epoch, asked.instance, 0, asked.take_over)
+        change = core.promise(
+            asked.source, asked.epoch, asked.instance, 0, asked.take_over, asked.decided_epoch
+        )
         promised = await self.made_durable(change.answer.state, change)
         record = promised.registration
         self._check_still(incarnation, record.name)

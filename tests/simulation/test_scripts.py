@@ -402,6 +402,32 @@ def _stable_in_a_lineage_that_is_not_known(script: Script) -> None:
     script.run(1.0)
 
 
+# Who was replaced does not come back.
+
+
+def _replaced_ones_come_back(to: pytest.MonkeyPatch) -> None:
+    """A source that was open says nothing of that when it registers anew."""
+    to.setattr(Registration, "decided_epoch", 0)
+
+
+def _replaced_and_told_so_by_one(script: Script) -> None:
+    """The second source took over. So does the third, while the second reaches only A. It hears
+    from A alone that somebody came after it, and registers anew when it reaches all."""
+    _begin(script)
+    script.source.kill()
+    second = script.start_source()
+    script.until_complete()
+    free = script.cut("source2", B, C)
+    third = script.start_source()
+    script.until_complete()
+    epoch = second.core.epoch
+    script.until(lambda: second.core.epoch > epoch)
+    free()
+    script.until(lambda: second.core.error is not None)
+    script.until(third.send)
+    script.until(lambda: third.core.stable_upto == 1)
+
+
 @dataclass(frozen=True)
 class Guard:
     """A guard taken out, and the script in which it is missed."""
@@ -431,6 +457,7 @@ GUARDS = (
     Guard(_lineages_are_lists_of_begins, _a_minority_began_in_between, "I1"),
     Guard(_answers_before_the_commit, _a_promise_is_lost_in_a_crash, "I5"),
     Guard(_unreadable_is_a_no, _only_copy_left_turns, "I1"),
+    Guard(_replaced_ones_come_back, _replaced_and_told_so_by_one, "I6"),
     Guard(_withdrawn_stays_consumed, _consumed_and_withdrawn, "I4"),
     Guard(_receivers_take_void_batches, _a_store_gives_what_is_void, "I3"),
     # What it attaches to, and what it asks for the lineage, is the same source.

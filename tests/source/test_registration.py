@@ -246,6 +246,37 @@ def test_a_promise_that_went_nowhere_is_overtaken() -> None:
     assert made.epoch == 5
 
 
+def test_stores_are_told_what_was_decided_last_by_one_that_was_open() -> None:
+    made = registration()
+    promise_all(made, "abc")
+    decided(made)
+    assert made.decided_epoch == 0
+    for store in "abc":
+        made.begun(store, 1)
+    made.streaming()
+    assert made.decided_epoch == 1
+    made.start(1.0, 5)
+    assert made.decided_epoch == 1
+    promise_all(made, "abc")
+    decided(made)
+    assert made.decided_epoch == 5
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["promising", "after the decision"])
+def test_where_another_one_has_begun_since_is_no_way_back(again: bool) -> None:
+    made = streaming()
+    made.failed("c", Fenced("x", 1, 4), 1.0)
+    made.start(4.0, made.overtake_epoch(4.0) or 0)
+    if again:
+        promise_all(made, "ab")
+        decided(made, 7.0)
+    # Epoch 5 is high enough, but 4 was begun: the store has promised nothing.
+    made.failed("c", Fenced("x", 5, 4), 7.1)
+    assert isinstance(made.error, Fenced)
+    assert made.error.promised == 4
+    assert made.step("a") == Hold()
+
+
 OLD, NEW = Policy.majority_of("abc"), Policy.majority_of("bcd")
 
 

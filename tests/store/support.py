@@ -99,8 +99,11 @@ class World:
         source: SourceName = ORDERS,
         reg_id: int = 0,
         take_over: bool = False,
+        decided_epoch: int = 0,
     ) -> Any:
-        return self.done(self.core.promise(source, epoch, instance, reg_id, take_over))
+        return self.done(
+            self.core.promise(source, epoch, instance, reg_id, take_over, decided_epoch)
+        )
 
     def begin(
         self, lineage: Lineage, source: SourceName = ORDERS, membership: v1.Membership = MEMBERSHIP

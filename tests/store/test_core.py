@@ -85,6 +85,33 @@ def test_the_same_instance_is_granted_its_epoch_again_after_a_restart(world: Wor
         after.promise(5, b"b")
 
 
+def test_one_that_was_open_is_refused_where_another_has_begun_since(world: World) -> None:
+    stream = world.stream()
+    world.promise(2, b"b", take_over=True)
+    world.begin(FIRST_LINEAGE.extended(NOTHING, 2))
+    with pytest.raises(Fenced) as caught:
+        world.promise(3, b"a", take_over=True, decided_epoch=1)
+    assert (caught.value.epoch, caught.value.promised) == (3, 2)
+    assert world.core.sources[ORDERS].registration.promised_to == b"b"
+    assert stream.state.registration.begun_epoch == 2
+    # Who opens may take over from whomever it likes.
+    world.promise(3, b"c", take_over=True)
+
+
+def test_one_that_was_open_goes_on_after_a_promise_that_came_to_nothing(world: World) -> None:
+    world.stream()
+    world.promise(2, b"b", take_over=True)
+    promised = world.promise(3, b"a", decided_epoch=1)
+    assert promised.registration.promised_to == b"a"
+
+
+def test_one_that_was_open_is_not_kept_out_by_an_older_one_that_lives(world: World) -> None:
+    world.stream()
+    with pytest.raises(SourceActive):
+        world.promise(2, b"b")
+    assert world.promise(3, b"b", decided_epoch=2).registration.promised_to == b"b"
+
+
 def test_epoch_zero_is_no_epoch(world: World) -> None:
     with pytest.raises(InvalidArgument, match="epoch"):
         world.promise(0)

@@ -21,7 +21,7 @@ async def _play(stage: Stage, process: Process, batches: dict[str, int]) -> None
     me, policy = process.name.encode(), Policy.majority_of(stage.stores)
     step = AskBegin(1, Lineage((Term(1, 0),)), Membership((policy,), (policy,)))
     for store in stage.stores:
-        asked = AskedPromise(SOURCE, 1, me, False)
+        asked = AskedPromise(SOURCE, 1, me, take_over=False, decided_epoch=0)
         await stage.network.call(process, store, "promise", asked)
     for store in stage.stores:
         await stage.network.call(process, store, "begin", AskedBegin(SOURCE, step, me))

@@ -161,6 +161,47 @@ def two_sources_with_one_identity() -> Stage:
     return stage
 
 
+def replaced_source_hears_of_it_late() -> Stage:
+    """A source that was replaced hears so from one store alone, and does not take itself back."""
+    stage = Stage()
+    source = stage.source_as_ever()
+    stage.send(source)
+    stage.until(stage.stable(source, 0))
+    stage.settle()
+    stage.say("source1 reaches only store1. Another instance is told to take over.")
+    free = stage.cut("source1", "store2", "store3")
+    taker = stage.source(take_over=True)
+    stage.until(lambda: taker.core.complete)
+    stage.settle()
+    stage.say("source1 gives whoever was promised an epoch time to win, and then registers anew.")
+    stage.until(lambda: source.core.error is not None)
+    free()
+    stage.send(taker)
+    stage.until(stage.stable(taker, 1))
+    stage.settle()
+    return stage
+
+
+def promise_that_came_to_nothing() -> Stage:
+    """An instance that takes over dies after a first promise: the one that it fenced goes on."""
+    stage = Stage()
+    source = stage.source_as_ever()
+    stage.send(source)
+    stage.until(stage.stable(source, 0))
+    stage.settle()
+    stage.say("An instance that reaches only store3 is told to take over, and dies.")
+    stage.cut("source2", "store1", "store2")
+    taker = stage.source(take_over=True)
+    stage.until(lambda: "store3" not in source.core.streams.open_stores())
+    taker.kill()
+    stage.until(lambda: source.core.epoch == 3 and source.core.complete)
+    stage.send(source)
+    stage.until(stage.stable(source, 1))
+    stage.until(stage.holds("store3", 1))
+    stage.settle()
+    return stage
+
+
 def store_away_and_repaired() -> Stage:
     """A store that was away for longer than the source retains is filled by its peers."""
     stage = Stage()
@@ -222,6 +263,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
         tail_that_survives,
         epoch_begun_by_a_minority,
         two_sources_with_one_identity,
+        replaced_source_hears_of_it_late,
+        promise_that_came_to_nothing,
         store_away_and_repaired,
         receiver_starts_where_it_wants,
         batch_that_straddles_what_is_kept,

@@ -83,7 +83,8 @@ def request(method: str, asked: Any) -> str | None:
     match asked:
         case AskedPromise():
             taking_over = ", and take over" if asked.take_over else ""
-            return f"promise epoch {asked.epoch}{taking_over}"
+            had = f"; my last was {asked.decided_epoch}" if asked.decided_epoch else ""
+            return f"promise epoch {asked.epoch}{taking_over}{had}"
         case AskedBegin(_, step):
             return f"begin {lineage(step.lineage)}{membership(step.membership)}"
         case AskedReceiver():

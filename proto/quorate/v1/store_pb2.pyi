@@ -17,20 +17,22 @@ DELETION_EXPIRED: Deletion
 DELETION_DEREGISTERED: Deletion
 
 class PromiseRequest(_message.Message):
-    __slots__ = ("source", "epoch", "reg_id", "instance", "take_over", "protocol_version")
+    __slots__ = ("source", "epoch", "reg_id", "instance", "take_over", "protocol_version", "decided_epoch")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     TAKE_OVER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     epoch: int
     reg_id: int
     instance: bytes
     take_over: bool
     protocol_version: int
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., protocol_version: _Optional[int] = ...) -> None: ...
+    decided_epoch: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., protocol_version: _Optional[int] = ..., decided_epoch: _Optional[int] = ...) -> None: ...
 
 class PromiseResponse(_message.Message):
     __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers", "known")

@@ -137,6 +137,7 @@ class Registration:
         self._fenced_at = 0.0
         self._lost: MissingMessages | None = None
         self._begun_known = 0
+        self._decided_epoch = 0
         self._superseded = False
         self._incarnations: dict[str, tuple[str, bytes]] = {}
         self._said: dict[str, dict[str, bytes]] = {}
@@ -300,6 +301,9 @@ class Registration:
             case Fenced() if error.epoch < self.epoch:
                 # The end of a stream of our own older epoch says nothing about this one.
                 del self._failures[store]
+            case Fenced() if error.promised < self.epoch:
+                # Not this epoch is too low: another instance has begun one since our last.
+                self.error = Fenced(str(self._name), self.lineage.epoch, error.promised)
             case Fenced() if self.phase is Phase.PROMISING:
                 self.epoch = max(self.epoch, error.promised) + 1
                 self._forget()
@@ -321,6 +325,15 @@ class Registration:
         self._fenced[store] = error.promised
         if any(policy.blocks(policy.stores & self._fenced.keys()) for policy in self._policies()):
             self.error = error
+
+    @property
+    def decided_epoch(self) -> int:
+        """The newest epoch that this source has decided, once it was open; 0 before.
+
+        Stores where another instance has begun a later one promise it nothing. Who opens knows of
+        no epoch, and may take over from any.
+        """
+        return self._decided_epoch if self._was_open else 0
 
     def _policies(self) -> tuple[Policy, ...]:
         return self.membership.policies
@@ -463,6 +476,7 @@ class Registration:
 
     def _adopt(self, decision: Decision) -> None:
         self._begun_known = max(grant.promise.begun_epoch for grant in self._grants.values())
+        self._decided_epoch = self.epoch
         self.lineage = decision.lineage.extended(decision.kept_upto, self.epoch)
         self._losses = self.lineage.parted(decision.losses)
         if len(decision.policies) == 1 and decision.policies[0].is_variant_of(self._declared):

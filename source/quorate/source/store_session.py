@@ -157,6 +157,7 @@ class StoreSession:
                 reg_id=self._reg_id,
                 instance=self._instance,
                 take_over=self._take_over,
+                decided_epoch=self._core.registration.decided_epoch,
                 protocol_version=PROTOCOL_VERSION,
             ),
         )

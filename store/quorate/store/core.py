@@ -164,10 +164,17 @@ class StoreCore:
     # Registration.
 
     def promise(
-        self, source: SourceName, epoch: int, instance: bytes, reg_id: int, take_over: bool
+        self,
+        source: SourceName,
+        epoch: int,
+        instance: bytes,
+        reg_id: int,
+        take_over: bool,
+        decided_epoch: int = 0,
     ) -> Change[Promised]:
         """Promise to take nothing of a lower epoch; in limbo only say what is known.
 
+        decided_epoch: the newest that this instance has decided itself; 0: it was not open yet.
         Raises TopicRefused, InvalidArgument, RegIdInUse, Fenced, SourceActive.
         """
         if epoch < 1:
@@ -192,9 +199,14 @@ class StoreCore:
             return self._promise_again(state)
         if epoch <= record.promised_epoch:
             raise Fenced(str(source), epoch, record.promised_epoch)
+        if 0 < decided_epoch < record.begun_epoch:
+            # It was open, and another one has gone on since. Promising would fence that one.
+            raise Fenced(str(source), epoch, record.begun_epoch)
         if self.limbo_of(state):
             return Change(self._promised(state))
-        if not take_over and self.identities.protected(state, instance):
+        # Who was open, and is followed by nobody, is kept out by nobody: not by what it left
+        # behind in an older instance, nor by the signs of life that it gave itself.
+        if not (take_over or decided_epoch) and self.identities.protected(state, instance):
             raise SourceActive(str(source), self.store)
         state.registration = replace(
             record, promised_epoch=epoch, promised_to=instance, taken_over=False

@@ -155,6 +155,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             check_instance(request.instance),
             request.reg_id,
             request.take_over,
+            request.decided_epoch,
         )
         promised = await self._engine.made_durable(change.answer.state, change)
         record = promised.registration
