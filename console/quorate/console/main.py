@@ -58,7 +58,13 @@ COMMANDS = {
 }
 
 
-_EXTRAS = {"rocksdict": "store", "pydantic": "store", "psutil": "demo"}
+_EXTRAS = {
+    "rocksdict": "store",
+    "pydantic": "store",
+    "psutil": "demo",
+    "pyspark": "spark",
+    "pyarrow": "spark",
+}
 """By module, the extra of the distribution that brings it."""
 
 

@@ -9,8 +9,9 @@
     ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
-    └── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
-        DataDirectoryCorrupt, NotFounded                                     a store can not start
+    ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
+    │   DataDirectoryCorrupt, NotFounded                                     a store can not start
+    └── JavaNotFound, MessagesGone, OffsetsBehind                            no reading with Spark
 
 An error carries its facts as fields; its text says what happened, why, and what to do next.
 Errors cross the wire by class name and fields (see quorate.transport.failures), so a field is a
@@ -513,6 +514,47 @@ class NotFounded(QuorateError):
             "store founds a new group or returns to one that has its messages. Name the other "
             "stores as its peers (`peers` in the configuration, or --peer), or, only for a group "
             "that never had any data, run `quorate store init --new` first."
+        )
+
+
+@dataclass(eq=False)
+class JavaNotFound(QuorateError):
+    tried: str
+
+    def describe(self) -> str:
+        return (
+            f"Spark needs Java 17 or newer, and none was found ({self.tried}). Install one, set "
+            "JAVA_HOME, or `pip install 'quorate[spark]'`, which brings one."
+        )
+
+
+@dataclass(eq=False)
+class MessagesGone(QuorateError):
+    source: str
+    first: int
+    last: int
+    evidence: str
+    """What each store said."""
+
+    def describe(self) -> str:
+        return (
+            f"[{self.first}, {self.last}] of {self.source} are gone: {self.evidence}. Nothing of "
+            "them was read. If they were archived, name the archive; to go on without them, set "
+            "failOnDataLoss to false."
+        )
+
+
+@dataclass(eq=False)
+class OffsetsBehind(QuorateError):
+    source: str
+    start: int
+    end: int
+
+    def describe(self) -> str:
+        return (
+            f"Reading of {self.source} has come to {self.start}, but its end is now said to be "
+            f"{self.end}: its stream was begun anew, or the stores are others. Nothing was read. "
+            "Check the stores; to start over, use a new checkpoint and a new cursorName."
         )
 
 

@@ -49,6 +49,11 @@ def open_channel(address: str) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
 
 
+def open_blocking_channel(address: str) -> grpc.Channel:
+    """A channel to host:port for code without asyncio. Connects when first used."""
+    return grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
+
+
 def new_server() -> grpc.aio.Server:
     """A server without services or ports yet."""
     return grpc.aio.server(options=_SERVER_OPTIONS)

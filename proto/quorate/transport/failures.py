@@ -6,6 +6,7 @@ tools that know only gRPC.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import grpc
@@ -92,14 +93,26 @@ async def abort(context: grpc.aio.ServicerContext[Any, Any], error: QuorateError
 
 def error_from_call(address: str, error: grpc.aio.AioRpcError) -> QuorateError:
     """What a failed call to that address means."""
-    for key, value in error.trailing_metadata() or ():
+    return _meaning(address, error.code(), error.details(), error.trailing_metadata())
+
+
+def error_from_blocking_call(address: str, error: grpc.RpcError) -> QuorateError:
+    """The same for a call without asyncio."""
+    call: Any = error  # is a grpc.Call, too
+    return _meaning(address, call.code(), call.details(), call.trailing_metadata())
+
+
+def _meaning(
+    address: str, code: grpc.StatusCode, details: str | None, metadata: Iterable[Any] | None
+) -> QuorateError:
+    for key, value in metadata or ():
         if key == _METADATA_KEY and isinstance(value, bytes):
             try:
                 return failure_from_wire(Failure.FromString(value), address)
             except DecodeError:
                 break
-    detail = error.details() or error.code().name
-    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+    detail = details or code.name
+    if code is grpc.StatusCode.UNIMPLEMENTED:
         return NotAStore(address, "it does not know this call")
     if any(hint.lower() in detail.lower() for hint in _NOT_GRPC):
         return NotAStore(address, detail)

@@ -1,0 +1,36 @@
+"""`format("quorate")`: what Spark is told there is; the work is in the readers and the writers.
+
+Spark pickles objects of this class to its workers and makes new ones for each step of planning.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from quorate.pipeline import schema as rows
+from quorate.pipeline.options import read_options
+
+
+class QuorateDataSource(DataSource):
+    """Everything that the stores hold and that is stable, as a table."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "quorate"
+
+    def schema(self) -> str:
+        return rows.DDL
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from quorate.pipeline.batch_reader import BatchReader
+
+        return BatchReader(read_options(self.options), columns(schema))
+
+
+def columns(schema: StructType) -> pa.Schema:
+    """The columns that Spark wants; raises InvalidArgument for one there is not."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return rows.projection(to_arrow_schema(schema, timezone="UTC"))

@@ -1,0 +1,66 @@
+"""How far reading has come: a vector with the next sequence number of each source.
+
+Pure. Spark keeps vectors as JSON and compares them as text, so they are always sorted. A source
+that a vector does not name has not been read at all: it begins at 0. So what appears while a query
+runs is read from its beginning, and the ranges between two vectors follow from these alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quorate.pipeline.options import parse_source
+from quorate.protocol.errors import InvalidArgument, OffsetsBehind
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
+
+Vector = Mapping[SourceName, int]
+"""The next sequence number of each source."""
+
+
+def to_json(vector: Vector) -> dict[str, int]:
+    """As Spark keeps it: `{"topic/0x10": next}`, sorted."""
+    return {str(source): vector[source] for source in sorted(vector)}
+
+
+def from_json(entries: Mapping[str, int]) -> dict[SourceName, int]:
+    """Raises InvalidArgument."""
+    for name, number in entries.items():
+        if type(number) is not int or not 0 <= number <= SEQUENCE_MAX:
+            raise InvalidArgument("offset", f"{name} can not be at {number!r}")
+    return {parse_source(name): number for name, number in entries.items()}
+
+
+def forward(start: Vector, end: Vector) -> dict[SourceName, tuple[int, int]]:
+    """The half-open range of each source between two vectors; those that are empty are left out.
+
+    Raises OffsetsBehind if a source would go back.
+    """
+    ranges = {}
+    for source in sorted(end):
+        begin, until = start.get(source, 0), end[source]
+        if begin > until:
+            raise OffsetsBehind(str(source), begin, until)
+        if begin < until:
+            ranges[source] = (begin, until)
+    return ranges
+
+
+def latest(start: Vector, stable_until: Vector) -> dict[SourceName, int]:
+    """As far as one can read now; never back, even if only a store that lags behind answers."""
+    sources = {*start, *stable_until}
+    return {source: max(start.get(source, 0), stable_until.get(source, 0)) for source in sources}
+
+
+def limited(start: Vector, end: Vector, messages_max: int) -> dict[SourceName, int]:
+    """As far as that many messages reach, shared out in proportion to what each source has left."""
+    backlog = {source: until - begin for source, (begin, until) in forward(start, end).items()}
+    total = sum(backlog.values())
+    if total <= messages_max:
+        return dict(end)
+    shares = {source: count * messages_max // total for source, count in backlog.items()}
+    # What rounding left over goes, one each, to those that have most left.
+    left = messages_max - sum(shares.values())
+    for source in sorted(backlog, key=lambda each: (shares[each] - backlog[each], each))[:left]:
+        shares[source] += 1
+    return {source: start.get(source, 0) + shares.get(source, 0) for source in end}

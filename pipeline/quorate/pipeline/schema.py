@@ -1,0 +1,62 @@
+"""The rows: one schema for everything that the pipeline reads, archives and writes back.
+
+Nothing here knows where rows come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from quorate.protocol.errors import InvalidArgument
+
+DDL = (
+    "topic STRING NOT NULL, source STRING NOT NULL, sequence BIGINT NOT NULL, "
+    "epoch BIGINT NOT NULL, timestamp TIMESTAMP NOT NULL, payload BINARY NOT NULL, "
+    "key BINARY, properties MAP<STRING, BINARY>"
+)
+"""For Spark. A source is its session ID as people write it: no BIGINT takes 64 unsigned bits."""
+
+ARROW = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("sequence", pa.int64(), nullable=False),
+        pa.field("epoch", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("properties", pa.map_(pa.string(), pa.binary())),
+    ]
+)
+"""The same for pyarrow."""
+
+
+def projection(wanted: pa.Schema) -> pa.Schema:
+    """The columns that a user asks for, in that order; raises InvalidArgument for one there is not.
+
+    A column that is never null may be asked for as one that may be, not the other way round.
+    """
+    problems = list(_problems(wanted))
+    if problems:
+        raise InvalidArgument("schema", "; ".join(problems))
+    return wanted.remove_metadata()
+
+
+def _problems(wanted: Iterable[pa.Field]) -> Iterable[str]:
+    for field in wanted:
+        at = ARROW.get_field_index(field.name)
+        if at < 0:
+            yield f"there is no column {field.name}; there are {', '.join(ARROW.names)}"
+        elif not _same_type(field.type, ARROW.field(at).type):
+            yield f"{field.name} is {ARROW.field(at).type}, not {field.type}"
+        elif ARROW.field(at).nullable and not field.nullable:
+            yield f"{field.name} may be null"
+
+
+def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        # Whether the values of a map may be null is of no consequence here.
+        return bool(one.key_type == other.key_type and one.item_type == other.item_type)
+    return bool(one == other)

@@ -1,0 +1,103 @@
+"""Making Spark sessions: Java, the settings that the data source wants, its registration.
+
+Called through `quorate.pipeline.session`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from quorate.pipeline.data_source import QuorateDataSource
+from quorate.pipeline.java import cache_directory, find_java, put_in_place
+from quorate.protocol.errors import InvalidArgument
+
+_TASK_TRIES = 4
+"""A local Spark does not try a task again unless it is told to."""
+
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # A query that has nothing to do asks for news as often as this.
+    "spark.sql.streaming.pollingDelay": "50ms",
+}
+
+_LOCAL_SETTINGS = {
+    # Takes a third of a small micro-batch less than the default, which starts processes.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+}
+
+
+def make_session(
+    name: str,
+    *,
+    cores: int | None,
+    remote: str | None,
+    java: str | None,
+    conf: Mapping[str, str],
+) -> SparkSession:
+    """See quorate.pipeline.session."""
+    if cores is not None and cores < 1:
+        raise InvalidArgument("cores", f"{cores} is less than one")
+    builder = SparkSession.builder.appName(name)
+    if remote is not None and remote.startswith("sc://"):
+        builder = builder.remote(remote).config(map={**_SETTINGS, **conf})
+    else:
+        _prepare_process(java)
+        settings = _local_settings(cores)
+        if remote is not None:
+            builder = builder.remote(remote)
+            settings.pop("spark.master")
+        builder = builder.config(map={**settings, **conf})
+    session: SparkSession = builder.getOrCreate()
+    session.dataSource.register(QuorateDataSource)
+    return session
+
+
+def _local_settings(cores: int | None) -> dict[str, str]:
+    cores = cores or os.cpu_count() or 1
+    return {
+        **_SETTINGS,
+        **_LOCAL_SETTINGS,
+        "spark.master": f"local[{cores},{_TASK_TRIES}]",
+        "spark.sql.shuffle.partitions": str(cores),
+    }
+
+
+def _prepare_process(java: str | None) -> None:
+    """What a Spark that is started from this process takes from its environment."""
+    os.environ["JAVA_HOME"] = str(find_java(java, os.environ))
+    # Otherwise Spark's workers are whatever `python3` is on PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if "SPARK_HOME" not in os.environ:
+        os.environ["SPARK_HOME"] = str(_spark_home(Path(pyspark.__file__).parent))
+
+
+def _spark_home(package: Path) -> Path:
+    """Spark's home without its zipped copy of PySpark, which each worker would compile anew."""
+    name = hashlib.sha256(str(package).encode()).hexdigest()[:12]
+    cache = cache_directory(os.environ)
+    place = cache / f"spark-{pyspark.__version__}-{name}"
+    if place.exists():
+        return place
+    made = Path(tempfile.mkdtemp(prefix="spark-", dir=cache))
+    for part in ("bin", "jars", "sbin", "licenses"):
+        if (package / part).exists():
+            (made / part).symlink_to(package / part)
+    (made / "python" / "lib").mkdir(parents=True)
+    return put_in_place(made, place)

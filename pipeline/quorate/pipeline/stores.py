@@ -1,0 +1,161 @@
+"""A client of the stores for code without asyncio: what there is, and its messages.
+
+Nothing here knows Spark. An object of this module is small and can be pickled; channels are made
+when they are used and kept for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import grpc
+
+from quorate.pipeline.fetching import Call, Piece, fetch
+from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import RangeSet
+from quorate.protocol.wire import held_from_wire, lineage_from_wire, source_from_wire
+from quorate.transport.channels import open_blocking_channel
+from quorate.transport.failures import error_from_blocking_call
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+ANSWER_SECONDS_MAX = 5.0
+"""How long a store may take to say what it has."""
+
+_channels: dict[tuple[int, str], grpc.Channel] = {}
+"""By process, because a channel does not outlive a fork, and address."""
+
+
+def channel_to(address: str) -> grpc.Channel:
+    """This process's channel to a store."""
+    key = (os.getpid(), address)
+    channel = _channels.get(key)
+    if channel is None:
+        channel = _channels[key] = open_blocking_channel(address)
+    return channel
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSource:
+    """What the stores that answered say of a source, taken together."""
+
+    name: SourceName
+    lineage: Lineage
+    """The newest that any of them follows."""
+    stable_upto: int
+    """The highest that any of them was told; -1: nothing is stable."""
+    held: RangeSet
+    """What they hold of the stream, one or the other, as far as it is stable."""
+    information: v1.SourceInformation
+    """The newest that any of them has."""
+    live: bool
+    """It streams to one of them at least."""
+    stores: tuple[str, ...]
+    """Addresses of those that know it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What there is, as far as stores answered."""
+
+    sources: dict[SourceName, KnownSource]
+    answered: tuple[str, ...]
+    """Addresses."""
+    silent: dict[str, QuorateError]
+    """By address, why not."""
+    limbo: tuple[str, ...]
+    """Those that answered, but can not vouch for what they lack."""
+
+
+class Stores:
+    """The stores of a group, by their addresses."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        """addresses: host:port of each; raises InvalidArgument if there is none."""
+        if not addresses:
+            raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
+        self.addresses = tuple(addresses)
+
+    def sources(self) -> Catalogue:
+        """What the stores have, as far as they answer; raises Unreachable if none does."""
+        request = store_v1.InventoryRequest(protocol_version=PROTOCOL_VERSION)
+        calls = {
+            address: _stub(address).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+            for address in self.addresses
+        }
+        said: dict[str, list[store_v1.InventoryResponse]] = {}
+        silent: dict[str, QuorateError] = {}
+        for address, call in calls.items():
+            try:
+                said[address] = list(call)
+            except grpc.RpcError as error:
+                silent[address] = error_from_blocking_call(address, error)
+        if not said:
+            detail = "; ".join(f"{address}: {why}" for address, why in silent.items())
+            raise Unreachable(", ".join(silent), detail)
+        limbo = tuple(
+            address
+            for address, answers in said.items()
+            if any(answer.HasField("store") and answer.store.limbo for answer in answers)
+        )
+        return Catalogue(_merged(said), tuple(said), silent, limbo)
+
+    def fetch(
+        self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
+    ) -> Iterator[Piece]:
+        """The messages [first, last], each once and in order; they must be stable.
+
+        lineage: of the source, as its KnownSource has it.
+        turn: readers with different ones begin with different stores.
+        Raises as quorate.pipeline.fetching.fetch.
+        """
+        turn %= len(self.addresses)
+        order = [*self.addresses[turn:], *self.addresses[:turn]]
+        return fetch(_fetch, order, source, lineage, first, last)
+
+
+def _stub(address: str) -> StoreStub:
+    return StoreStub(channel_to(address))
+
+
+def _fetch(address: str, request: v1.FetchRequest) -> Call:
+    call: Call = _stub(address).Fetch(request)
+    return call
+
+
+def _merged(said: dict[str, list[store_v1.InventoryResponse]]) -> dict[SourceName, KnownSource]:
+    by_name: dict[SourceName, list[tuple[str, store_v1.SourceInventory]]] = {}
+    for address, answers in said.items():
+        for answer in answers:
+            known = answer.source
+            if not answer.HasField("source") or known.deletion or not known.begun_epoch:
+                continue
+            by_name.setdefault(source_from_wire(known.source), []).append((address, known))
+    return {name: _merge(name, by_name[name]) for name in sorted(by_name)}
+
+
+def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory]]) -> KnownSource:
+    known = list(known)
+    lineage = max((lineage_from_wire(each.lineage) for _, each in known), key=lambda one: one.epoch)
+    stable_upto = max(each.stable_upto for _, each in known)
+    held = RangeSet()
+    for _, each in known:
+        held = held.union(lineage.belonging(held_from_wire(each.held)))
+    if held.high > stable_upto:
+        held.remove(stable_upto + 1, held.high)
+    newest = max((each.information for _, each in known), key=lambda one: (one.epoch, one.version))
+    return KnownSource(
+        name,
+        lineage,
+        max(stable_upto, NOTHING),
+        held,
+        newest,
+        any(each.live for _, each in known),
+        tuple(address for address, _ in known),
+    )

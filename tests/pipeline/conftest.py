@@ -1,0 +1,40 @@
+"""One Spark session and one group of stores for all tests here; a test uses topics of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.group import Group
+
+from quorate.pipeline import session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    # The JVM lives for seconds: compiling less is faster.
+    made = session(
+        "tests", cores=2, conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    )
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    """Three stores that run; tests that harm stores make a group of their own."""
+    made = Group(tmp_path_factory.mktemp("stores"))
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def own_group(tmp_path: Path) -> Iterator[Group]:
+    """Three stores that run, of which the test may do what it likes."""
+    made = Group(tmp_path)
+    made.start()
+    yield made
+    made.stop()

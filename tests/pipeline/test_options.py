@@ -1,0 +1,102 @@
+"""What users may say, and how they are told that it is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.pipeline.options import (
+    EARLIEST,
+    LATEST,
+    Position,
+    PositionKind,
+    parse_time,
+    read_options,
+)
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.identity import SourceName
+
+STORES = {"stores": "a:1,b:2"}
+ORDERS = SourceName("orders", 0x10)
+
+
+def test_what_is_not_said_has_a_default() -> None:
+    options = read_options(STORES)
+    assert options.stores == ("a:1", "b:2")
+    assert (options.start.of(ORDERS), options.end.of(ORDERS)) == (EARLIEST, LATEST)
+    assert options.selects("anything")
+    assert options.fail_on_data_loss
+    assert (options.trigger_messages_max, options.trigger_bytes_max, options.parts_min) == (0, 0, 0)
+
+
+def test_the_case_of_a_name_does_not_matter() -> None:
+    options = read_options(
+        {"STORES": "a:1", "maxmessagespertrigger": "5", "FailOnDataLoss": "False"}
+    )
+    assert (options.trigger_messages_max, options.fail_on_data_loss) == (5, False)
+
+
+def test_topics_by_name_and_by_pattern() -> None:
+    assert read_options(STORES | {"topics": "a, b"}).topics == {"a", "b"}
+    options = read_options(STORES | {"topicsPattern": "a.c"})
+    assert [options.selects(topic) for topic in ("abc", "abcd", "xabc")] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("1767225600000", 1767225600_000_000_000),
+        ("2026-01-01T00:00:00Z", 1767225600_000_000_000),
+        ("2026-01-01", 1767225600_000_000_000),
+        ("2026-01-01T01:00:00.000001+01:00", 1767225600_000_001_000),
+        ("1969-12-31T23:59:59Z", -1_000_000_000),
+    ],
+)
+def test_times(text: str, nanoseconds: int) -> None:
+    assert parse_time(text) == nanoseconds
+
+
+def test_positions_for_all_and_for_some() -> None:
+    time = Position(PositionKind.TIME, 1767225600_000_000_000)
+    assert read_options(STORES | {"startingOffsets": "2026-01-01"}).start.of(ORDERS) == time
+    assert read_options(STORES | {"startingTimestamp": "1767225600000"}).start.of(ORDERS) == time
+    some = read_options(
+        STORES
+        | {
+            "startingOffsets": '{"orders/0x10": 7, "a/b/17": "latest", "t/1": -2}',
+            "endingOffsets": '{"orders/0x10": "2026-01-01"}',
+        }
+    )
+    assert some.start.of(ORDERS) == Position(PositionKind.SEQUENCE, 7)
+    assert some.start.of(SourceName("a/b", 0x11)) == LATEST
+    assert some.start.of(SourceName("t", 1)) == EARLIEST
+    assert some.start.of(SourceName("other", 1)) == EARLIEST
+    assert some.end.of(ORDERS) == time
+    assert some.end.of(SourceName("other", 1)) == LATEST
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "option stores: is missing"),
+        ({"stores": "nonsense"}, "option stores: 'nonsense'"),
+        (STORES | {"startingOfsets": "latest"}, "did you mean startingOffsets"),
+        (STORES | {"quark": "1"}, "option quark: is not known; known: .*topicsPattern"),
+        (STORES | {"topics": "a", "topicsPattern": "b"}, "give one"),
+        (STORES | {"topicsPattern": "("}, "no regular expression"),
+        (STORES | {"startingOffsets": "soon"}, "option startingOffsets: 'soon'"),
+        (STORES | {"startingOffsets": "{"}, "not JSON"),
+        (STORES | {"startingOffsets": '{"orders": 1}'}, "is not as orders/0x10"),
+        (STORES | {"startingOffsets": '{"orders/1": -3}'}, "-3 is neither"),
+        (STORES | {"startingOffsets": '{"orders/1": true}'}, "True is neither"),
+        (STORES | {"endingOffsets": "latest", "endingTimestamp": "1"}, "give one"),
+        (STORES | {"minPartitions": "0"}, "from 1 on"),
+        (STORES | {"failOnDataLoss": "maybe"}, "neither true nor false"),
+    ],
+)
+def test_what_is_wrong_is_named(given: dict[str, str], says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says):
+        read_options(given)
+
+
+def test_what_spark_adds_is_let_pass() -> None:
+    read_options(STORES | {"path": "x", "checkpointLocation": "y"})
