@@ -10,7 +10,7 @@ from typing import Any
 import grpc.aio
 
 from quorate.protocol.errors import QuorateError
-from quorate.protocol.framing import check_batch, read_payloads
+from quorate.protocol.framing import check_batch, read_contents
 from quorate.protocol.identity import StoreAddress
 from quorate.source import Event, Layout, Source, SourceOptions
 from quorate.store.configuration import StoreConfiguration
@@ -74,22 +74,22 @@ class RealStores:
         return await Source.open("orders", stores=stores, **(settings | changes))
 
     async def held(self, name: str) -> dict[int, bytes]:
-        """What this store serves of the stream."""
-        messages: dict[int, bytes] = {}
+        """The payloads that this store serves of the stream."""
+        return {number: payload for number, (payload, _) in (await self.contents(name)).items()}
+
+    async def contents(self, name: str) -> dict[int, tuple[bytes, bytes]]:
+        """What this store serves of the stream: payloads and attributes."""
+        messages: dict[int, tuple[bytes, bytes]] = {}
         source = m.SourceName(topic="orders", session_id=SESSION)
         request = m.FetchRequest(source=source, first=0, last=2**62, protocol_version=1)
         async with open_channel(self._listen[name]) as channel:
             try:
                 async for answer in StoreStub(channel).Fetch(request):
                     if answer.HasField("fetched"):
-                        fetched = answer.fetched
-                        header = check_batch(fetched.batch)
-                        payloads = read_payloads(fetched.batch, header)
-                        messages |= {
-                            number: payload
-                            for number, payload in enumerate(payloads, header.first)
-                            if fetched.first <= number <= fetched.last
-                        }
+                        first, last = answer.fetched.first, answer.fetched.last
+                        frame = answer.fetched.batch
+                        part = read_contents(frame, check_batch(frame), first, last)
+                        messages |= dict(enumerate(part, first))
             except (grpc.aio.AioRpcError, QuorateError):
                 pass
         return messages

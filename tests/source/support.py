@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from tests.source.fake_store import FakeStore
 
-from quorate.source import Source, SourceOptions
+from quorate.protocol.attributes import decode_attributes
+from quorate.protocol.framing import read_contents, read_header
+from quorate.source import Outgoing, Source, SourceOptions
 
 T = TypeVar("T")
 
@@ -18,6 +20,16 @@ QUICK = SourceOptions(registration_interval=0.3)
 
 def addresses(stores: Sequence[FakeStore]) -> str:
     return ",".join(store.address for store in stores)
+
+
+def contents(store: FakeStore) -> list[Outgoing]:
+    """All messages that a store was sent, in order, each once."""
+    found: dict[int, Outgoing] = {}
+    for first, last, _, frame in store.batches:
+        messages = read_contents(frame, read_header(frame), first, last)
+        for number, (payload, attributes) in enumerate(messages, first):
+            found[number] = Outgoing(payload, *decode_attributes(attributes))
+    return [found[number] for number in sorted(found)]
 
 
 async def open_source(group: Sequence[FakeStore], **changes: Any) -> Source:

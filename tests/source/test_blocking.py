@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.source.fake_store import FakeStore
-from tests.source.support import QUICK, addresses
+from tests.source.support import QUICK, addresses, contents
 
 from quorate.protocol.errors import (
     Closed,
@@ -22,6 +22,7 @@ from quorate.protocol.errors import (
 from quorate.source import (
     Event,
     Layout,
+    Outgoing,
     QuorumLost,
     RegistrationComplete,
     SourceClosed,
@@ -200,3 +201,23 @@ def test_a_close_that_can_not_finish_says_so(group: list[FakeStore]) -> None:
     with pytest.raises(NotYetStable) as raised:
         source.close(timeout=0.3)
     assert raised.value.last == 99
+
+
+def test_attributes_stay_with_their_messages(group: list[FakeStore]) -> None:
+    sent: list[Outgoing] = []
+    with open_source(group) as source:
+        for number in range(3000):
+            message = Outgoing(b"%d" % number, b"%d" % (number % 5) if number % 2 else None)
+            sent.append(message)
+            assert source.send(message.payload, message.key) == number
+        one = Outgoing(b"one", properties={"a": b"b"})
+        many: list[bytes | Outgoing] = [b"plain", one]
+        many *= 6000
+        assert source.send_many(many) == range(3000, 15_000)
+        sent += [Outgoing(b"plain"), one] * 6000
+        assert source.commit([Outgoing(b"c", b"k"), b"d"], b"mark") == range(15_000, 15_002)
+        assert source.publish(b"last", key=b"key", properties={"n": b"v"})
+        with pytest.raises(MessageTooLarge):
+            source.send(b"", key=b"k" * (1 << 20))
+    sent += [Outgoing(b"c", b"k"), Outgoing(b"d"), Outgoing(b"last", b"key", {"n": b"v"})]
+    assert contents(group[0]) == sent

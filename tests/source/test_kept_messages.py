@@ -1,7 +1,7 @@
 import pytest
 
 from quorate.protocol.errors import CorruptBatch
-from quorate.protocol.framing import check_batch, encode_batch, read_payloads
+from quorate.protocol.framing import check_batch, encode_batch, read_contents, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.source.kept_messages import clipped
 from quorate.source.survivors import Kept
@@ -33,6 +33,15 @@ def test_of_a_batch_only_what_is_valid_and_wanted_is_kept(
     assert (header.first, header.last, header.epoch, header.timestamp_ns) == (*expected, 3, 99)
     numbers = range(expected[0], expected[1] + 1)
     assert read_payloads(item.batch, header) == [b"%d" % number for number in numbers]
+
+
+def test_a_part_keeps_its_attributes() -> None:
+    whole = encode_batch(
+        NAME, 3, 10, [b"10", b"11", b"12"], 99, attributes=[b"ten", b"", b"twelve"]
+    )
+    item = clipped(NAME, Fetched(batch=whole, first=11, last=12), 10, 20, "a")
+    contents = read_contents(item.batch, check_batch(item.batch), 11, 12)
+    assert contents == [(b"11", b""), (b"12", b"twelve")]
 
 
 def test_what_can_not_be_is_refused() -> None:

@@ -1,4 +1,4 @@
-from quorate.protocol.framing import encode_batch, read_header, read_payloads
+from quorate.protocol.framing import encode_batch, read_contents, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import NO_LINEAGE
 from quorate.protocol.ranges import Range, RangeSet
@@ -48,3 +48,20 @@ def test_what_no_store_kept_is_sent_again_in_the_new_epoch() -> None:
     header = read_header(again[0][2])
     assert (header.epoch, header.timestamp_ns) == (7, 5)
     assert read_payloads(again[0][2], header) == [b"5"]
+
+
+def test_what_is_sent_again_in_part_keeps_its_attributes() -> None:
+    own = encode_batch(NAME, 1, 4, [b"4", b"5"], 5, attributes=[b"", b"five"])
+    ((_, _, again),) = sent_again(7, 4, [own])
+    assert read_contents(again, read_header(again), 5, 5) == [(b"5", b"five")]
+
+
+def test_other_attributes_are_a_conflict() -> None:
+    def keyed(attributes: bytes) -> bytes:
+        return encode_batch(NAME, 1, 4, [b"4", b"5"], 5, attributes=[b"", attributes])
+
+    kept = [Kept(4, 5, keyed(b"five"), "a")]
+    assert conflict(NAME, kept, [keyed(b"five")]) is None
+    found = conflict(NAME, kept, [keyed(b"other")])
+    assert found is not None
+    assert (found.first, found.last, found.store) == (4, 5, "a")

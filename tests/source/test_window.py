@@ -32,7 +32,7 @@ def test_the_first_message_of_a_batch_pauses_and_the_others_pass() -> None:
     window.gather()
     send(window)
     assert may_send(window)
-    assert window.take() == (0, [b"x"])
+    assert window.take() == (0, [b"x"], [])
     assert not may_send(window)
 
 
@@ -109,3 +109,17 @@ def test_a_restart_keeps_what_has_gathered() -> None:
     assert window.next_sequence == 11
     assert window.gathered_from == 10
     assert window.sent_bytes == 502
+
+
+def test_attributes_stay_with_their_messages() -> None:
+    window = opened(SourceOptions())
+    send(window, b"0")
+    window.add([b"1", b"2"], [b"one", b""], 8)
+    send(window, b"3")
+    window.add([b"4"], [b"four"], 5)
+    send(window, b"5")
+    assert window.sent_bytes == 16
+    expected = (0, [b"0", b"1", b"2", b"3", b"4", b"5"], [b"", b"one", b"", b"", b"four", b""])
+    assert window.take() == expected
+    send(window, b"6")
+    assert window.take() == (6, [b"6"], [])

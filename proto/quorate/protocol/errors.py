@@ -429,8 +429,9 @@ class MessageTooLarge(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"The message has {self.size:,} bytes; the limit is {self.limit:,}. "
-            "It was not accepted. Split it, or send a reference to where the data is."
+            f"The message has {self.size:,} bytes, its key and properties counted; the limit is "
+            f"{self.limit:,}. It was not accepted. Split it, or send a reference to where the data "
+            "is."
         )
 
 

@@ -42,6 +42,7 @@ from quorate.source.events import (
     WaitingForStores,
 )
 from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents
+from quorate.source.outgoing import Outgoing
 from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
 from quorate.source.receipts import Durability, Receipt
 from quorate.source.source import Source
@@ -69,6 +70,7 @@ __all__ = [
     "MessageStable",
     "NotStable",
     "NotStableCause",
+    "Outgoing",
     "Policy",
     "PublishStore",
     "QuorumLost",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -26,6 +26,15 @@ from quorate.protocol.policy import Policy
 from quorate.source import source as asynchronous
 from quorate.source.events import Event
 from quorate.source.options import SourceOptions
+from quorate.source.outgoing import (
+    Outgoing,
+    Ready,
+    as_bytes,
+    check_commit,
+    checked,
+    checked_one,
+    fill_up,
+)
 from quorate.source.publish_store import PublishStore
 from quorate.source.receipts import Receipt
 from quorate.transport.blocking import run_blocking, shared_loop
@@ -53,6 +62,7 @@ class Source:
         self._limit = source._window.message_bytes_max
         self._next = source.next_sequence
         self._buffer: list[bytes] = []
+        self._attributes: list[bytes] = []  # as in quorate.source.window.Window
         self._buffer_bytes = 0
         self._draining = False
         self._drained: asyncio.Task[None] | None = None
@@ -111,13 +121,22 @@ class Source:
 
     # -- sending ----------------------------------------------------------------------------
 
-    def send(self, payload: bytes) -> int:
+    def send(
+        self,
+        payload: bytes,
+        key: bytes | None = None,
+        properties: Mapping[str, bytes] | None = None,
+    ) -> int:
         """Accept a message; returns its sequence number.
 
-        Waits only while the flight window is full. Raises as quorate.source.Source.send.
+        Waits only while the flight window is full. key, properties and what it raises: as
+        quorate.source.Source.send.
         """
+        if key is not None or properties is not None:
+            payload, attributes = checked_one(payload, key, properties, self._limit)
+            return self._accept(Ready([payload], [attributes])).start
         if payload.__class__ is not bytes:
-            payload = asynchronous.as_bytes(payload)
+            payload = as_bytes(payload)
         size = len(payload)
         if size > self._limit:
             raise MessageTooLarge(size, self._limit)
@@ -132,50 +151,57 @@ class Source:
                 self._start_draining()
         return sequence
 
-    def send_many(self, payloads: Iterable[bytes]) -> range:
+    def send_many(self, messages: Iterable[bytes | Outgoing]) -> range:
         """Accept messages one after the other; returns their sequence numbers.
 
         Raises as quorate.source.Source.send_many.
         """
-        checked = asynchronous.checked(payloads, self._limit)
-        with self._lock:
-            first = self._next
-            for at in range(0, len(checked), BATCH_MESSAGES_MAX):
-                # The lock is let go while this waits: another thread may send in between, unless
-                # all fits at once.
-                if self._error is not None or not self._core.complete or self._full():
-                    self._wait_for_space()
-                chunk = checked[at : at + BATCH_MESSAGES_MAX]
-                self._next += len(chunk)
-                self._buffer += chunk
-                self._buffer_bytes += sum(map(len, chunk))
-                if not self._draining:
-                    self._start_draining()
-        return range(first, first + len(checked))
+        return self._accept(checked(messages, self._limit))
 
-    def commit(self, payloads: Iterable[bytes], marker: bytes) -> range:
+    def _accept(self, ready: Ready) -> range:
+        """All of them at once, even if that is more than the buffer has room for."""
+        with self._lock:
+            if self._error is not None or not self._core.complete or self._full():
+                self._wait_for_space()
+            first = self._next
+            self._next = first + len(ready)
+            if ready.attributes:
+                fill_up(self._attributes, len(self._buffer))
+                self._attributes += ready.attributes
+            self._buffer += ready.payloads
+            self._buffer_bytes += ready.size
+            if not self._draining:
+                self._start_draining()
+        return range(first, first + len(ready))
+
+    def commit(self, messages: Iterable[bytes | Outgoing], marker: bytes) -> range:
         """Accept messages together with a marker, as one batch; returns their sequence numbers.
 
         Waits until what was sent before is on its way. Raises as quorate.source.Source.commit.
         """
-        ready = asynchronous.checked(payloads, self._limit)
-        asynchronous.check_commit(ready, marker)
+        ready = checked(messages, self._limit)
+        check_commit(ready, marker)
         with self._lock:
             while self._draining and self._error is None:
                 self._space.wait(_LOOK_AGAIN_SECONDS)
             if self._error is not None:
                 raise self._error
-            numbers = run_blocking(self._source.commit(ready, marker))
+            numbers = run_blocking(self._source.commit_checked(ready, marker))
             self._next = numbers.stop
         return numbers
 
-    def publish(self, payload: bytes) -> Receipt:
+    def publish(
+        self,
+        payload: bytes,
+        key: bytes | None = None,
+        properties: Mapping[str, bytes] | None = None,
+    ) -> Receipt:
         """Send a message and wait until it is stable; returns the proof.
 
         Raises like send, and NotYetStable if the source is closed before.
         """
         since = self._loop.time()
-        sequence = self.send(payload)
+        sequence = self.send(payload, key, properties)
         return run_blocking(self._source.receipt(sequence, since))
 
     def _full(self) -> bool:
@@ -202,14 +228,16 @@ class Source:
         """On the loop: hand the buffer over until it is empty."""
         while True:
             with self._lock:
-                payloads, self._buffer = self._buffer, []
-                self._buffer_bytes = 0
+                gathered = Ready(self._buffer, self._attributes)
+                self._buffer, self._attributes, self._buffer_bytes = [], [], 0
                 self._space.notify_all()
-                if not payloads:
+                if not gathered:
                     self._draining = False
                     return
             try:
-                await self._source.add_accepted(payloads)
+                if gathered.attributes:
+                    fill_up(gathered.attributes, len(gathered))
+                await self._source.add_accepted(gathered)
             except QuorateError as error:
                 with self._lock:
                     self._error = error
@@ -266,7 +294,7 @@ class Source:
             if isinstance(self._error, Closed | Deregistered):
                 raise self._error
             self._error = Deregistered(f"Source {self.name}")
-            self._buffer, self._buffer_bytes = [], 0
+            self._buffer, self._attributes, self._buffer_bytes = [], [], 0
             self._space.notify_all()
         run_blocking(self._source.deregister(timeout))
 

@@ -695,8 +695,10 @@ class SourceCore:
     def take(self, timestamp_ns: int, marker: bytes = b"") -> Packed:
         """Pack what has gathered; only if can_take."""
         self._taken = True
-        first, payloads = self.window.take()
-        batch = encode_batch(self.name, self.epoch, first, payloads, timestamp_ns, marker)
+        first, payloads, attributes = self.window.take()
+        batch = encode_batch(
+            self.name, self.epoch, first, payloads, timestamp_ns, marker, attributes
+        )
         self.marker = marker or self.marker
         return Packed(first, first + len(payloads) - 1, batch)
 

@@ -37,10 +37,10 @@ class SourceOptions:
     flight_messages: int = 65_536
     """How many messages may be unstable at once."""
     flight_bytes: int = 32 * 1024 * 1024
-    """How many bytes of payload may be unstable at once."""
+    """How many bytes of messages may be unstable at once."""
     flight_behaviour: FlightBehaviour = FlightBehaviour.BLOCK
     message_bytes_max: int = MESSAGE_BYTES_MAX
-    """Largest payload that is accepted."""
+    """Largest message that is accepted, its key and properties counted."""
     retention_bytes_max: int = 64 * 1024 * 1024
     """How many bytes of stable messages are kept for stores that still lack them."""
     registration_interval: float = 3.0

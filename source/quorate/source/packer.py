@@ -14,6 +14,7 @@ from functools import partial
 
 from quorate.protocol.errors import NotRegistered, QuorateError
 from quorate.source.core import Packed, SourceCore
+from quorate.source.outgoing import Ready
 from quorate.source.publish_store import PublishStore
 
 _PATIENCE_SECONDS = 0.005
@@ -127,7 +128,7 @@ class Packer:
             self.soon()
         window.gather()
 
-    async def add_all(self, payloads: list[bytes], patient: bool = False) -> int:
+    async def add_all(self, messages: Ready, patient: bool = False) -> int:
         """Add messages that stay together; returns the number of the first.
 
         patient: they were accepted already, so that a lost quorum is waited for.
@@ -139,15 +140,15 @@ class Packer:
             try:
                 first = window.next_sequence
                 at = 0
-                while at < len(payloads):
+                while at < len(messages):
                     await self._room(patient)
-                    at = self._fill(payloads, at)
+                    at = self._fill(messages, at)
             finally:
                 window.reserved = False
                 window.refresh()
         return first
 
-    async def commit(self, payloads: list[bytes], marker: bytes) -> int:
+    async def commit(self, messages: Ready, marker: bytes) -> int:
         """Add messages as a batch of their own, with the marker; returns the number of the first.
 
         In the stream there are all of them, and the marker, or none.
@@ -166,28 +167,24 @@ class Packer:
                         await self._progress.wait()
                     await self._room(patient=False)
                 first = window.next_sequence
-                window.payloads += payloads
-                window.next_sequence += len(payloads)
-                window.sent_bytes += sum(map(len, payloads))
+                window.add(messages.payloads, messages.attributes, messages.size)
                 self._pack(marker)
             finally:
                 window.reserved = False
                 window.refresh()
         return first
 
-    def _fill(self, payloads: list[bytes], at: int) -> int:
+    def _fill(self, messages: Ready, at: int) -> int:
         """Add from `at` on as much as there is room for; returns where it stopped."""
         window = self._window
-        messages, size = window.room()
-        chunk = payloads[at : at + messages]
-        chunk_bytes = sum(map(len, chunk))
+        count, size = window.room()
+        chunk = messages.part(at, at + count)
+        chunk_bytes = chunk.size
         while chunk_bytes > size and len(chunk) > 1:
             # About as many as fit; the last one may go past the limit, as with single sends.
-            chunk = chunk[: max(1, len(chunk) * size // chunk_bytes)]
-            chunk_bytes = sum(map(len, chunk))
-        window.payloads += chunk
-        window.next_sequence += len(chunk)
-        window.sent_bytes += chunk_bytes
+            chunk = chunk.part(0, max(1, len(chunk) * size // chunk_bytes))
+            chunk_bytes = chunk.size
+        window.add(chunk.payloads, chunk.attributes, chunk_bytes)
         window.pause_at = 0
         return at + len(chunk)
 

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from quorate.protocol.errors import Closed, InvalidArgument, MessageTooLarge, QuorateError
 from quorate.protocol.identity import SourceName, check_session_id, check_topic
 from quorate.protocol.layout import Layout, Stores
-from quorate.protocol.limits import (
-    BATCH_BYTES_TARGET,
-    BATCH_MESSAGES_MAX,
-    MARKER_BYTES_MAX,
-    REG_ID_MAX,
-    SESSION_ID_MAX,
-)
+from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX
 from quorate.protocol.policy import Policy
 from quorate.source.engine import Engine
 from quorate.source.events import Event, SourceClosed
 from quorate.source.options import SourceOptions
+from quorate.source.outgoing import (
+    Outgoing,
+    Ready,
+    as_bytes,
+    check_commit,
+    checked,
+    checked_one,
+)
 from quorate.source.publish_store import MemoryPublishStore, PublishStore
 from quorate.source.receipts import Receipt
 from quorate.v1.messages_pb2 import SourceInformation
@@ -133,40 +135,62 @@ class Source:
 
     # -- sending ----------------------------------------------------------------------------
 
-    async def send(self, payload: bytes) -> int:
+    # Keyword-only parameters would cost each call 10 % of its time.
+    async def send(
+        self,
+        payload: bytes,
+        key: bytes | None = None,
+        properties: Mapping[str, bytes] | None = None,
+    ) -> int:
         """Accept a message; returns its sequence number.
+
+        key: what the message is about. properties: what receivers may filter by, by name. Both
+        count towards the size of the message.
 
         Waits only while the flight window is full. Raises NotRegistered while too few stores take
         the stream, MessageTooLarge, InvalidArgument, Closed, or why the source failed: in none of
         these cases was the message accepted.
         """
         window = self._window
+        if key is not None or properties is not None:
+            return await self._send_with_attributes(payload, key, properties)
         if payload.__class__ is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
         if size > window.message_bytes_max:
             raise MessageTooLarge(size, window.message_bytes_max)
-        sequence = window.next_sequence
-        while sequence >= window.pause_at or window.sent_bytes >= window.pause_at_bytes:
+        sequence, sent_bytes = window.next_sequence, window.sent_bytes
+        while sequence >= window.pause_at or sent_bytes >= window.pause_at_bytes:
             await self._packer.make_room()
-            sequence = window.next_sequence
+            sequence, sent_bytes = window.next_sequence, window.sent_bytes
         window.next_sequence = sequence + 1
-        window.sent_bytes += size
+        window.sent_bytes = sent_bytes + size
         window.payloads.append(payload)
         return sequence
 
-    async def send_many(self, payloads: Iterable[bytes]) -> range:
+    async def _send_with_attributes(
+        self, payload: bytes, key: bytes | None, properties: Mapping[str, bytes] | None
+    ) -> int:
+        window = self._window
+        payload, attributes = checked_one(payload, key, properties, window.message_bytes_max)
+        while window.next_sequence >= window.pause_at or window.sent_bytes >= window.pause_at_bytes:
+            await self._packer.make_room()
+        sequence = window.next_sequence
+        window.add((payload,), (attributes,), len(payload) + len(attributes))
+        return sequence
+
+    async def send_many(self, messages: Iterable[bytes | Outgoing]) -> range:
         """Accept messages one after the other; returns their sequence numbers.
 
         Raises like send. What is wrong with a message is found before any is accepted; if the
         source fails or loses its quorum meanwhile, the first of them may have been: next_sequence
         tells how far it came.
         """
-        ready = checked(payloads, self._window.message_bytes_max)
+        ready = checked(messages, self._window.message_bytes_max)
         first = await self._packer.add_all(ready)
         return range(first, first + len(ready))
 
-    async def commit(self, payloads: Iterable[bytes], marker: bytes) -> range:
+    async def commit(self, messages: Iterable[bytes | Outgoing], marker: bytes) -> range:
         """Accept messages together with a marker, as one batch; returns their sequence numbers.
 
         After a crash the stream has all of them and the marker, or none; `marker` of the next
@@ -175,26 +199,35 @@ class Source:
 
         Raises like send, and InvalidArgument if it is too much for one batch.
         """
-        ready = checked(payloads, self._window.message_bytes_max)
+        ready = checked(messages, self._window.message_bytes_max)
         check_commit(ready, marker)
-        first = await self._packer.commit(ready, marker)
-        return range(first, first + len(ready))
+        return await self.commit_checked(ready, marker)
 
-    async def add_accepted(self, payloads: list[bytes]) -> None:
+    async def commit_checked(self, messages: Ready, marker: bytes) -> range:
+        """For the blocking source: commit what was checked already."""
+        first = await self._packer.commit(messages, marker)
+        return range(first, first + len(messages))
+
+    async def add_accepted(self, messages: Ready) -> None:
         """For the blocking source: send what was checked and accepted already, come what may."""
-        await self._packer.add_all(payloads, patient=True)
+        await self._packer.add_all(messages, patient=True)
 
     async def receipt(self, sequence: int, since: float) -> Receipt:
         """For the blocking source: wait until a message that was sent is stable."""
         return await self._engine.receipt(sequence, since)
 
-    async def publish(self, payload: bytes) -> Receipt:
+    async def publish(
+        self,
+        payload: bytes,
+        key: bytes | None = None,
+        properties: Mapping[str, bytes] | None = None,
+    ) -> Receipt:
         """Send a message and wait until it is stable; returns the proof.
 
         Raises like send, and NotYetStable if the source is closed before.
         """
         since = asyncio.get_running_loop().time()
-        return await self._engine.receipt(await self.send(payload), since)
+        return await self._engine.receipt(await self.send(payload, key, properties), since)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is stable.
@@ -324,37 +357,3 @@ def _name(
             "publish store", f"it keeps the messages of {remembered}, not of {name}"
         )
     return name
-
-
-def checked(payloads: Iterable[bytes], limit: int) -> list[bytes]:
-    """The payloads, if they are bytes within the limit; raises InvalidArgument, MessageTooLarge."""
-    ready = list(payloads)
-    if not set(map(type, ready)) <= {bytes}:
-        ready = [as_bytes(payload) for payload in ready]
-    size = max(map(len, ready), default=0)
-    if size > limit:
-        raise MessageTooLarge(size, limit)
-    return ready
-
-
-def check_commit(payloads: list[bytes], marker: bytes) -> None:
-    """Raise InvalidArgument if this is not one batch with a marker."""
-    size = sum(map(len, payloads))
-    if not 0 < len(payloads) <= BATCH_MESSAGES_MAX:
-        raise InvalidArgument(
-            "commit", f"{len(payloads)} messages are not between 1 and {BATCH_MESSAGES_MAX}"
-        )
-    if len(payloads) > 1 and size > BATCH_BYTES_TARGET:
-        raise InvalidArgument(
-            "commit", f"{size:,} bytes are more than a batch has: {BATCH_BYTES_TARGET:,}"
-        )
-    if not 0 < len(marker) <= MARKER_BYTES_MAX:
-        raise InvalidArgument(
-            "marker", f"has {len(marker)} bytes, not between 1 and {MARKER_BYTES_MAX}"
-        )
-
-
-def as_bytes(payload: object) -> bytes:
-    if isinstance(payload, bytes | bytearray | memoryview):
-        return bytes(payload)
-    raise InvalidArgument("payload", f"is {type(payload).__name__}, not bytes; encode it first")

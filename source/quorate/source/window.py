@@ -9,8 +9,11 @@ expressed by lowering these two.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, NOTHING, SEQUENCE_MAX
 from quorate.source.options import FlightBehaviour, SourceOptions
+from quorate.source.outgoing import fill_up
 
 
 class Window:
@@ -20,6 +23,7 @@ class Window:
         "_flight_bytes",
         "_flight_messages",
         "_notify",
+        "attributes",
         "exceeded_noted",
         "is_open",
         "message_bytes_max",
@@ -41,9 +45,11 @@ class Window:
         self.message_bytes_max = options.message_bytes_max
         self.payloads: list[bytes] = []
         """Accepted, not packed yet; they end just before next_sequence."""
+        self.attributes: list[bytes] = []
+        """Of the first of the payloads, encoded; the others, often all of them, have none."""
         self.next_sequence = 0
         self.sent_bytes = 0
-        """Payload bytes accepted since the start; packed_bytes and stable_bytes count alike."""
+        """Bytes of the messages accepted since the start; packed_bytes and stable_bytes alike."""
         self.packed_bytes = 0
         self.stable_bytes = 0
         self.stable_upto = NOTHING
@@ -124,10 +130,25 @@ class Window:
         self.stable_bytes = max(self.stable_bytes, stable_bytes)
         self.refresh()
 
-    def take(self) -> tuple[int, list[bytes]]:
-        """What has gathered, with the number of its first message; it counts as packed now."""
-        first, payloads = self.gathered_from, self.payloads
+    def add(self, payloads: Sequence[bytes], attributes: Sequence[bytes], size: int) -> None:
+        """Messages are accepted. attributes: as many, or nothing if none has any."""
+        if attributes:
+            fill_up(self.attributes, len(self.payloads))
+            self.attributes += attributes
+        self.payloads += payloads
+        self.next_sequence += len(payloads)
+        self.sent_bytes += size
+
+    def take(self) -> tuple[int, list[bytes], list[bytes]]:
+        """What has gathered, payloads and attributes, with the number of its first message.
+
+        It counts as packed now. The attributes are as many, or nothing if no message has any.
+        """
+        first, payloads, attributes = self.gathered_from, self.payloads, self.attributes
         self.payloads = []
+        if attributes:
+            fill_up(attributes, len(payloads))
+            self.attributes = []
         self.packed_bytes = self.sent_bytes
         self.refresh()
-        return first, payloads
+        return first, payloads, attributes

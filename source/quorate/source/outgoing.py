@@ -1,0 +1,113 @@
+"""What an application hands over to be sent: checked, and made ready for the window.
+
+Plain payloads stay as they are; only a message with a key or properties has anything encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import repeat
+
+from quorate.protocol.attributes import NO_ATTRIBUTES, encode_attributes
+from quorate.protocol.errors import InvalidArgument, MessageTooLarge
+from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MARKER_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message with a key or properties, for `send_many` and `commit`."""
+
+    payload: bytes
+    key: bytes | None = None
+    """What it is about: of the messages with one key the last is the state of the world."""
+    properties: Mapping[str, bytes] = field(default_factory=dict)
+    """What to filter by, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Messages that were checked."""
+
+    payloads: list[bytes]
+    attributes: list[bytes]
+    """Of each of them, encoded; nothing at all if none has any."""
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def part(self, first: int, end: int) -> Ready:
+        """The messages from first on and before end."""
+        return Ready(self.payloads[first:end], self.attributes[first:end])
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of them."""
+        return sum(map(len, self.payloads)) + sum(map(len, self.attributes))
+
+
+def fill_up(attributes: list[bytes], count: int) -> None:
+    """Of the first of so many messages these are the attributes; the others have none."""
+    attributes += repeat(NO_ATTRIBUTES, count - len(attributes))
+
+
+def as_bytes(payload: object) -> bytes:
+    """What may be sent as a payload; raises InvalidArgument."""
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
+    raise InvalidArgument("payload", f"is {type(payload).__name__}, not bytes; encode it first")
+
+
+def checked(messages: Iterable[bytes | Outgoing], limit: int) -> Ready:
+    """The messages, if each is within the limit; raises InvalidArgument, MessageTooLarge."""
+    ready = list(messages)
+    if set(map(type, ready)) <= {bytes}:
+        payloads: list[bytes] = ready  # type: ignore[assignment]
+        size = max(map(len, payloads), default=0)
+        if size > limit:
+            raise MessageTooLarge(size, limit)
+        return Ready(payloads, [])
+    return _with_attributes(ready, limit)
+
+
+def checked_one(
+    payload: bytes, key: bytes | None, properties: Mapping[str, bytes] | None, limit: int
+) -> tuple[bytes, bytes]:
+    """Payload and attributes of a message within the limit; raises like checked."""
+    payload = as_bytes(payload)
+    attributes = encode_attributes(key, properties)
+    size = len(payload) + len(attributes)
+    if size > limit:
+        raise MessageTooLarge(size, limit)
+    return payload, attributes
+
+
+def _with_attributes(messages: list[bytes | Outgoing], limit: int) -> Ready:
+    ready = Ready([], [])
+    for message in messages:
+        if isinstance(message, Outgoing):
+            payload, attributes = checked_one(
+                message.payload, message.key, message.properties, limit
+            )
+        else:
+            payload, attributes = checked_one(message, None, None, limit)
+        ready.payloads.append(payload)
+        ready.attributes.append(attributes)
+    return ready if any(ready.attributes) else Ready(ready.payloads, [])
+
+
+def check_commit(ready: Ready, marker: bytes) -> None:
+    """Raise InvalidArgument if this is not one batch with a marker."""
+    if not 0 < len(ready) <= BATCH_MESSAGES_MAX:
+        raise InvalidArgument(
+            "commit", f"{len(ready)} messages are not between 1 and {BATCH_MESSAGES_MAX}"
+        )
+    size = ready.size
+    if len(ready) > 1 and size > BATCH_BYTES_TARGET:
+        raise InvalidArgument(
+            "commit", f"{size:,} bytes are more than a batch has: {BATCH_BYTES_TARGET:,}"
+        )
+    if not 0 < len(marker) <= MARKER_BYTES_MAX:
+        raise InvalidArgument(
+            "marker", f"has {len(marker)} bytes, not between 1 and {MARKER_BYTES_MAX}"
+        )

@@ -1,0 +1,163 @@
+"""Messages with a key and properties, from the application to the stores."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.source.fake_store import FakeStore
+from tests.source.real_stores import SESSION, RealStores, numbered
+from tests.source.support import contents, open_source
+
+from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.errors import ContentConflict, InvalidArgument, MessageTooLarge
+from quorate.protocol.framing import encode_batch, has_attributes, read_header
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import BATCH_BYTES_TARGET
+from quorate.source import FilePublishStore, Outgoing, SourceOptions
+
+Stores = list[FakeStore]
+
+
+async def test_each_message_has_its_own(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        await source.send(b"0")
+        await source.send(b"1", key=b"one")
+        await source.send(b"2", properties={"colour": b"red", "size": b"\xff"})
+        assert await source.send_many([b"3", Outgoing(b"4", b"four", {"a": b"b"})]) == range(3, 5)
+        await source.send(b"5", b"five")
+        assert (await source.publish(b"6", key=b"", properties={})).sequence == 6
+        await source.publish(b"7")
+        await source.publish(b"8")
+    expected = [
+        Outgoing(b"0"),
+        Outgoing(b"1", b"one"),
+        Outgoing(b"2", None, {"colour": b"red", "size": b"\xff"}),
+        Outgoing(b"3"),
+        Outgoing(b"4", b"four", {"a": b"b"}),
+        Outgoing(b"5", b"five"),
+        Outgoing(b"6", b""),
+        Outgoing(b"7"),
+        Outgoing(b"8"),
+    ]
+    for store in stores:
+        assert contents(store) == expected
+        frame = store.batches[-1][3]
+        assert not has_attributes(frame, read_header(frame))
+
+
+async def test_many_of_them_over_many_batches(stores: Stores) -> None:
+    sent = [
+        Outgoing(b"%d" % number, b"key %d" % (number % 7) if number % 3 else None)
+        for number in range(20_000)
+    ]
+    async with await open_source(stores) as source:
+        await source.send_many(sent[:10_000])
+        for message in sent[10_000:]:
+            await source.send(message.payload, message.key)
+    assert contents(stores[0]) == sent
+    assert len(stores[0].batches) > 4
+
+
+async def test_they_count_towards_a_batch(stores: Stores) -> None:
+    async with await open_source(stores) as source:
+        await source.send_many([Outgoing(b"", b"k" * 50_000)] * 40)
+    assert len(contents(stores[0])) == 40
+    assert max(len(frame) for *_, frame in stores[0].batches) < BATCH_BYTES_TARGET + 51_000
+
+
+async def test_what_can_not_be_sent_is_refused_before_anything_is(stores: Stores) -> None:
+    options = SourceOptions(message_bytes_max=20)
+    async with await open_source(stores, options=options) as source:
+        with pytest.raises(MessageTooLarge):
+            await source.send(b"x" * 10, key=b"k" * 10)
+        with pytest.raises(MessageTooLarge):
+            await source.send_many([b"x", Outgoing(b"x", None, {"name": b"v" * 10})])
+        with pytest.raises(InvalidArgument, match="key: is str"):
+            await source.send(b"x", key="text")  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument, match="property a: is int"):
+            await source.publish(b"x", properties={"a": 5})  # type: ignore[dict-item]
+        with pytest.raises(InvalidArgument, match="payload"):
+            await source.send("text", key=b"k")  # type: ignore[arg-type]
+        assert source.next_sequence == 0
+
+
+async def test_a_publish_store_keeps_them(stores: Stores, tmp_path: Path) -> None:
+    source = await open_source(stores, publish_store=FilePublishStore(tmp_path))
+    await source.send(b"0", key=b"zero")
+    await source.flush(5)
+    for store in stores:
+        await store.until_held(0)
+        store.deaf = True
+    await source.send_many([b"1", Outgoing(b"2", b"two", {"a": b"b"})])
+    await source.close(timeout=0.2)
+    for store in stores:
+        store.deaf = False
+    async with await open_source(stores, publish_store=FilePublishStore(tmp_path)) as source:
+        assert source.next_sequence == 3
+        await source.flush(5)
+    expected = [Outgoing(b"0", b"zero"), Outgoing(b"1"), Outgoing(b"2", b"two", {"a": b"b"})]
+    for store in stores:
+        await store.until_held(2)
+        assert contents(store) == expected
+
+
+@pytest.fixture
+async def real(tmp_path: Path) -> AsyncIterator[RealStores]:
+    made = RealStores(tmp_path / "stores")
+    await made.start("abc")
+    yield made
+    await made.stop_all()
+
+
+def put_into(path: Path, first: int, *messages: Outgoing) -> None:
+    """A publish store that remembers these messages of epoch 1."""
+    name = SourceName("orders", SESSION)
+    attributes = [encode_attributes(each.key, each.properties) for each in messages]
+    payloads = [message.payload for message in messages]
+    store = FilePublishStore(path)
+    store.open()
+    store.claim(name)
+    batch = encode_batch(name, 1, first, payloads, 0, attributes=attributes)
+    store.append(batch, first + len(messages) - 1)
+    store.close()
+
+
+@pytest.mark.expects_log("can not go on")
+async def test_other_attributes_under_a_number_that_stores_have(
+    real: RealStores, tmp_path: Path
+) -> None:
+    async with await real.open("abc") as source:
+        await source.send_many([b"0", Outgoing(b"1", b"one"), Outgoing(b"2", b"two")])
+    put_into(tmp_path / "other", 1, Outgoing(b"1", b"one"), Outgoing(b"2", b"other"))
+    with pytest.raises(ContentConflict):
+        await real.open("abc", publish_store=FilePublishStore(tmp_path / "other"))
+    # In part known to the stores, in part new, and in other batches than before.
+    put_into(tmp_path / "same", 2, Outgoing(b"2", b"two"), Outgoing(b"3", None, {"a": b"b"}))
+    async with await real.open("abc", publish_store=FilePublishStore(tmp_path / "same")) as source:
+        assert source.next_sequence == 4
+        await source.flush(5)
+        await real.until_held("abc", numbered(0, 3))
+        for store in "abc":
+            assert await real.contents(store) == {
+                0: (b"0", b""),
+                1: (b"1", encode_attributes(b"one")),
+                2: (b"2", encode_attributes(b"two")),
+                3: (b"3", encode_attributes(None, {"a": b"b"})),
+            }
+
+
+async def test_a_commit_has_them_and_its_marker(real: RealStores) -> None:
+    rows: list[bytes | Outgoing] = [Outgoing(b"1", b"one"), b"2", Outgoing(b"3", None, {"a": b"b"})]
+    async with await real.open("abc") as source:
+        await source.send(b"0")
+        assert await source.commit(rows, b"mark") == range(1, 4)
+        with pytest.raises(InvalidArgument, match="more than a batch has"):
+            await source.commit([b"", Outgoing(b"", b"k" * BATCH_BYTES_TARGET)], b"more")
+    async with await real.open("abc") as source:
+        assert (source.marker, source.next_sequence) == (b"mark", 4)
+        await real.until_held("a", numbered(0, 3))
+        held = await real.contents("a")
+    assert held[1] == (b"1", encode_attributes(b"one"))
+    assert held[3] == (b"3", encode_attributes(None, {"a": b"b"}))
