@@ -34,7 +34,7 @@ from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Promise
 from quorate.source import events
-from quorate.source.options import FlightBehaviour, SourceOptions
+from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents
 from quorate.source.registration import AskPromise, Hold, OpenStream
 from quorate.v1.messages_pb2 import Frame
 
@@ -165,6 +165,47 @@ def test_the_publish_store_goes_on_behind_what_was_kept() -> None:
     header = check_batch(frame.batch)
     assert (header.first, header.last, header.epoch) == (7, 8, 2)
     assert payloads([frame]) == [b"7", b"8"]
+
+
+def test_what_contradicts_the_stores_never_passes_for_stable() -> None:
+    """What is stable under the numbers of the publish store is not what the publish store has."""
+    core = resumed(
+        dict.fromkeys("ab", earlier(6, 6)), stable_upto=3, unstable=[batch(4, b"other", b"5")]
+    )
+    assert core.load() is not None
+    assert core.stable_upto == 3
+    core.loaded([kept(4, b"4", b"5", b"6")], 5.0)
+    assert isinstance(core.error, ContentConflict)
+    assert core.stable_upto == 3
+
+
+def test_what_the_stores_have_too_is_stable_once_that_was_seen() -> None:
+    options = SourceOptions(stability_events=StabilityEvents.MESSAGE)
+    unstable = [batch(4, b"4", b"5"), batch(6, b"6"), batch(7, b"7")]
+    core = new(options, stable_upto=3, unstable=unstable)
+    core.failed("a", Fenced("orders", 1, 1), 0.0)
+    promise(core, dict.fromkeys("ab", earlier(6, 5)))
+    core.tick(5.0)
+    begin(core, "ab", 5.0)
+    assert core.stable_upto == 3
+    assert not the(core, events.MessageStable)
+    core.loaded([kept(4, b"4", b"5", b"6")], 5.0)
+    assert core.stable_upto == 6
+    assert [(each.first, each.last) for each in the(core, events.MessageStable)] == [(6, 6)]
+
+
+def test_the_tail_of_one_that_registers_anew_is_stable_only_if_it_is_what_the_stores_have() -> None:
+    core = registered()
+    send(core, b"0", b"1")
+    core.failed("c", Fenced("orders", 1, 4), 0.0)
+    core.tick(9.0)
+    theirs = earlier(1, 1, epoch=4)
+    promise(core, {"a": earlier(1), "b": theirs, "c": theirs})
+    begin(core, "abc", 9.0)
+    assert core.stable_upto == -1
+    core.loaded([kept(0, b"x", b"y", store="b")], 9.0)
+    assert isinstance(core.error, ContentConflict)
+    assert core.stable_upto == -1
 
 
 def test_a_publish_store_that_contradicts_the_stores_is_reported() -> None:

@@ -19,7 +19,7 @@ from quorate.protocol.errors import (
     NotRegistered,
     QuorateError,
 )
-from quorate.protocol.framing import encode_batch
+from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
@@ -144,6 +144,9 @@ class SourceCore:
         self._decision: Decision | None = None
         self._from_policies: tuple[Policy, ...] = ()
         self._unstable = list(unstable)
+        self._compared_upto = (
+            max(stable_upto, read_header(unstable[0]).first - 1) if unstable else None
+        )
         self._streaming_since = 0.0
         self._streamed_epoch = 0
         self._taken = False
@@ -156,8 +159,14 @@ class SourceCore:
 
     @property
     def stable_upto(self) -> int:
-        """The highest sequence number with all before it stable."""
-        return self.tracker.stable_upto
+        """The highest sequence number with all before it stable, with the content that it has here.
+
+        Before what the stores kept was compared with what the source has itself, other content may
+        be what is stable.
+        """
+        stable_upto = self.tracker.stable_upto
+        compared_upto = self._compared_upto
+        return stable_upto if compared_upto is None else min(stable_upto, compared_upto)
 
     @property
     def packed_upto(self) -> int:
@@ -322,7 +331,8 @@ class SourceCore:
             held = self._decision.holders.get(store)
             if held is not None:
                 has = held.union(self._decision.losses)
-                self.tracker.acknowledge(store, has.contiguous_upto(self.stable_upto + 1))
+                upto = has.contiguous_upto(self.tracker.stable_upto + 1)
+                self.tracker.acknowledge(store, upto)
         self._progress(now)
 
     def failed(self, store: str, error: QuorateError, now: float) -> None:
@@ -386,7 +396,7 @@ class SourceCore:
         )
 
     def _own_knowledge(self) -> OwnKnowledge:
-        return OwnKnowledge(self.stable_upto, first_of(self._unstable))
+        return OwnKnowledge(self.tracker.stable_upto, first_of(self._unstable))
 
     def _begin(self, decision: Decision) -> None:
         if self.started and decision.kept_upto > self.packed_upto:
@@ -398,7 +408,7 @@ class SourceCore:
         self._decision = decision
         self._sync_stores()
         membership = self.registration.membership
-        stable_upto = max(decision.stable_upto, self.stable_upto)
+        stable_upto = max(decision.stable_upto, self.tracker.stable_upto)
         self.tracker = StabilityTracker(membership.to_policies, stable_upto)
         self._notices.known_stable(stable_upto)
         self._bringing_up = None
@@ -427,6 +437,7 @@ class SourceCore:
         if contradiction is not None:
             self.fail(contradiction)
             return
+        self._compared_upto = None
         kept_upto = self._decision.kept_upto
         needed = [item for item in kept if item.last > self.stable_upto]
         self.retention = Retention(needed[0].first if needed else kept_upto + 1)
@@ -543,6 +554,7 @@ class SourceCore:
         """
         if self.registration.phase is Phase.STREAMING:
             self._unstable = [batch_of(item.frame) for item in self.retention.unsettled()]
+            self._compared_upto = self.stable_upto if self._unstable else None
         if change or advance:
             self._changing_until = now + _CHANGE_SECONDS
         elif self.complete:
@@ -632,7 +644,9 @@ class SourceCore:
     def _settle(self) -> None:
         """Act on what has become stable."""
         if self._tells_stable:
-            self.events += self._notices.stable(self.tracker, self.registration.policy)
+            self.events += self._notices.stable(
+                self.stable_upto, self.tracker, self.registration.policy
+            )
         settled_upto = self.confirmations.settled(self.stable_upto)
         settled_bytes = self.retention.settle(self.stable_upto)
         if settled_upto < self.stable_upto:

@@ -103,12 +103,12 @@ class Notices:
             )
         ]
 
-    def stable(self, tracker: StabilityTracker, policy: Policy) -> Told:
-        """What is stable may have grown."""
-        first, upto = self._stable_upto + 1, tracker.stable_upto
-        self._stable_upto = upto
+    def stable(self, upto: int, tracker: StabilityTracker, policy: Policy) -> Told:
+        """What is stable may have grown up to here."""
+        first = self._stable_upto + 1
         if upto < first:
             return []
+        self._stable_upto = upto
         stores = tracker.holders(upto)
         groups = policy.groups_holding({*stores}, tracker.active)
         return [events.MessageStable(first, upto, stores, groups)]
