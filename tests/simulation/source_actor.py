@@ -32,6 +32,8 @@ from quorate.protocol.framing import check_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import lineage_to_wire
 from quorate.source import events
 from quorate.source.core import SourceCore
@@ -402,10 +404,10 @@ class SourceInstance:
         assert load is not None
         kept: list[Kept] = []
         while (first := kept[-1].last + 1 if kept else load.first) <= load.last:
-            start = max(start for start in load.holders if start <= first)
+            upto, holders = load.run(first)
             before = len(kept)
-            for store in load.holders[start]:
-                await self._fetch_kept(store, first, load.last, kept)
+            for store in holders:
+                await self._fetch_kept(store, load.lineage, Range(first, upto), kept)
                 if len(kept) > before:
                     break
             else:
@@ -419,8 +421,11 @@ class SourceInstance:
             self._after_input()
             self._wake()
 
-    async def _fetch_kept(self, store: str, first: int, last: int, kept: list[Kept]) -> None:
-        request = v1.FetchRequest(first=first, last=last)
+    async def _fetch_kept(
+        self, store: str, lineage: Lineage, wanted: Range, kept: list[Kept]
+    ) -> None:
+        first = wanted.first
+        request = v1.FetchRequest(first=first, last=wanted.last)
         name = self.core.name
         request.source.topic, request.source.session_id = name.topic, name.session_id
         end = self.network.connect(self.process, store, "fetch", request)
@@ -429,7 +434,7 @@ class SourceInstance:
                 response = await end.read(SILENCE_SECONDS)
                 if not response.HasField("fetched"):
                     break
-                item = clipped(name, response.fetched, first, last, store)
+                item = clipped(name, lineage, response.fetched, Range(first, wanted.last), store)
                 if item.first != first:
                     raise CorruptBatch(f"from {store}", f"it begins at {item.first}")
                 kept.append(item)

@@ -22,6 +22,12 @@ def test_only_what_is_kept_and_not_stable_is_loaded_and_each_run_from_who_holds_
     assert load is not None
     assert (load.first, load.last) == (3, 9)
     assert load.holders == {3: ("a", "b"), 5: ("a",)}
+    assert [load.run(first) for first in (3, 4, 5, 9)] == [
+        (4, ("a", "b")),
+        (4, ("a", "b")),
+        (9, ("a",)),
+        (9, ("a",)),
+    ]
     assert plan_load(decision(9, a=(0, 9)), 9, ()) is None
 
 

@@ -15,6 +15,8 @@ from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
 from quorate.protocol.framing import check_batch, cut
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import source_to_wire
 from quorate.source.store_session import StoreSession
 from quorate.source.survivors import Kept, Load
@@ -36,13 +38,13 @@ async def fetch_kept(
     kept: list[Kept] = []
     first = load.first
     while (first := load.losses.contiguous_upto(first) + 1) <= load.last:
-        start = max(start for start in load.holders if start <= first)
+        upto, holders = load.run(first)
         before = len(kept)
-        for store in load.holders[start]:
+        for store in holders:
             if (session := sessions.get(store)) is None:
                 continue
             try:
-                await _fetch_from(session, source, first, load.last, kept)
+                await _fetch_from(session, source, load.lineage, Range(first, upto), kept)
             except QuorateError as error:
                 _log.warning("fetching kept messages of %s from %s: %s", source, store, error)
             if len(kept) > before:
@@ -54,14 +56,14 @@ async def fetch_kept(
 
 
 async def _fetch_from(
-    session: StoreSession, source: SourceName, first: int, last: int, kept: list[Kept]
+    session: StoreSession, source: SourceName, lineage: Lineage, wanted: Range, kept: list[Kept]
 ) -> None:
     """Add what this store has, from the first message that is not there yet, without a gap."""
-    address = session.store.address
+    address, first = session.store.address, wanted.first
     request = FetchRequest(
         source=source_to_wire(source),
         first=first,
-        last=last,
+        last=wanted.last,
         protocol_version=PROTOCOL_VERSION,
     )
     try:
@@ -70,7 +72,8 @@ async def _fetch_from(
                 deadline.reschedule(asyncio.get_running_loop().time() + SILENCE_SECONDS_MAX)
                 if not response.HasField("fetched"):
                     return
-                item = clipped(source, response.fetched, first, last, session.store.name)
+                rest = Range(first, wanted.last)
+                item = clipped(source, lineage, response.fetched, rest, session.store.name)
                 if item.first != first:
                     raise CorruptBatch(f"from {address}", f"it begins at {item.first}, not {first}")
                 kept.append(item)
@@ -81,13 +84,21 @@ async def _fetch_from(
         raise error_from_call(address, error) from error
 
 
-def clipped(source: SourceName, fetched: Fetched, first: int, last: int, store: str) -> Kept:
-    """The batch as it may be sent again: only what belongs to the stream."""
+def clipped(
+    source: SourceName, lineage: Lineage, fetched: Fetched, wanted: Range, store: str
+) -> Kept:
+    """The batch as it may be sent again: only what belongs to the stream.
+
+    The store may follow another lineage: its word for what is valid does not count.
+    """
     header = check_batch(fetched.batch, f"from {store}")
     if header.source != source:
         raise CorruptBatch(f"from {store}", f"it belongs to {header.source}")
-    begin = max(fetched.first, header.first, first)
-    end = min(fetched.last, header.last, last)
+    valid = lineage.valid(HeldRange(header.first, header.last, header.epoch))
+    if valid is None:
+        raise CorruptBatch(f"from {store}", f"nothing of epoch {header.epoch} was asked for")
+    begin = max(fetched.first, valid.first, wanted.first)
+    end = min(fetched.last, valid.last, wanted.last)
     if (begin, end) == (header.first, header.last):
         return Kept(begin, end, fetched.batch, store)
     if begin > end:

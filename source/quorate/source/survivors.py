@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from quorate.protocol.errors import ContentConflict
 from quorate.protocol.framing import cut, read_header, same_content
 from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.recovery import Decision
 
@@ -34,8 +35,16 @@ class Load:
     last: int
     holders: Mapping[int, tuple[str, ...]]
     """For the start of each run of messages, the stores that hold it."""
+    lineage: Lineage
+    """What belongs to the stream: a store that has not begun yet may have other messages, too."""
     losses: RangeSet = field(default_factory=RangeSet)
     """What of it nobody has, as an operator has accepted."""
+
+    def run(self, first: int) -> tuple[int, tuple[str, ...]]:
+        """How far the same stores hold everything from this number on, and which these are."""
+        start = max(start for start in self.holders if start <= first)
+        upto = min((later - 1 for later in self.holders if later > first), default=self.last)
+        return upto, self.holders[start]
 
 
 def first_of(unstable: Sequence[bytes]) -> int | None:
@@ -62,7 +71,7 @@ def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -
         for start in sorted(starts)
         if first <= start <= last
     }
-    return Load(first, last, holders, decision.losses)
+    return Load(first, last, holders, decision.lineage, decision.losses)
 
 
 def newest_marker(decision: Decision, unstable: Iterable[bytes]) -> bytes:
