@@ -6,13 +6,14 @@ to them.
 
 from __future__ import annotations
 
-import socket
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 from tests.end_to_end.proxy import Proxy
+
+from quorate.console.children import free_addresses
 
 WAYS = ("there", "back")
 
@@ -77,15 +78,15 @@ class Proxies:
 
     async def place(self, name: str) -> Place:
         if name not in self._places:
-            port = _free_port()
-            proxy = self._proxies[name] = Proxy(port)
+            (listen,) = free_addresses(1)
+            proxy = self._proxies[name] = Proxy(_port_of(listen))
             await self._stack.enter_async_context(proxy.running())
-            self._places[name] = Place(f"127.0.0.1:{port}", proxy.address)
+            self._places[name] = Place(listen, proxy.address)
         return self._places[name]
 
     async def door(self, name: str) -> Proxy:
         """A further proxy in front of a place, for some to use alone."""
-        proxy = Proxy(int(self._places[name].listen.rpartition(":")[2]))
+        proxy = Proxy(_port_of(self._places[name].listen))
         await self._stack.enter_async_context(proxy.running())
         return proxy
 
@@ -100,7 +101,5 @@ class Proxies:
         self._proxies[name].cut()
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+def _port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])

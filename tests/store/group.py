@@ -53,8 +53,12 @@ class Group:
         for name in names:
             shutil.rmtree(self.directory / name)
 
-    def copy(self, name: str) -> Path:
+    async def copy(self, name: str) -> Path:
         """A copy of a store's directory, as kill -9 would leave it if the store runs."""
+        node = self.nodes.get(name)
+        if node is not None and (engine := node._engine) is not None:
+            # So that no file of the copy knows of a commit that another one lacks.
+            await engine.writer.durable(engine.writer.submit(()))
         copy = self.directory / f"copy of {name}"
         shutil.copytree(self.directory / name, copy)
         return copy

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc.aio
 
+from quorate.console.children import free_addresses as free_addresses
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
@@ -152,13 +152,6 @@ def configuration(directory: Path, name: str = "s1", **overrides: Any) -> StoreC
     alone = {"name": name, "data_directory": directory, "listen": "127.0.0.1:0", "peers": ()}
     values = alone | overrides
     return load(None, values)
-
-
-def free_addresses(count: int) -> list[str]:
-    """So many addresses on which nobody listens now."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [f"127.0.0.1:{probe.getsockname()[1]}" for probe in probes]
 
 
 async def vouches(node: StoreNode) -> None:

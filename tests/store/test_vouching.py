@@ -212,10 +212,10 @@ async def test_a_directory_that_was_put_back_is_found_out(group: Group, copied: 
     await filled(group, a=9, b=9, c=3)
     if copied == "while it was stopped":
         await group.stop("c")
-        copy = group.copy("c")
+        copy = await group.copy("c")
         await group.start("c")
     else:
-        copy = group.copy("c")
+        copy = await group.copy("c")
     async with group.client("c") as client:
         before = (await client.status()).incarnation
         opened = await client.open()
@@ -235,7 +235,7 @@ async def test_a_directory_that_was_put_back_is_found_out(group: Group, copied: 
 async def test_a_copy_that_runs_under_the_same_name_is_found_out(group: Group) -> None:
     await filled(group, a=9, b=9, c=9)
     await group.stop("c")
-    copy = group.copy("c")
+    copy = await group.copy("c")
     await group.start("c")
     await group.greeted("a", by="c")
     async with group.client("c") as client:
@@ -262,7 +262,7 @@ async def test_a_host_that_went_down_under_os_durability(
     async with group.client("c") as client:
         before = (await client.status()).incarnation
     for boot, lost in (("", False), ("another", True)):
-        await group.put_back("c", group.copy("c"))
+        await group.put_back("c", await group.copy("c"))
         if boot:
             monkeypatch.setattr(unclean, "boot_id", lambda boot=boot: boot)
         await group.start("c")
@@ -278,7 +278,7 @@ async def test_a_source_of_a_synced_topic_outlives_its_host(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(group, a=9, b=9, c=9)
-    await group.put_back("c", group.copy("c"))
+    await group.put_back("c", await group.copy("c"))
     monkeypatch.setattr(unclean, "boot_id", lambda: "another")
     await group.start("c")
     assert not group.nodes["c"].in_limbo

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal
 import socket
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from quorate.protocol.errors import QuorateError, Unreachable
 
 _POLL_SECONDS = 0.05
+_PORTS = range(20_000, 32_000)
+"""Below what systems give to connections that go out."""
 STOP_SECONDS_MAX = 15.0
 """A child that was asked to stop and has not after so long is killed."""
 
@@ -124,10 +127,20 @@ class Child:
 
 
 def free_addresses(count: int) -> list[str]:
-    """So many addresses on this machine on which nobody listens now."""
+    """So many addresses on this machine on which nobody listens now.
+
+    While a store is down, its port stays free: none of these is given to connections that go out,
+    not even to one that looks for the store.
+    """
     with ExitStack() as stack:
-        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [f"127.0.0.1:{probe.getsockname()[1]}" for probe in probes]
+        found: list[str] = []
+        for port in random.sample(_PORTS, len(_PORTS)):
+            if len(found) == count:
+                return found
+            with suppress(OSError):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                found.append(f"127.0.0.1:{port}")
+    raise OSError(f"{count} ports from {_PORTS.start} to {_PORTS.stop - 1} are not free")
 
 
 def others(addresses: Sequence[str], address: str) -> list[str]:
