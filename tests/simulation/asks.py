@@ -73,3 +73,4 @@ class Entry(NamedTuple):
 
     information: v1.SourceInformation
     live: bool
+    proxy: str

@@ -7,6 +7,7 @@ do, in virtual time. Nothing here decides the order of messages.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from tests.simulation.asks import AskedAcknowledge, AskedReceiver, Entry
@@ -119,6 +120,7 @@ class ReceiverInstance:
         names = [name for name, _ in self.record.stores]
         self.plan = FetchPlan(self.stream, names)
         self.plan.source_live = self.record.live
+        self.plan.proxy = self.record.proxy
         self.acknowledgements = Acknowledgements(start.first)
         self.registered = True
         self._staff()
@@ -136,7 +138,7 @@ class ReceiverInstance:
                 while True:
                     entry = await end.read()
                     assert isinstance(entry, Entry)
-                    record = record_from_wire(entry.information, live=entry.live)
+                    record = record_from_wire(entry.information, live=entry.live, proxy=entry.proxy)
                     if (merged := self._directory.heard(store, record)) is not None:
                         self._update(merged)
             except QuorateError:
@@ -153,15 +155,8 @@ class ReceiverInstance:
         before = self.record
         if record.order < before.order:
             live = record.live and record.epoch == before.epoch
-            record = SourceRecord(
-                before.source,
-                before.address,
-                before.epoch,
-                before.version,
-                before.policy,
-                before.stores,
-                live,
-            )
+            proxy = record.proxy if record.epoch == before.epoch else ""
+            record = replace(before, live=live, proxy=proxy)
         self.record = record
         changed = (before.epoch, before.address, before.stores) != (
             record.epoch,
@@ -174,6 +169,7 @@ class ReceiverInstance:
         if not self.registered:
             return
         self.plan.source_live = record.live
+        self.plan.proxy = record.proxy
         if changed:
             self.stream.heard_of_epoch(record.epoch)
             self.plan.set_stores([name for name, _ in record.stores])
@@ -340,7 +336,9 @@ class ReceiverInstance:
                 self._hand_on()
 
     async def _attached(self, attached: v1.Attached) -> int:
-        record = record_from_wire(attached.information, live=self.record.live)
+        record = record_from_wire(
+            attached.information, live=self.record.live, proxy=self.record.proxy
+        )
         if record.epoch < self.stream.newest_epoch:
             raise Unreachable(record.address, f"it is in epoch {record.epoch}, which is over")
         self._hear(attached.information)
@@ -351,7 +349,7 @@ class ReceiverInstance:
         return record.epoch
 
     def _hear(self, information: v1.SourceInformation) -> None:
-        record = record_from_wire(information, live=self.record.live)
+        record = record_from_wire(information, live=self.record.live, proxy=self.record.proxy)
         if record.order > self.record.order:
             self._update(record)
 

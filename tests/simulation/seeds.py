@@ -43,6 +43,8 @@ RARE = (
     "store said unknown",
     "unsynced commit lost",
     "unsynced commit survived",
+    "answers for a source that is away",
+    "proxy found out what is stable",
 )
 """Rare states that a few hundred worlds reach; one that is never reached is a hole in the
 simulation."""

@@ -82,12 +82,14 @@ class Simulation:
 
     def __init__(self, seed: int, trace_lines: int, fixed: dict[str, Any]) -> None:
         self.world = world = World(seed, trace_lines)
-        self.weather = weather = drawn(world.chooser, fixed)
+        self.weather = weather = drawn(world.chooser, seed, fixed)
         self.network = Network(world)
         self.checker = Checker(world, SOURCE, weather.setups, weather.honest)
         names = weather.stores
         self.stores = [
-            StoreActor(world, self.network, self.checker, name, names, weather.founds)
+            StoreActor(
+                world, self.network, self.checker, name, names, weather.founds, weather.proxies
+            )
             for name in names
         ]
         self.source = SourceApplication(world, self.network, self.checker, SOURCE, weather)

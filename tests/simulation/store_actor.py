@@ -108,7 +108,7 @@ class _Watchers:
     def _tell(self, source: SourceName, end: End) -> None:
         entry = self._engine.entry(source)
         if entry is not None:
-            end.send(Entry(entry.information, entry.live))
+            end.send(Entry(entry.information, entry.live, entry.proxy))
 
 
 class StoreActor:
@@ -122,8 +122,12 @@ class StoreActor:
         name: str,
         peers: Sequence[str],
         founds: bool,
+        proxies: bool,
     ) -> None:
-        """founds: an operator says that a group is new; else the stores find out together."""
+        """founds: an operator says that a group is new; else the stores find out together.
+
+        proxies: it answers for a source that is away if that falls to it.
+        """
         self.world = world
         self.network = network
         self.checker = checker
@@ -133,6 +137,7 @@ class StoreActor:
         self._drawn = 0
         self.starts = 0
         self._founds = founds
+        self.proxies = proxies
         self.start()
 
     # Life.

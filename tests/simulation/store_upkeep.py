@@ -1,6 +1,8 @@
-"""What a simulated store does besides serving: hears of its peers, leaves limbo, repairs, scrubs.
+"""What a simulated store does besides serving: hears of its peers, leaves limbo, repairs, scrubs,
+and answers for a source that is away.
 
-Production's own Vouching, Repair and Filler, with their calls made in the simulated network.
+Production's own Vouching, Repair, Filler, Keeper and Proxying, with their calls made in the
+simulated network.
 """
 
 from __future__ import annotations
@@ -17,10 +19,14 @@ from quorate.protocol.wire import source_to_wire
 from quorate.store import repair_plan as plan
 from quorate.store.filling import Filler
 from quorate.store.inventory import read_inventory
+from quorate.store.keeper import Keeper
 from quorate.store.leaving import Adoption
+from quorate.store.lifetimes import Who
 from quorate.store.limbo import Heard, PeerAnswer
 from quorate.store.neighbours import Neighbours, own_view, view_of
 from quorate.store.peers import Peers
+from quorate.store.proxies import Electorate
+from quorate.store.proxying import Proxying, _Part
 from quorate.store.reading import read
 from quorate.store.repair import Repair, _by_peer, _Case
 from quorate.store.state import SourceState
@@ -38,6 +44,10 @@ ANSWER_SECONDS_MAX = 1.0
 REPAIR_SECONDS = 0.4
 SCRUB_SECONDS = 0.4
 SCRUB_BATCHES = 64
+LOOK_SECONDS = 0.2
+AWAY_SECONDS = 0.6
+PROXY_WAIT_SECONDS = 0.2
+GRACE_SECONDS = 3600.0
 
 
 async def _each(
@@ -53,10 +63,17 @@ class SimulatedPeers:
     def __init__(self, store: StoreActor) -> None:
         self._store = store
         self._heard: dict[str, Heard] = {}
+        self._reachable: set[str] = set()
         self.addresses = store.peers
 
     def heard(self) -> Mapping[str, Heard]:
         return dict(self._heard)
+
+    def inventories(self) -> Mapping[str, Heard]:
+        return self.heard()
+
+    def answering(self) -> Mapping[str, Heard]:
+        return {peer: heard for peer, heard in self._heard.items() if peer in self._reachable}
 
     def forget(self) -> None:
         self._heard.clear()
@@ -83,6 +100,7 @@ class SimulatedPeers:
         try:
             answer = await inventory_of(store, peer, request)
         except QuorateError:
+            self._reachable.discard(peer)
             return
         if request.greeting.incarnation != store.greeting().incarnation:
             return
@@ -91,6 +109,7 @@ class SimulatedPeers:
         is_known = known is not None and known.answer.incarnation == answer.incarnation
         first = known.first if known is not None and is_known else now
         self._heard[peer] = Heard(answer, asked, now, first)
+        self._reachable.add(peer)
 
 
 async def inventory_of(
@@ -228,6 +247,35 @@ class SimulatedRepair(Repair):
                         store.world.reach("repair filled a hole", "%s %s", store.name, part)
 
 
+class SimulatedProxying(Proxying):
+    """As it is, but that a source is given up sooner: nothing is away for long here."""
+
+    def __init__(self, store: StoreActor, peers: SimulatedPeers) -> None:
+        chooser = store.world.chooser
+
+        def jitter() -> float:
+            return PROXY_WAIT_SECONDS * chooser.uniform(0.5, 1.5)
+
+        super().__init__(store.engine, cast(Peers, peers), enabled=True, jitter=jitter)
+        self._simulated = store
+
+    def _is_away(self, state: SourceState) -> bool:
+        if state.live or not state.registration.begun_epoch:
+            return False
+        return self._engine.core.identities.lives.silent(Who(state.name)) >= AWAY_SECONDS
+
+    async def _gather(self, state: SourceState, part: _Part, among: Electorate, now: float) -> None:
+        before = state.held.stable_upto
+        await super()._gather(state, part, among, now)
+        if state.held.stable_upto > before:
+            self._simulated.world.reach("proxy found out what is stable", self._simulated.name)
+
+    def _changed(self, source: SourceName, *, serves: bool) -> None:
+        super()._changed(source, serves=serves)
+        if serves:
+            self._simulated.world.reach("answers for a source that is away", self._simulated.name)
+
+
 class StoreUpkeep:
     """All of it, for one process of a store."""
 
@@ -238,10 +286,14 @@ class StoreUpkeep:
         filler = SimulatedFiller(store)
         self._vouching = SimulatedVouching(store, self.peers, filler)
         self._repair = SimulatedRepair(store, self.peers, filler)
+        proxying = SimulatedProxying(store, self.peers)
+        self._keeper = Keeper(store.engine, cast(Peers, self.peers), proxying, GRACE_SECONDS)
 
     def start(self) -> None:
         for task in (self._ask(), self._vouch(), self._mend(), self._scrub()):
             self._store.process.start(task)
+        if self._store.proxies:
+            self._store.process.start(self._keep())
 
     async def _ask(self) -> None:
         store = self._store
@@ -290,3 +342,10 @@ class StoreUpkeep:
                             if batch.problem:
                                 store.found_unreadable(state, batch.part, batch.problem)
                         first = chunk[-1].part.last + 1
+
+    async def _keep(self) -> None:
+        """Note who is away, and answer for it if that falls to this store."""
+        store = self._store
+        while True:
+            await store.process.sleep(LOOK_SECONDS * store.world.chooser.uniform(0.8, 1.2))
+            await self._keeper.look(store.world.now)

@@ -64,6 +64,8 @@ class Weather:
     """Nobody breaks the protocol; else only guards that are left in keep what must hold."""
     founds: bool
     """An operator says that the group is new; else the stores find out together."""
+    proxies: bool
+    """Stores answer for the source while it is away, and find out what is stable."""
     outlives: bool
     """The source's publish store outlives its processes."""
     consensus: Behaviour
@@ -78,7 +80,7 @@ class Weather:
         return tuple(sorted({store for setup in self.setups for store in setup.everyone}))
 
 
-def drawn(chooser: random.Random, fixed: Mapping[str, Any]) -> Weather:
+def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weather:
     """Weather by chance, but for what is fixed."""
     names = [f"store{number}" for number in range(1, STORES_MAX + 1)]
     simple = rules.majority_of(names[: chooser.choice((3, 3, 3, 5))])
@@ -105,6 +107,7 @@ def drawn(chooser: random.Random, fixed: Mapping[str, Any]) -> Weather:
         slow_rate=chooser.choice((0.0, 0.01, 0.1)),
         honest=True,
         founds=chooser.random() < 0.8,
+        proxies=seed % 2 == 1,
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
         modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar, Union
 
 T = TypeVar("T")
-Wait = Union["Pending[Any]", float]
+Wait = Union["Pending[Any]", float, None]
 """What a task waits for: a value to come, or some virtual seconds."""
 
 TRACE_LINES = 80
@@ -162,7 +162,10 @@ class Task:
             waits_for = self._coroutine.send(None)
         except StopIteration:
             return
-        if isinstance(waits_for, float):
+        if waits_for is None:
+            # As asyncio.sleep(0): others get their turn.
+            self._process.world.later(0.0, self._step, self._process)
+        elif isinstance(waits_for, float):
             self._process.world.later(waits_for, self._step, self._process)
         else:
             waits_for.when_done(self._wake)

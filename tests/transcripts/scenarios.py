@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.transcripts.away import AWAY
 from tests.transcripts.by_hand import batch_that_straddles_what_is_kept
 from tests.transcripts.changes import CHANGES
 from tests.transcripts.limbo import LIMBO
@@ -268,6 +269,7 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
         store_away_and_repaired,
         receiver_starts_where_it_wants,
         batch_that_straddles_what_is_kept,
+        *AWAY,
         *CHANGES,
         *LIMBO,
     )

@@ -46,7 +46,7 @@ class Stage:
         self.network.in_limbo = self.in_limbo
         self.stores: dict[str, StoreActor] = {}
         self.stores |= {
-            name: StoreActor(self.world, self.network, self.checker, name, stores, founds)
+            name: StoreActor(self.world, self.network, self.checker, name, stores, founds, True)
             for name in stores
         }
         self.story.silent = False
@@ -109,8 +109,10 @@ class Stage:
         self.say(f"{source.process.name} has registered with {stores}.")
         return source
 
-    def receiver(self, mode: AcknowledgeMode = AcknowledgeMode.AUTOMATIC) -> ReceiverApplication:
-        """A receiver that is handed messages at once."""
+    def receiver(
+        self, mode: AcknowledgeMode = AcknowledgeMode.AUTOMATIC, *, stable: bool = False
+    ) -> ReceiverApplication:
+        """A receiver that is handed messages at once; stable: only once they are stable."""
         return ReceiverApplication(
             self.world,
             self.network,
@@ -119,7 +121,7 @@ class Stage:
             SOURCE,
             0x20,
             list(self.stores),
-            False,
+            stable,
             mode,
             Behaviour.MAJORITY,
         )
@@ -127,7 +129,7 @@ class Stage:
     def restart(
         self,
         receiver: ReceiverApplication,
-        request_maximum: int,
+        request_maximum: int | None = None,
         choose_start: Callable[[StartingPoint], int] | None = None,
     ) -> None:
         """The receiver's process starts again, with these options."""
@@ -184,6 +186,10 @@ class Stage:
             # It is just being made.
             return not self._founded
         return bool(self.stores[store].core.standing.limbo)
+
+    def proxies(self) -> list[str]:
+        """The stores that answer for the source."""
+        return [name for name, store in self.stores.items() if SOURCE in store.engine.proxy_of]
 
     def start(self, *stores: str) -> None:
         for name in stores:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.asks import Entry
 from tests.simulation.checker import Checker
 from tests.simulation.network import Handler, Network
 from tests.simulation.rules import Setup
@@ -182,7 +183,9 @@ class TellingNetwork(Network):
         return super().connect(client, server, method, request)
 
     def carries(self, sender: str, recipient: str, item: Any) -> None:
-        if (says := words.item(item)) is not None:
+        if isinstance(item, Entry):
+            self._story.once(sender, recipient, "directory", words.entry(item))
+        elif (says := words.item(item)) is not None:
             self._story.tell(sender, recipient, says)
 
     def ends(self, sender: str, recipient: str, error: QuorateError) -> None:

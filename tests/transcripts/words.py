@@ -16,6 +16,7 @@ from tests.simulation.asks import (
     AskedReceiver,
     Begun,
     Durable,
+    Entry,
     Opened,
     Promised,
     RegisteredReceiver,
@@ -134,6 +135,14 @@ def item(carried: Any) -> str | None:
         case v1.FetchResponse():
             return _fetched(carried)
     return None
+
+
+def entry(told: Entry) -> str:
+    """What a directory says of the source."""
+    source = told.information.address
+    if told.live:
+        return f"{source} is there, in epoch {told.information.epoch}"
+    return f"{source} is away" + (f"; {told.proxy} answers for it" if told.proxy else "")
 
 
 def _frame(frame: v1.Frame) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from quorate.protocol.identity import SourceName
@@ -51,10 +51,19 @@ class _Part:
 class Proxying:
     """Of one store."""
 
-    def __init__(self, engine: Engine, peers: Peers, *, enabled: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        peers: Peers,
+        *,
+        enabled: bool,
+        jitter: Callable[[], float] = _jitter,
+    ) -> None:
+        """jitter: a random number from 0.5 to 1.5."""
         self._engine = engine
         self._peers = peers
         self._enabled = enabled
+        self._jitter = jitter
         self._parts: dict[SourceName, _Part] = {}
 
     async def look(self, now: float) -> None:
@@ -92,7 +101,7 @@ class Proxying:
         part = self._parts.get(state.name)
         if part is None:
             me = self._my_name(state)
-            part = self._parts[state.name] = _Part(Candidacy(me, _jitter))
+            part = self._parts[state.name] = _Part(Candidacy(me, self._jitter))
         among = self._electorate(state, answering, part.candidacy.serves, now)
         if part.candidacy.look(now, among):
             self._changed(state.name, serves=part.candidacy.serves)
