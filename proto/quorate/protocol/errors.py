@@ -559,6 +559,61 @@ class OffsetsBehind(QuorateError):
         )
 
 
+@dataclass(eq=False)
+class ArchiveInvalid(QuorateError):
+    path: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"{self.path} is not what an archive should have: {self.detail}. Nothing was changed. "
+            "Check the path; of a damaged archive keep a copy for inspection, and put the file "
+            "back from a backup, or remove it if another version of it is whole."
+        )
+
+
+@dataclass(eq=False)
+class ArchiveNewer(QuorateError):
+    path: str
+    theirs: int
+    ours: int
+
+    def describe(self) -> str:
+        return (
+            f"The archive's {self.path} has format {self.theirs}, written by a newer version; this "
+            f"one reads up to {self.ours}. Nothing was changed. Use the newer version."
+        )
+
+
+@dataclass(eq=False)
+class ArchiveChanged(QuorateError):
+    path: str
+    version: int
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"Another job has written version {self.version} of the archive {self.path} meanwhile. "
+            "What this one wrote is not part of it, and nothing is broken. Run it again; it goes "
+            "on from what the other one did."
+        )
+
+
+@dataclass(eq=False)
+class ArchiveDiffers(QuorateError):
+    source: str
+    first: int
+    path: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"The archive {self.path} and the stores have different histories of {self.source}, "
+            f"from {self.first} on: {self.detail}. Nothing of it was archived. If the stores lost "
+            "it, restore them; if its stream was begun anew, archive that to another path."
+        )
+
+
 def _all_kinds(base: type[QuorateError]) -> dict[str, type[QuorateError]]:
     kinds: dict[str, type[QuorateError]] = {}
     for cls in base.__subclasses__():

@@ -1,0 +1,134 @@
+"""An archive on a file system: its newest manifest, the next one, and what can be removed.
+
+A manifest appears whole or not at all, and each version once: of two jobs that write one version
+the first wins. So far an archive is a directory that all workers reach under one path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from quorate.pipeline.archive.layout import DATA, MANIFESTS, WRITING, manifest_name, manifest_version
+from quorate.pipeline.archive.manifest import Manifest, from_json, to_json
+from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid, InvalidArgument, StorageFailed
+
+_KEPT = 10
+"""So many older manifests are kept, for people."""
+GARBAGE_SECONDS = 24 * 3600.0
+"""A file that no manifest names may be part of a job that runs, if it is younger."""
+
+
+class ArchiveDirectory:
+    """The directory of an archive; it need not be there yet."""
+
+    def __init__(self, path: str) -> None:
+        """Raises InvalidArgument if it is no path."""
+        if "://" in path and not path.startswith("file://"):
+            raise InvalidArgument(
+                "archive", f"{path} is no directory; so far archives are on file systems"
+            )
+        self.path = Path(path.removeprefix("file://")).absolute()
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def newest(self) -> Manifest:
+        """What the archive has; version 0 if there is none yet. Raises ArchiveInvalid, ArchiveNewer,
+        StorageFailed."""
+        versions = self._versions()
+        if not versions:
+            return Manifest()
+        path = self.path / MANIFESTS / manifest_name(max(versions))
+        with _storage(path):
+            text = path.read_text()
+        manifest = from_json(text, str(path))
+        if manifest.version != max(versions):
+            raise ArchiveInvalid(str(path), f"it says that it is version {manifest.version}")
+        return manifest
+
+    def _versions(self) -> list[int]:
+        directory = self.path / MANIFESTS
+        with _storage(directory):
+            names = os.listdir(directory) if directory.is_dir() else []
+        return [version for name in names if (version := manifest_version(name)) is not None]
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make a manifest the newest.
+
+        Raises ArchiveInvalid if it contradicts itself, ArchiveChanged if its version is there
+        already, StorageFailed.
+        """
+        directory = self.path / MANIFESTS
+        path = directory / manifest_name(manifest.version)
+        if problems := manifest.problems():
+            raise ArchiveInvalid(str(path), "; ".join(problems[:5]))
+        text = to_json(manifest)
+        with _storage(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            temporary = directory / f"{WRITING}{uuid.uuid4().hex}"
+            try:
+                with temporary.open("w") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                try:
+                    # Unlike a rename it fails if another one was faster.
+                    os.link(temporary, path)
+                except FileExistsError:
+                    raise ArchiveChanged(str(self), manifest.version) from None
+            finally:
+                temporary.unlink(missing_ok=True)
+            sync_directory(directory)
+        self._forget_old(manifest.version)
+
+    def _forget_old(self, newest: int) -> None:
+        for version in self._versions():
+            if version < newest - _KEPT:
+                (self.path / MANIFESTS / manifest_name(version)).unlink(missing_ok=True)
+
+    def remove(self, paths: list[str]) -> None:
+        """Remove files of the archive, as far as they are there; raises StorageFailed."""
+        for path in paths:
+            with _storage(self.path / path):
+                (self.path / path).unlink(missing_ok=True)
+
+    def garbage(self, manifest: Manifest, now: float) -> list[str]:
+        """Files that no manifest names, and that no job that still runs can have written.
+
+        now: seconds since 1970. Raises StorageFailed.
+        """
+        named = {each.path for each in manifest.files} | {each.path for each in manifest.dropped}
+        with _storage(self.path):
+            return sorted(
+                path
+                for path, modified in self._files()
+                if path not in named and now - modified > GARBAGE_SECONDS
+            )
+
+    def _files(self) -> Iterator[tuple[str, float]]:
+        for root, _, names in os.walk(self.path / DATA):
+            for name in names:
+                path = Path(root) / name
+                with contextlib.suppress(FileNotFoundError):
+                    yield str(path.relative_to(self.path)), path.stat().st_mtime
+
+
+@contextlib.contextmanager
+def _storage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(str(path), error.strerror or str(error)) from error
+
+
+def sync_directory(path: Path) -> None:
+    """Have the names in a directory on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,330 @@
+"""What an archive has, as it is written down: sources with their history, files with their content.
+
+Pure. A manifest is never changed, only followed by the next version. What it says of each source is
+without a contradiction, or it is not read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from google.protobuf import json_format
+
+from quorate.pipeline.archive.layout import day_of
+from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer, QuorateError
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Membership
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import membership_from_wire, membership_to_wire
+from quorate.v1 import messages_pb2 as v1
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMark:
+    """A batch that an archive has, as one can ask a store for it again."""
+
+    first: int
+    checksum: int
+    """crc32c that its source gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedFile:
+    """A Parquet file: consecutive messages of one source, of one day."""
+
+    path: str
+    """From the archive on."""
+    source: SourceName
+    first: int
+    last: int
+    lineage: Lineage
+    """The epochs of its messages."""
+    batches: int
+    bytes: int
+    first_time_ns: int
+    """The earliest of its batches, by the source's clock; not all clocks go forward."""
+    last_time_ns: int
+    checksum: int
+    """crc32c of the whole file."""
+    last_batch: BatchMark
+
+    @property
+    def day(self) -> str:
+        return day_of(self.first_time_ns)
+
+    @property
+    def count(self) -> int:
+        """How many messages."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedSource:
+    """The history of a source, as far as it is archived; all of it was stable."""
+
+    name: SourceName
+    lineage: Lineage
+    """In force for everything up to `last`."""
+    first: int
+    last: int
+    membership: Membership
+    """Of the newest begun record when it was archived last."""
+    information: v1.SourceInformation
+    promised_epoch: int
+    """The highest that any store had promised then."""
+    reg_id: int
+    losses: tuple[HeldRange, ...] = ()
+    """Parts of [first, last] that the archive lacks: operators accepted their loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A file that is in no manifest any more: readers may still be at it."""
+
+    path: str
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All that an archive has."""
+
+    version: int = 0
+    """0: there is no archive yet."""
+    time_ns: int = 0
+    written_by: str = ""
+    sources: Mapping[SourceName, ArchivedSource] = field(default_factory=dict)
+    files: tuple[ArchivedFile, ...] = ()
+    """By source and number."""
+    dropped: tuple[Dropped, ...] = ()
+
+    def files_of(self, source: SourceName) -> list[ArchivedFile]:
+        """Ascending."""
+        return [each for each in self.files if each.source == source]
+
+    def last_of(self, source: SourceName) -> int:
+        """As far as a source is archived; NOTHING if it is not."""
+        known = self.sources.get(source)
+        return known.last if known is not None else NOTHING
+
+    def archived(
+        self, sources: Iterable[ArchivedSource], files: Iterable[ArchivedFile]
+    ) -> Manifest:
+        """The next one, with these too: each source as it is now, files that are new."""
+        merged = {**self.sources, **{each.name: each for each in sources}}
+        return self._next(merged, (*self.files, *files), self.dropped)
+
+    def replaced(
+        self, old: Iterable[ArchivedFile], new: Iterable[ArchivedFile], time_ns: int
+    ) -> Manifest:
+        """The next one, in which new files have the content of old ones."""
+        gone = {each.path for each in old}
+        files = (*(each for each in self.files if each.path not in gone), *new)
+        dropped = (*self.dropped, *(Dropped(path, time_ns) for path in sorted(gone)))
+        return self._next(self.sources, files, dropped)
+
+    def without_dropped(self, paths: Iterable[str]) -> Manifest:
+        """The next one, once these files are deleted."""
+        gone = set(paths)
+        left = tuple(each for each in self.dropped if each.path not in gone)
+        return self._next(self.sources, self.files, left)
+
+    def _next(
+        self,
+        sources: Mapping[SourceName, ArchivedSource],
+        files: Sequence[ArchivedFile],
+        dropped: tuple[Dropped, ...],
+    ) -> Manifest:
+        return Manifest(
+            self.version + 1,
+            sources={name: sources[name] for name in sorted(sources)},
+            files=tuple(sorted(files, key=lambda each: (each.source, each.first))),
+            dropped=dropped,
+        )
+
+    def problems(self) -> list[str]:
+        """What can not be so; empty if all is well."""
+        found = [
+            f"file {each.path} is of {each.source}, which is not among the sources"
+            for each in self.files
+            if each.source not in self.sources
+        ]
+        files: dict[SourceName, list[ArchivedFile]] = {}
+        for each in self.files:
+            files.setdefault(each.source, []).append(each)
+        for source in self.sources.values():
+            found += _problems(source, files.get(source.name, []))
+        return found
+
+    def stamped(self, time_ns: int, written_by: str) -> Manifest:
+        """As it is written down."""
+        return replace(self, time_ns=time_ns, written_by=written_by)
+
+
+def _problems(source: ArchivedSource, files: Sequence[ArchivedFile]) -> list[str]:
+    """What is wrong with a source: each number must be in one file, or be lost."""
+    found: list[str] = []
+    has = RangeSet()
+    for each in files:
+        if both := has.both(RangeSet([Range(each.first, each.last)])):
+            found.append(f"{source.name} {next(iter(both))} is in two files")
+        has.add(each.first, each.last)
+        if not _agrees(each, source.lineage):
+            found.append(f"the epochs of {each.path} are not those of {source.name}")
+    lost = RangeSet(Range(each.first, each.last) for each in source.losses)
+    if both := has.both(lost):
+        found.append(f"{source.name} {next(iter(both))} is archived, and yet lost")
+    for hole in has.union(lost).holes(source.first, source.last):
+        found.append(f"{source.name} {hole} is in no file")
+    if has and not source.first <= has.low <= has.high <= source.last:
+        found.append(f"{source.name} has files outside of [{source.first}, {source.last}]")
+    if source.lineage.terms and source.lineage.terms[-1].first > source.last:
+        found.append(f"{source.name} has an epoch that begins behind its end")
+    return found
+
+
+def _agrees(file: ArchivedFile, lineage: Lineage) -> bool:
+    parts = lineage.parted(RangeSet([Range(file.first, file.last)]))
+    return file.lineage == Lineage(tuple(Term(each.epoch, each.first) for each in parts))
+
+
+# As JSON.
+
+
+def to_json(manifest: Manifest) -> str:
+    """Sorted, and indented: people read it, too."""
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "version": manifest.version,
+            "time_ns": manifest.time_ns,
+            "written_by": manifest.written_by,
+            "sources": [_source_to_json(each) for each in manifest.sources.values()],
+            "files": [file_to_json(each) for each in manifest.files],
+            "dropped": [{"path": each.path, "time_ns": each.time_ns} for each in manifest.dropped],
+        },
+        indent=1,
+    )
+
+
+def from_json(text: str, where: str) -> Manifest:
+    """Raises ArchiveInvalid, ArchiveNewer; where: for people."""
+    try:
+        values = json.loads(text)
+        if values["format"] > FORMAT:
+            raise ArchiveNewer(where, values["format"], FORMAT)
+        sources = [_source_from_json(each) for each in values["sources"]]
+        manifest = Manifest(
+            values["version"],
+            values["time_ns"],
+            values["written_by"],
+            {each.name: each for each in sources},
+            tuple(file_from_json(each) for each in values["files"]),
+            tuple(Dropped(each["path"], each["time_ns"]) for each in values["dropped"]),
+        )
+    except ArchiveNewer:
+        raise
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AssertionError,
+        QuorateError,
+        json_format.Error,
+    ) as error:
+        raise ArchiveInvalid(where, f"it can not be read: {error!r}") from None
+    if problems := manifest.problems():
+        raise ArchiveInvalid(where, "; ".join(problems[:5]))
+    return manifest
+
+
+def _name_to_json(source: SourceName) -> dict[str, str]:
+    return {"topic": source.topic, "source": f"{source.session_id:#x}"}
+
+
+def _name_from_json(values: Mapping[str, Any]) -> SourceName:
+    return SourceName(values["topic"], int(values["source"], 16)).checked()
+
+
+def _lineage_to_json(lineage: Lineage) -> list[list[int]]:
+    return [[term.epoch, term.first] for term in lineage.terms]
+
+
+def _lineage_from_json(values: Sequence[Sequence[int]]) -> Lineage:
+    return Lineage(tuple(Term(epoch, first) for epoch, first in values))
+
+
+def _source_to_json(source: ArchivedSource) -> dict[str, Any]:
+    return {
+        **_name_to_json(source.name),
+        "first": source.first,
+        "last": source.last,
+        "lineage": _lineage_to_json(source.lineage),
+        "losses": [[each.first, each.last, each.epoch] for each in source.losses],
+        "promised_epoch": source.promised_epoch,
+        "reg_id": source.reg_id,
+        "membership": json_format.MessageToDict(membership_to_wire(source.membership)),
+        "information": json_format.MessageToDict(source.information),
+    }
+
+
+def _source_from_json(values: Mapping[str, Any]) -> ArchivedSource:
+    membership = json_format.ParseDict(values["membership"], v1.Membership())
+    return ArchivedSource(
+        _name_from_json(values),
+        _lineage_from_json(values["lineage"]),
+        values["first"],
+        values["last"],
+        membership_from_wire(membership),
+        json_format.ParseDict(values["information"], v1.SourceInformation()),
+        values["promised_epoch"],
+        values["reg_id"],
+        tuple(HeldRange(*each) for each in values["losses"]),
+    )
+
+
+def file_to_json(file: ArchivedFile) -> dict[str, Any]:
+    """As a task tells of it, too."""
+    return {
+        "path": file.path,
+        **_name_to_json(file.source),
+        "first": file.first,
+        "last": file.last,
+        "lineage": _lineage_to_json(file.lineage),
+        "count": file.count,
+        "batches": file.batches,
+        "bytes": file.bytes,
+        "first_time_ns": file.first_time_ns,
+        "last_time_ns": file.last_time_ns,
+        "crc32c": f"{file.checksum:08x}",
+        "last_batch": {
+            "first": file.last_batch.first,
+            "crc32c": f"{file.last_batch.checksum:08x}",
+        },
+    }
+
+
+def file_from_json(values: Mapping[str, Any]) -> ArchivedFile:
+    """Raises what a value that can not be one leads to."""
+    mark = values["last_batch"]
+    return ArchivedFile(
+        values["path"],
+        _name_from_json(values),
+        values["first"],
+        values["last"],
+        _lineage_from_json(values["lineage"]),
+        values["batches"],
+        values["bytes"],
+        values["first_time_ns"],
+        values["last_time_ns"],
+        int(values["crc32c"], 16),
+        BatchMark(mark["first"], int(mark["crc32c"], 16)),
+    )
+
