@@ -15,9 +15,9 @@ import grpc
 from quorate.pipeline.fetching import Call, Piece, fetch
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
-from quorate.protocol.ranges import RangeSet
+from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.wire import held_from_wire, lineage_from_wire, source_from_wire
 from quorate.transport.channels import open_blocking_channel
 from quorate.transport.failures import error_from_blocking_call
@@ -47,7 +47,7 @@ class KnownSource:
 
     name: SourceName
     lineage: Lineage
-    """The newest that any of them follows."""
+    """Of the one that was told most: in force for all that is stable."""
     stable_upto: int
     """The highest that any of them was told; -1: nothing is stable."""
     held: RangeSet
@@ -58,6 +58,14 @@ class KnownSource:
     """It streams to one of them at least."""
     stores: tuple[str, ...]
     """Addresses of those that know it."""
+    membership: v1.Membership
+    """Whose policies the stream is under, as the one that was told most has it."""
+    promised_epoch: int
+    """The highest that any of them has promised."""
+    reg_id: int
+    """At the one that was told most."""
+    losses: tuple[HeldRange, ...]
+    """What operators accepted as lost, as far as any of them knows, and what none of them has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +150,27 @@ def _merged(said: dict[str, list[store_v1.InventoryResponse]]) -> dict[SourceNam
 
 def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory]]) -> KnownSource:
     known = list(known)
-    lineage = max((lineage_from_wire(each.lineage) for _, each in known), key=lambda one: one.epoch)
-    stable_upto = max(each.stable_upto for _, each in known)
-    held = RangeSet()
+    # Which epochs are in force is sure only as far as numbers are stable: a newer epoch may have
+    # begun at a store that was cut off, and have led nowhere.
+    told = max((each for _, each in known), key=lambda each: (each.stable_upto, each.begun_epoch))
+    lineage, stable_upto = lineage_from_wire(told.lineage), told.stable_upto
+    held, lost = RangeSet(), RangeSet()
     for _, each in known:
         held = held.union(lineage.belonging(held_from_wire(each.held)))
+        lost = lost.union(lineage.belonging(held_from_wire(each.accepted_losses)))
     if held.high > stable_upto:
         held.remove(stable_upto + 1, held.high)
     newest = max((each.information for _, each in known), key=lambda one: (one.epoch, one.version))
     return KnownSource(
         name,
         lineage,
-        max(stable_upto, NOTHING),
+        stable_upto,
         held,
         newest,
         any(each.live for _, each in known),
         tuple(address for address, _ in known),
+        told.membership,
+        max(each.promised_epoch for _, each in known),
+        told.reg_id,
+        lineage.parted(lost.minus(held)),
     )

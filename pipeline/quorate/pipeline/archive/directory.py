@@ -12,7 +12,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from quorate.pipeline.archive.layout import DATA, MANIFESTS, WRITING, manifest_name, manifest_version
+from quorate.pipeline.archive.layout import (
+    DATA,
+    MANIFESTS,
+    WRITING,
+    manifest_name,
+    manifest_version,
+)
 from quorate.pipeline.archive.manifest import Manifest, from_json, to_json
 from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid, InvalidArgument, StorageFailed
 

@@ -327,4 +327,3 @@ def file_from_json(values: Mapping[str, Any]) -> ArchivedFile:
         int(values["crc32c"], 16),
         BatchMark(mark["first"], int(mark["crc32c"], 16)),
     )
-

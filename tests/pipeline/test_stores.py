@@ -1,0 +1,52 @@
+"""What the answers of several stores come to, taken together."""
+
+from __future__ import annotations
+
+from quorate.pipeline.stores import _merge
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import held_to_wire, lineage_to_wire
+from quorate.v1 import store_pb2 as store_v1
+
+ORDERS = SourceName("orders", 0x10)
+FORCE = Lineage((Term(7, 0), Term(8, 100)))
+
+
+def said(
+    lineage: Lineage, stable_upto: int, held: RangeSet, **fields: object
+) -> store_v1.SourceInventory:
+    return store_v1.SourceInventory(
+        begun_epoch=lineage.epoch,
+        lineage=lineage_to_wire(lineage),
+        stable_upto=stable_upto,
+        held=held_to_wire(lineage.parted(held)),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def test_an_epoch_that_led_nowhere_names_nothing_of_what_is_stable() -> None:
+    cut_off = said(Lineage((Term(7, 0), Term(9, 50))), 49, RangeSet([Range(0, 60)]))
+    known = _merge(
+        ORDERS,
+        [
+            ("c", cut_off),
+            ("a", said(FORCE, 150, RangeSet([Range(0, 170)]), promised_epoch=8, reg_id=3)),
+            ("b", said(Lineage((Term(7, 0),)), 80, RangeSet([Range(0, 99)]), promised_epoch=9)),
+        ],
+    )
+    assert (known.lineage, known.stable_upto) == (FORCE, 150)
+    assert known.held == RangeSet([Range(0, 150)])
+    assert (known.promised_epoch, known.reg_id) == (9, 3)
+
+
+def test_lost_is_what_an_operator_accepted_and_none_of_them_has() -> None:
+    lost = held_to_wire((HeldRange(10, 29, 7),))
+    known = _merge(
+        ORDERS,
+        [
+            ("a", said(FORCE, 150, RangeSet([Range(30, 150)]), accepted_losses=lost)),
+            ("b", said(FORCE, 150, RangeSet([Range(0, 14)]))),
+        ],
+    )
+    assert known.losses == (HeldRange(15, 29, 7),)
