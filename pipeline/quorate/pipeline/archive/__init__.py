@@ -1,1 +1,1 @@
-"""The archive: Parquet files that hold what stores held, and the manifest that says what is in them."""
+"""The archive: Parquet files with what stores held, and the manifest that says what they have."""

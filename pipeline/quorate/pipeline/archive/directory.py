@@ -43,8 +43,10 @@ class ArchiveDirectory:
         return str(self.path)
 
     def newest(self) -> Manifest:
-        """What the archive has; version 0 if there is none yet. Raises ArchiveInvalid, ArchiveNewer,
-        StorageFailed."""
+        """What the archive has; version 0 if there is none yet.
+
+        Raises ArchiveInvalid, ArchiveNewer, StorageFailed.
+        """
         versions = self._versions()
         if not versions:
             return Manifest()
