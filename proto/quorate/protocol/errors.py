@@ -11,7 +11,8 @@
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
     ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
     │   DataDirectoryCorrupt, NotFounded                                     a store can not start
-    └── JavaNotFound, MessagesGone, OffsetsBehind                            no reading with Spark
+    ├── JavaNotFound, MessagesGone, OffsetsBehind                            no reading with Spark
+    └── ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveDiffers         files of an archive
 
 An error carries its facts as fields; its text says what happened, why, and what to do next.
 Errors cross the wire by class name and fields (see quorate.transport.failures), so a field is a
