@@ -102,6 +102,45 @@ def test_json_has_all_fields_and_is_one_valid_whole(environment: dict[str, str])
     assert [json.loads(line)["sequence"] for line in lines.splitlines()] == [0, 1]
 
 
+def test_keys_and_properties(environment: dict[str, str]) -> None:
+    given = ("--property", "colour=red=ish", "--property", "raw=\udcff")
+    for words, options in (
+        (b"a\nb\n", ("--key", "one", *given)),
+        (b"c\n", ("--key", "\udcfe")),
+        (b"d\n", ()),
+    ):
+        sent = quorate(environment, "send", "keyed", "--session-id", "7", *options, given=words)
+        assert sent.returncode == 0, sent.stderr
+    lines = quorate(environment, "receive", "keyed", "-n", "4", "-o", "jsonl").stdout
+    a, b, c, d = map(json.loads, lines.splitlines())
+    for message, payload in ((a, "a"), (b, "b")):
+        assert (message["payload"], message["key"]) == (payload, "one")
+        assert message["properties"] == {"colour": "red=ish"}
+        assert message["properties_base64"] == {"raw": "/w=="}
+    assert c["key_base64"] == "/g=="
+    assert not {"key", "properties", "properties_base64"} & c.keys()
+    assert d["payload"] == "d"
+    assert not {"key", "key_base64", "properties", "properties_base64"} & d.keys()
+    assert quorate(environment, "receive", "keyed", "-n", "4").stdout == b"a\nb\nc\nd\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["nothing"], b"--property: 'nothing' is not NAME=VALUE"),
+        (["a=1", "a=2"], b"--property: a is given twice"),
+        (["=1"], b"properties: '' is not a name"),
+    ],
+)
+def test_what_is_no_property_is_a_usage_error(
+    environment: dict[str, str], given: list[str], said: bytes
+) -> None:
+    options = [option for each in given for option in ("--property", each)]
+    sent = quorate(environment, "send", "refused", *options, given=b"x\n")
+    assert sent.returncode == 2
+    assert said in sent.stderr
+
+
 def test_nothing_received_is_an_empty_array(environment: dict[str, str]) -> None:
     received = quorate(environment, "receive", "nobody", "--until-idle", "0.2", "-o", "json")
     assert received.returncode == 0

@@ -174,9 +174,9 @@ class Writer:
 
 
 def as_object(message: Message) -> dict[str, Any]:
-    """All of a message, for machines; a payload that is not text as base64."""
+    """All of a message, for machines; what is not text as base64."""
     time = datetime.fromtimestamp(message.timestamp_ns / 1e9, UTC)
-    row = {
+    row: dict[str, Any] = {
         "topic": message.source.topic,
         "session_id": f"{message.source.session_id:#x}",
         "sequence": message.sequence,
@@ -185,7 +185,17 @@ def as_object(message: Message) -> dict[str, Any]:
         "timestamp_ns": message.timestamp_ns,
         "retransmitted": message.retransmitted,
     }
+    key, properties = message.batch.attributes_of(message.sequence)
+    if key is not None:
+        row |= _shown("key", key)
+    for name, value in properties.items():
+        for where, shown in _shown("properties", value).items():
+            row.setdefault(where, {})[name] = shown
+    return row | _shown("payload", message.payload)
+
+
+def _shown(name: str, value: bytes) -> dict[str, str]:
     try:
-        return {**row, "payload": message.payload.decode()}
+        return {name: value.decode()}
     except UnicodeDecodeError:
-        return {**row, "payload_base64": base64.b64encode(message.payload).decode()}
+        return {f"{name}_base64": base64.b64encode(value).decode()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,8 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic, parse_session_id
 
 if TYPE_CHECKING:
-    from quorate.source import Event, Source
+    from quorate.protocol.attributes import Attributes
+    from quorate.source import Event, Outgoing, Source
 
 _PROGRESS_SECONDS = 0.5
 
@@ -46,6 +48,13 @@ def send(
         Format,
         typer.Option("--format", help="A message a line, or each after its length (4 bytes, BE)."),
     ] = Format.LINES,
+    key: Annotated[
+        str | None, typer.Option("--key", help="The key of each message: what it is about.")
+    ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="A property of each message."),
+    ] = None,
     session_id: SessionId = None,
     publish_store: Annotated[
         Path | None,
@@ -74,14 +83,32 @@ def send(
     )
     show_warnings(settings.output)
     check_topic(topic)
+    attributes = _attributes(key, properties or ())
     opening = {
         "session_id": parse_session_id(session_id) if session_id else None,
         "take_over": take_over,
     }
     with ExitStack() as stack:
         descriptor = _open(file, stack)
-        sending = _Sending(settings, topic, opening, publish_store, descriptor, form)
+        sending = _Sending(settings, topic, opening, publish_store, descriptor, form, attributes)
         run(sending.run)
+
+
+def _attributes(key: str | None, properties: Sequence[str]) -> Attributes:
+    from quorate.protocol.attributes import Attributes, encode_attributes
+
+    named: dict[str, bytes] = {}
+    for given in properties:
+        name, separator, value = given.partition("=")
+        if not separator:
+            raise InvalidArgument("--property", f"{given!r} is not NAME=VALUE")
+        if name in named:
+            raise InvalidArgument("--property", f"{name} is given twice")
+        named[name] = os.fsencode(value)
+    attributes = Attributes(None if key is None else os.fsencode(key), named)
+    # What is wrong with it is said before anything is opened.
+    encode_attributes(*attributes)
+    return attributes
 
 
 def _open(file: str, stack: ExitStack) -> int:
@@ -103,6 +130,7 @@ class _Sending:
     publish_store: Path | None
     descriptor: int
     form: Format
+    attributes: Attributes
     first: int = -1
     started: float = 0.0
     shown: float = 0.0
@@ -125,12 +153,20 @@ class _Sending:
         self.started = time.monotonic()
         try:
             async with source:
-                async for messages in read_messages(self.descriptor, self.form):
-                    await send_all(source, messages, self.settings.timeout)
+                async for payloads in read_messages(self.descriptor, self.form):
+                    await send_all(source, self._messages(payloads), self.settings.timeout)
                     self._show_progress(source)
                 await source.flush(timeout=self.settings.timeout)
         finally:
             self._summarize(source)
+
+    def _messages(self, payloads: list[bytes]) -> Sequence[bytes | Outgoing]:
+        from quorate.source import Outgoing
+
+        key, properties = self.attributes
+        if key is None and not properties:
+            return payloads
+        return [Outgoing(payload, key, properties) for payload in payloads]
 
     def _tell(self, event: Event) -> None:
         """What a person who waits wants to know."""

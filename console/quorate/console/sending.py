@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 from quorate.protocol.errors import NotRegistered
 
 if TYPE_CHECKING:
-    from quorate.source import Source
+    from quorate.source import Outgoing, Source
 
 _RETRY_SECONDS = 0.1
 
 
-async def send_all(source: Source, payloads: Sequence[bytes], patience: float) -> None:
+async def send_all(source: Source, messages: Sequence[bytes | Outgoing], patience: float) -> None:
     """Until all are accepted, each once.
 
     Raises NotRegistered after so many seconds in a row without enough stores, and whatever else
     the source fails with.
     """
-    upto = source.next_sequence + len(payloads)
+    upto = source.next_sequence + len(messages)
     deadline = time.monotonic() + patience
     while source.next_sequence < upto:
-        left = payloads[len(payloads) - (upto - source.next_sequence) :]
+        left = messages[len(messages) - (upto - source.next_sequence) :]
         try:
             await source.send_many(left)
         except NotRegistered:

@@ -6,11 +6,12 @@ have in common is looked up in the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import repeat
 from typing import NamedTuple
 
-from quorate.protocol.framing import read_payloads
+from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, decode_attributes
+from quorate.protocol.framing import read_messages
 from quorate.protocol.identity import SourceName
 from quorate.receiver.acknowledgements import Progress
 from quorate.receiver.core import Piece
@@ -28,7 +29,7 @@ class Acknowledgement(NamedTuple):
 class DeliveredBatch:
     """Consecutive messages of one source in one epoch."""
 
-    __slots__ = ("_payloads", "_piece", "first", "last", "progress", "size", "taken")
+    __slots__ = ("_attributes", "_payloads", "_piece", "first", "last", "progress", "size", "taken")
 
     first: int
     """Sequence number of its first message."""
@@ -49,6 +50,7 @@ class DeliveredBatch:
         self.progress = progress
         self._piece = piece
         self._payloads: list[bytes] | None = None
+        self._attributes: list[bytes] | None = None
 
     @property
     def source(self) -> SourceName:
@@ -81,13 +83,24 @@ class DeliveredBatch:
     def payloads(self) -> list[bytes]:
         """The messages' contents, in order."""
         payloads = self._payloads
-        if payloads is None:
-            header = self._piece.header
-            payloads = read_payloads(self._piece.frame, header)
-            if self.first > header.first or self.last < header.last:
-                payloads = payloads[self.first - header.first : self.last - header.first + 1]
-            self._payloads = payloads
-        return payloads
+        return self._read()[0] if payloads is None else payloads
+
+    def _read(self) -> tuple[list[bytes], list[bytes] | None]:
+        header = self._piece.header
+        payloads, attributes = read_messages(self._piece.frame, header)
+        if self.first > header.first or self.last < header.last:
+            part = slice(self.first - header.first, self.last - header.first + 1)
+            payloads = payloads[part]
+            attributes = attributes and attributes[part]
+        # In this order: another thread takes them for read once the payloads are there.
+        self._attributes = attributes
+        self._payloads = payloads
+        return payloads, attributes
+
+    def attributes_of(self, sequence: int) -> Attributes:
+        """Key and properties of one of its messages, decoded at each call."""
+        attributes = self._attributes if self._payloads is not None else self._read()[1]
+        return decode_attributes(attributes[sequence - self.first] if attributes else NO_ATTRIBUTES)
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -132,6 +145,16 @@ class Message:
         self.batch = batch
         self.sequence = sequence
         self.payload = payload
+
+    @property
+    def key(self) -> bytes | None:
+        """What it is about; None if it was sent without. Decoded at each access."""
+        return self.batch.attributes_of(self.sequence).key
+
+    @property
+    def properties(self) -> Mapping[str, bytes]:
+        """What it was sent with besides, by name; often nothing. Decoded at each access."""
+        return self.batch.attributes_of(self.sequence).properties
 
     @property
     def source(self) -> SourceName:
