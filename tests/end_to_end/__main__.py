@@ -23,7 +23,9 @@ from tests.end_to_end.world import World
 _ROUND_SECONDS = 60.0
 
 
-async def _round(seed: int, seconds: float, directory: Path, network: Network) -> Counter[str]:
+async def _round(
+    seed: int, seconds: float, directory: Path, network: Network
+) -> tuple[Counter[str], Counter[str]]:
     async with World(directory, network) as world:
         chaos = Chaos(world, seed)
         begun = time.monotonic()
@@ -38,7 +40,8 @@ async def _round(seed: int, seconds: float, directory: Path, network: Network) -
             f"{time.monotonic() - begun:.0f} s",
             flush=True,
         )
-    return chaos.faults + Counter(deliveries=summary.delivered, messages=summary.messages)
+    seen = Counter(messages=summary.messages, deliveries=summary.delivered)
+    return chaos.faults, seen
 
 
 def main() -> int:
@@ -51,7 +54,8 @@ def main() -> int:
     if reason:
         print(f"Without network namespaces: {reason}")
     until = time.monotonic() + 60 * given.minutes
-    total: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
     seed = given.seed
     while (left := until - time.monotonic()) > 5:
         # Seeds 0 and 1 are in proxies, 2 and 3 in namespaces, and so on.
@@ -62,7 +66,9 @@ def main() -> int:
         network: Network = Namespaces() if spaced else Proxies()
         try:
             seconds = min(_ROUND_SECONDS, left)
-            total += asyncio.run(_round(seed, seconds, directory, network))
+            happened, counted = asyncio.run(_round(seed, seconds, directory, network))
+            faults += happened
+            seen += counted
         except Exception as error:
             print(f"FAILED: {error}")
             print(f"Everything that was said is in {directory}.")
@@ -75,8 +81,9 @@ def main() -> int:
         shutil.rmtree(directory)
         seed += 1
     print(f"{seed - given.seed} rounds held:")
-    for what, times in sorted(total.items()):
-        print(f"  {times:8,d} {what}")
+    for what, times in sorted(faults.items()):
+        print(f"  {times:8,d} x {what}")
+    print("  " + ", ".join(f"{count:,} {what}" for what, count in seen.items()))
     return 0
 
 

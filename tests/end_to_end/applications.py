@@ -15,6 +15,7 @@ import os
 import random
 import sys
 import threading
+import time
 from collections.abc import Coroutine
 from dataclasses import fields
 from typing import Any
@@ -227,7 +228,7 @@ class ReceiverApplication(Application):
     receiver: Receiver
 
     async def open(self) -> None:
-        """settings: stores, session, delivery; moody: stop for a moment now and then."""
+        """settings: stores, session, delivery; moody: stop for a moment every few seconds."""
         given = self.settings
         self.receiver = await Receiver.open(
             TOPIC,
@@ -241,12 +242,14 @@ class ReceiverApplication(Application):
 
     async def _receive(self) -> None:
         choice = random.Random(self.settings["tag"])
+        next_mood = time.monotonic() + 1.0
         try:
             async for batch in self.receiver.batches():
                 names = [name_of(payload) for payload in batch.payloads]
                 tell("delivered", batch.first, names, batch.epoch)
-                if self.settings.get("moody") and choice.random() < 0.03:
+                if self.settings.get("moody") and time.monotonic() > next_mood:
                     await asyncio.sleep(choice.uniform(0.1, 1.0))
+                    next_mood = time.monotonic() + choice.uniform(1.0, 4.0)
         except QuorateError as error:
             tell_error(error)
 

@@ -57,6 +57,8 @@ class Chaos:
     def _faults(self) -> list[Fault]:
         faults: list[Fault] = [
             self.a_store_is_killed,
+            self.a_store_is_wiped,
+            self.a_store_is_put_back_from_a_copy,
             self.all_stores_are_killed,
             self.a_store_is_paused,
             self.a_store_is_away_for_long,
@@ -113,6 +115,29 @@ class Chaos:
         await store.kill()
         await asyncio.sleep(4.0)
         await store.start()
+
+    async def a_store_is_wiped(self) -> None:
+        """Only when it is whole again may the next one be: the policy tolerates no more."""
+        store = self._store()
+        await store.until_met()
+        before = store.facts["incarnation"]
+        await store.kill()
+        store.wipe()
+        await store.start()
+        await store.until_it_vouches(other_than=before)
+
+    async def a_store_is_put_back_from_a_copy(self) -> None:
+        """After its peers have met it since the copy: otherwise nobody can tell."""
+        store = self._store()
+        await store.kill()
+        store.save()
+        await store.start()
+        await store.until_met()
+        before = store.facts["incarnation"]
+        await store.kill()
+        store.roll_back()
+        await store.start()
+        await store.until_it_vouches(other_than=before)
 
     async def all_stores_are_killed(self) -> None:
         for store in self.world.stores.values():

@@ -13,6 +13,6 @@ pytestmark = pytest.mark.processes
 async def test_what_applications_were_told_is_so_after_a_run_of_faults(
     world: World, seed: int
 ) -> None:
-    summary = await Chaos(world, seed).run(8.0)
+    summary = await Chaos(world, seed).run(6.0)
     assert summary.stable_said > 0
     assert summary.delivered >= 2 * summary.messages
