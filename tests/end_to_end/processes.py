@@ -19,7 +19,7 @@ T = TypeVar("T")
 Line = Any
 ROOT = Path(__file__).parents[2]
 
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 90.0
 """After so long something that must happen has not; it takes a fraction of that."""
 
 
@@ -48,6 +48,11 @@ class Progress:
             pass
         last = [f"  {one.name}: {str(one.said[-3:])[-600:]}" for one in self._processes if one.runs]
         raise AssertionError("\n".join([f"in vain: {what}. What was said last:", *last]))
+
+
+def environment() -> dict[str, str]:
+    """In which Python finds these tests."""
+    return {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
 
 
 class Process:
@@ -85,7 +90,7 @@ class Process:
         with (self.directory / f"{self.name}.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(*self._command, sys.executable, "-m", *arguments),
-                env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+                env=environment(),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=log,
@@ -129,10 +134,14 @@ class Process:
 
     async def kill(self) -> None:
         """kill -9; afterwards all that it said is known."""
+        self.kill_soon()
         if self._process is not None:
-            if self._process.returncode is None:
-                self._process.kill()
             await self.ended()
+
+    def kill_soon(self) -> None:
+        """kill -9, and do not wait until it is gone."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
 
     async def ended(self) -> int:
         """Its exit code, once it is gone and all that it said is known."""

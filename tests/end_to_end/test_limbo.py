@@ -68,12 +68,7 @@ async def test_two_of_three_wiped_stores_let_no_source_start_over(world: World) 
     await world.progress.until(
         "the wiped ones are in limbo", lambda: s2.facts.get("limbo") and s3.facts.get("limbo")
     )
-    await source.start(until_open=False, timeout=3.0)
-    kind, text = await source.until_said("error")
-    assert kind == "NoQuorum"
-    assert "s2" in text
-    assert "limbo" in text
-    await source.ended()
+    await source.refused("NoQuorum", "s2", "s3", "limbo")
     assert s1.has_all(99)
 
 
@@ -99,9 +94,7 @@ async def test_a_store_that_was_put_back_from_a_copy_is_found_out(world: World) 
     await s3.kill()
     s3.save()
     await s3.start()
-    await world.progress.until(
-        "its peers have met s3", lambda: s3.facts.get("peers") == {"s1": True, "s2": True}
-    )
+    await s3.until_met()
     await s3.until("takes the stream again", lambda of: of["live"])
     await s1.kill()
     last = await source.send_stable(100)
@@ -112,11 +105,7 @@ async def test_a_store_that_was_put_back_from_a_copy_is_found_out(world: World) 
     # Of these two none has the second hundred; if both were believed, it would be lost.
     for store in (s1, s3):
         await store.start()
-    await source.start(until_open=False, take_over=True, timeout=3.0)
-    kind, text = await source.until_said("error")
-    assert kind == "NoQuorum"
-    assert "limbo" in text
-    await source.ended()
+    await source.refused("NoQuorum", "s3", "limbo")
 
     await s2.start()
     await s3.until_it_vouches(other_than=before)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 
 import pytest
 from tests.end_to_end.namespaces import Namespaces, remove_abandoned, why_not
-from tests.end_to_end.processes import ROOT
+from tests.end_to_end.processes import environment
 
 pytestmark = [
     pytest.mark.processes,
@@ -94,7 +93,7 @@ def test_what_a_killed_run_left_behind_is_removed_with_what_runs_there() -> None
     with subprocess.Popen(
         [sys.executable, "-c", _ABANDON],
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+        env=environment(),
     ) as made:
         assert made.stdout is not None
         assert made.stdout.readline() == b"it runs\n"

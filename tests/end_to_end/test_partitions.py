@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.end_to_end.applications import TOPIC
 from tests.end_to_end.namespaces import Namespaces, why_not
-from tests.end_to_end.world import World
+from tests.end_to_end.world import SESSION, SourceProcess, Store, World
 
 pytestmark = [
     pytest.mark.processes,
@@ -77,6 +78,45 @@ async def test_a_minority_goes_on_with_nothing_while_the_others_go_on(
     assert source.lines("stable") == [[last]]
 
 
+async def test_a_source_that_hears_late_that_it_was_replaced_does_not_come_back(
+    world: World, network: Namespaces
+) -> None:
+    """Of three stores that know of its successor it reaches one; it may not fence them again."""
+    s1, s2, s3 = await world.founded("s1", "s2", "s3")
+    source = await world.source(take_over=True)
+    successor = await world.source("successor", take_over=True)
+    await source.start()
+    last = await source.send_stable(100)
+    network.part(["s1", "source"], ["s2", "s3", "successor"])
+    tail = await source.send(50)
+    await s1.until_it_has(tail)
+    await successor.start()
+    await successor.send_stable(20)
+    for name in ("s2", "s3", "successor"):
+        network.join("s1", name)
+        network.join(name, "s1")
+    await s1.until_it_has(await successor.send_stable(20))
+    for store in (s1, s2, s3):
+        await store.until("the successor streams to it", lambda of: of["live"])
+    # With the fence of one store it registers anew: whoever was promised may have died since.
+    before = len(source.lines("event"))
+    await world.progress.until(
+        "the source acts on the fence",
+        lambda: any(
+            kind in ("WaitingForStores", "SourceFailed")
+            for kind, _ in source.lines("event")[before:]
+        ),
+    )
+    network.unite()
+    await source.until_said("event", "SourceFailed")
+    await successor.send_stable(20)
+    source.order("send", 1)
+    await source.until_said("error", "Fenced")
+    assert source.lines("stable") == [[last]]
+    assert not [line for line in successor.lines("event") if line[0] == "QuorumLost"]
+    await world.end(successor)
+
+
 async def test_a_store_that_is_not_heard_and_one_that_does_not_hear(
     world: World, network: Namespaces
 ) -> None:
@@ -104,17 +144,59 @@ async def test_a_store_that_is_not_heard_and_one_that_does_not_hear(
 async def test_a_store_that_its_peers_do_not_reach_is_repaired_when_they_do(
     world: World, network: Namespaces
 ) -> None:
-    _, _, s3 = await world.founded("s1", "s2", "s3")
-    source = await world.source(options={"retention_bytes_max": 0})
+    _, _, s3, source = await _with_a_hole_in_s3(world, network)
+    network.unite()
+    await s3.until_it_has(await source.send_stable(100))
+    await world.end(source)
+
+
+async def test_a_source_goes_on_without_what_an_operator_accepts_as_lost(
+    world: World, network: Namespaces
+) -> None:
+    s1, s2, s3, source = await _with_a_hole_in_s3(world, network)
+    # So little the source keeps until s3 has it.
+    last = await source.send_stable(10)
+    await s3.until("has the end", lambda of: of["held"][-1][1] == last)
+    ((first, until),) = s3.of()["holes"]
+    await source.kill()
+    for store in (s1, s2):
+        await store.kill()
+        store.wipe()
+    network.unite()
+    for store in (s1, s2):
+        await store.start()
+    await source.refused("NoQuorum", "s1", "s2", "limbo")
+    why = ("--reason", "its disk is gone for good, says Ada", "--yes")
+    await world.quorate("repair", "--leave-limbo", "--store", "s1", *why)
+    await source.refused("MissingMessages", f"[{first}, {until}]")
+
+    await world.quorate(
+        *("repair", "--accept-loss", f"{first}-{until}"),
+        *("--source", f"{TOPIC}/{SESSION:#x}", *why),
+    )
+    world.losses = [range(first, until + 1)]
+    await source.start(take_over=True)
+    assert source.lines("opened")[0][1] == last + 1
+    receiver = await world.receiver("receiver", session=21, delivery="stable")
+    await receiver.start()
+    await world.end(source)
+    assert [gap[:3] for gap in receiver.lines("gap")] == [[first, until, "LOST"]]
+
+
+async def _with_a_hole_in_s3(
+    world: World, network: Namespaces
+) -> tuple[Store, Store, Store, SourceProcess]:
+    """The source does not keep all that s3 missed from 200 on, and its peers do not reach s3."""
+    s1, s2, s3 = await world.founded("s1", "s2", "s3")
+    source = await world.source(options={"retention_bytes_max": 10_000})
     await source.start()
     await s3.until_it_has(await source.send_stable(100))
     network.part(["s3"], ["s1", "s2"])
     await s3.until_it_has(await source.send_stable(100))
-    # What it misses now the source does not keep for it.
     await s3.kill()
-    await source.send_stable(1000)
+    for _ in range(10):
+        await source.send_stable(100)
     await s3.start()
     await s3.until("has a hole", lambda of: of["holes"])
-    network.unite()
-    await s3.until_it_has(await source.send_stable(100))
-    await world.end(source)
+    assert s3.of()["holes"][0][0] == 200
+    return s1, s2, s3, source

@@ -46,6 +46,26 @@ async def test_a_receiver_that_is_killed_in_the_middle_goes_on_where_it_was(worl
     await world.end(source)
 
 
+async def test_a_store_answers_for_a_source_that_is_away_until_it_returns(world: World) -> None:
+    stores = await world.founded("s1", "s2", "s3")
+    source = await world.source()
+    await source.start()
+    last = await source.send_stable(1000)
+    for store in stores:
+        await store.until_it_has(last)
+    await source.kill()
+    await world.progress.until(
+        "a store answers for the source", lambda: any(store.of().get("proxy") for store in stores)
+    )
+    receiver = await world.receiver("receiver", session=21, delivery="stable")
+    await receiver.start()
+    await receiver.until_said("event", "ProxyServes")
+    await receiver.until_reached(last)
+    await source.start(take_over=True)
+    await receiver.until_said("event", "ProxyGone")
+    await world.end(source)
+
+
 async def test_of_two_receivers_with_one_identity_the_older_is_told_to_go(world: World) -> None:
     await world.founded("s1", "s2", "s3")
     source = await world.source()

@@ -5,17 +5,20 @@ What a story is told with: who is started, stopped, wiped, cut off, and what is 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
-from collections.abc import Callable, Iterable
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tests.end_to_end import checker
 from tests.end_to_end.network import Network, Place, Proxies
-from tests.end_to_end.processes import Line, Process, Progress
+from tests.end_to_end.processes import Line, Process, Progress, environment
 
 from quorate.protocol.limits import NOTHING
 from quorate.store.configuration import StoreConfiguration
@@ -75,7 +78,7 @@ class Store(Process):
     def roll_back(self) -> None:
         """Put the copy in its place."""
         self.wipe()
-        shutil.copytree(self._copy, self.data, symlinks=True)
+        self._copy.rename(self.data)
 
     @property
     def _copy(self) -> Path:
@@ -92,13 +95,12 @@ class Store(Process):
         return facts
 
     def has_all(self, upto: int, session: int = SESSION) -> bool:
-        """Whether it holds everything up to here, and nothing more."""
-        following = 0
-        for first, last, _ in self.of(session).get("held", []):
-            if first != following:
-                return False
-            following = last + 1
-        return following == upto + 1
+        """Whether it holds everything up to here that is not lost, and nothing more."""
+        held = [range(first, last + 1) for first, last, _ in self.of(session).get("held", [])]
+        edges = [-1, *(edge for one in held for edge in (one.start, one.stop - 1)), upto + 1]
+        between = [range(edges[at] + 1, edges[at + 1]) for at in range(0, len(edges), 2)]
+        lacking = [one for one in between if one]
+        return lacking == self._world.losses and edges[-2] <= upto
 
     async def until(self, what: str, happened: Callable[[_Facts], Any]) -> None:
         """Wait until this is so of what it says of the source."""
@@ -115,6 +117,13 @@ class Store(Process):
             ),
         )
 
+    async def until_met(self) -> None:
+        """Wait until all its peers have heard of this run."""
+        others = {name: True for name in self._world.stores if name != self.name}
+        await self.progress.until(
+            f"{self.name} has met its peers", lambda: self.facts.get("peers") == others
+        )
+
     async def until_it_has(self, upto: int) -> None:
         await self.progress.until(f"{self.name} has all up to {upto}", lambda: self.has_all(upto))
 
@@ -129,7 +138,7 @@ class SourceProcess(Process):
             "options": {
                 "listen": place.listen,
                 "advertise": place.address,
-                "registration_interval": 1.0,
+                "registration_interval": 0.5,
                 **settings.pop("options", {}),
             },
             **settings,
@@ -147,6 +156,19 @@ class SourceProcess(Process):
         await self.start_process(_APPLICATIONS, "source", json.dumps(settings))
         if until_open:
             await self.until_said("opened")
+
+    async def refused(self, error: str, *words: str) -> None:
+        """Have it try to open until it is refused with this error, for these reasons; kill it."""
+        await self.start(until_open=False, take_over=True, persistent=True, timeout=1.0)
+        await self.progress.until(
+            f"{self.name} is refused with {error}: {' '.join(words)}",
+            lambda: any(
+                kind == error and all(word in text for word in words)
+                for kind, text in self.lines("retried")
+            ),
+        )
+        assert self.lines("opened") == []
+        await self.kill()
 
     async def send(self, count: int, size: int = 100) -> int:
         """Have it send so many messages; the last one's number, once it was accepted."""
@@ -213,6 +235,8 @@ class World:
         self.stores: dict[str, Store] = {}
         self.facts: dict[str, _Facts] = {}
         """What each store said of itself last."""
+        self.losses: list[range] = []
+        """What an operator has accepted as lost."""
         self.sources: list[SourceProcess] = []
         self.receivers: list[ReceiverProcess] = []
         self._operator: _Operator | None = None
@@ -228,6 +252,8 @@ class World:
         trace: TracebackType | None,
     ) -> None:
         try:
+            for process in self._processes:
+                process.kill_soon()
             for process in self._processes:
                 await process.kill()
         finally:
@@ -296,6 +322,21 @@ class World:
         self.receivers.append(receiver)
         return receiver
 
+    async def quorate(self, *arguments: str) -> str:
+        """What the command says that an operator gives; it must succeed."""
+        place = await self.network.place("operator")
+        process = await asyncio.create_subprocess_exec(
+            *(*place.command, sys.executable, "-m", "quorate.console.main", *arguments),
+            *("--stores", self.addresses),
+            env=environment(),
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        said, complained = await process.communicate()
+        assert process.returncode == 0, complained.decode()
+        return said.decode()
+
     async def retire(self, *stores: Store) -> None:
         """Kill these; they are not asked for what they have any more."""
         for store in stores:
@@ -322,7 +363,7 @@ class World:
                 await application.until_said("closed")
                 assert await application.ended() == 0
 
-    async def examine(self, last: int, losses: Iterable[range] = ()) -> checker.Summary:
+    async def examine(self, last: int) -> checker.Summary:
         """Stop the stores and hold what they have against what applications saw."""
         for store in self.stores.values():
             if store.running:
@@ -337,7 +378,7 @@ class World:
                 receiver.name: checker.Receiver(receiver.runs, receiver.stable)
                 for receiver in self.receivers
             },
-            losses,
+            self.losses,
         )
 
 
