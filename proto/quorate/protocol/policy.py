@@ -23,6 +23,8 @@ class IntragroupRule(enum.Enum):
     ALL_ACTIVE = "all-active"
     ALL = "all"
 
+    __hash__ = object.__hash__
+
 
 class IntergroupRule(enum.Enum):
     """How many of the groups must hold a message."""
@@ -31,6 +33,8 @@ class IntergroupRule(enum.Enum):
     MAJORITY = "majority"
     ALL_ACTIVE = "all-active"
     ALL = "all"
+
+    __hash__ = object.__hash__
 
 
 def quorum(members: int) -> int:
@@ -79,13 +83,22 @@ class Policy:
 
     groups: tuple[Group, ...]
     rule: IntergroupRule = IntergroupRule.ANY
+    stores: frozenset[str] = field(init=False, compare=False, repr=False)
+    """The names of all configured stores."""
+    backups: frozenset[str] = field(init=False, compare=False, repr=False)
+    """The names of all backups."""
 
     def __post_init__(self) -> None:
+        # Asked for again and again, by whoever waits for a quorum.
+        members = frozenset(store for group in self.groups for store in group.stores)
+        spares = frozenset(store for group in self.groups for store in group.backups)
+        object.__setattr__(self, "stores", members)
+        object.__setattr__(self, "backups", spares)
         if not self.groups or not all(group.stores for group in self.groups):
             raise InvalidArgument("policy", "has no group, or a group without stores")
         if len({group.name for group in self.groups}) < len(self.groups):
             raise InvalidArgument("policy", "has two groups of one name")
-        if len(self.stores | self.backups) < sum(
+        if len(members | spares) < sum(
             len(group.stores) + len(group.backups) for group in self.groups
         ):
             raise InvalidArgument("policy", "names a store twice")
@@ -98,16 +111,6 @@ class Policy:
     def majority_of(stores: Iterable[str]) -> Policy:
         """One group of these stores; a quorum of it makes a message stable."""
         return Policy((Group("stores", tuple(stores)),))
-
-    @property
-    def stores(self) -> frozenset[str]:
-        """The names of all configured stores."""
-        return frozenset(store for group in self.groups for store in group.stores)
-
-    @property
-    def backups(self) -> frozenset[str]:
-        """The names of all backups."""
-        return frozenset(store for group in self.groups for store in group.backups)
 
     def is_variant_of(self, declared: Policy) -> bool:
         """Whether it is that policy, apart from backups that stand in for members."""
@@ -176,11 +179,16 @@ class Membership:
     to_policies: tuple[Policy, ...]
     addresses: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """Name and address of the stores, for a source whose configuration does not know them."""
+    _policies: tuple[Policy, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        named = dict.fromkeys(self.from_policies + self.to_policies)
+        object.__setattr__(self, "_policies", tuple(named))
 
     @property
     def policies(self) -> tuple[Policy, ...]:
         """All named policies, each once."""
-        return tuple(dict.fromkeys(self.from_policies + self.to_policies))
+        return self._policies
 
     @property
     def stores(self) -> frozenset[str]:

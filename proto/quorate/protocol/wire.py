@@ -6,6 +6,7 @@ Only what several parts need; what one part alone sends or reads is built there.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -122,6 +123,14 @@ def membership_to_wire(membership: Membership) -> v1.Membership:
 
 
 def membership_from_wire(wire: v1.Membership) -> Membership:
+    """Raises InvalidArgument if the peer sent an impossible policy, or a rule not known here."""
+    return _membership(wire.SerializeToString())
+
+
+# The same few are read again and again: stores tell each other of all their sources.
+@lru_cache(maxsize=256)
+def _membership(serialized: bytes) -> Membership:
+    wire = v1.Membership.FromString(serialized)
     return Membership(
         tuple(policy_from_wire(policy) for policy in wire.from_policies),
         tuple(policy_from_wire(policy) for policy in wire.to_policies),

@@ -231,8 +231,11 @@ class Registration:
         Returns who was dealt with as another, by the names that policies use: their promises,
         begins and acknowledgements are void. More than one if a disk was copied.
         """
+        said = self._said.setdefault(store_name, {})
+        if self._former.issuperset(former) and said.get(teller, b"") == incarnation:
+            return []  # nothing that was not known
         if incarnation:
-            self._said.setdefault(store_name, {})[teller] = incarnation
+            said[teller] = incarnation
         self._former.update(former)
         gone = [
             store

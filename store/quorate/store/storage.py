@@ -32,6 +32,9 @@ class Table(enum.Enum):
     META = "meta"
     """what concerns the whole store"""
 
+    # By identity, as they are compared: every row that is read or written looks its table up.
+    __hash__ = object.__hash__
+
 
 class Write(NamedTuple):
     """One row to be written; a value of None deletes it."""
@@ -70,14 +73,12 @@ class Storage(Reads, Protocol):
         """Release the files. Nothing may be called afterwards."""
 
 
-class MemoryStorage:
-    """Storage that forgets. `crash` keeps only what was synced."""
+class MemoryRows:
+    """Rows in memory, ordered by key."""
 
     def __init__(self) -> None:
         self._rows: dict[Table, dict[bytes, bytes]] = {table: {} for table in Table}
         self._keys: dict[Table, list[bytes]] = {table: [] for table in Table}
-        self._unsynced: list[Write] = []
-        self._synced: dict[Table, dict[bytes, bytes]] = {table: {} for table in Table}
 
     def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self._rows[table].get(key) for key in keys]
@@ -93,16 +94,38 @@ class MemoryStorage:
         return (keys[at - 1], self._rows[table][keys[at - 1]]) if at else None
 
     def write(self, writes: Iterable[Write]) -> None:
-        for write in writes:
-            self._unsynced.append(write)
-            self._apply(write)
+        for table, key, value in writes:
+            rows = self._rows[table]
+            if value is None:
+                if rows.pop(key, None) is not None:
+                    keys = self._keys[table]
+                    del keys[bisect_left(keys, key)]
+                continue
+            if key not in rows:
+                insort(self._keys[table], key)
+            rows[key] = value
+
+    def copy_to(self, other: MemoryRows) -> None:
+        """The other has these rows, and no others, from now on."""
+        other._rows = {table: rows.copy() for table, rows in self._rows.items()}
+        other._keys = {table: keys.copy() for table, keys in self._keys.items()}
+
+
+class MemoryStorage(MemoryRows):
+    """Storage that forgets. `crash` keeps only what was synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unsynced: list[Write] = []
+        self._synced = MemoryRows()
+
+    def write(self, writes: Iterable[Write]) -> None:
+        commit = list(writes)
+        self._unsynced += commit
+        super().write(commit)
 
     def sync(self) -> None:
-        for table, key, value in self._unsynced:
-            if value is None:
-                self._synced[table].pop(key, None)
-            else:
-                self._synced[table][key] = value
+        self._synced.write(self._unsynced)
         self._unsynced.clear()
 
     def close(self) -> None:
@@ -111,20 +134,6 @@ class MemoryStorage:
     def crash(self) -> MemoryStorage:
         """The storage as it is found after a crash now."""
         after = MemoryStorage()
-        after.write(
-            Write(table, key, value)
-            for table, rows in self._synced.items()
-            for key, value in rows.items()
-        )
-        after.sync()
+        self._synced.copy_to(after)
+        self._synced.copy_to(after._synced)
         return after
-
-    def _apply(self, write: Write) -> None:
-        rows, keys = self._rows[write.table], self._keys[write.table]
-        if write.value is None:
-            if rows.pop(write.key, None) is not None:
-                del keys[bisect_left(keys, write.key)]
-            return
-        if write.key not in rows:
-            insort(keys, write.key)
-        rows[write.key] = write.value
