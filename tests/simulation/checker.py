@@ -21,7 +21,7 @@ from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.core import StoreCore
 from quorate.store.reading import read
 from quorate.store.records import reg_id_key, unpack_held, unpack_index, unpack_registration
-from quorate.store.storage import MemoryStorage, Table, Write
+from quorate.store.storage import MemoryRows, Table, Write
 
 
 class Violation(AssertionError):
@@ -38,7 +38,7 @@ class Violation(AssertionError):
 
 class DiskOf(Protocol):
     @property
-    def synced(self) -> MemoryStorage: ...
+    def synced(self) -> MemoryRows: ...
 
 
 class StoreOf(Protocol):
@@ -331,9 +331,7 @@ class Checker:
                     found[name].setdefault(sequence, had[sequence])
         return found
 
-    def on_disk(
-        self, store: StoreOf, rows: MemoryStorage, first: int, last: int
-    ) -> dict[int, bytes]:
+    def on_disk(self, store: StoreOf, rows: MemoryRows, first: int, last: int) -> dict[int, bytes]:
         """What a store has of these numbers in these rows."""
         state = store.core.sources.get(self._source)
         row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0] if state else None
@@ -466,14 +464,9 @@ class Checker:
         if upto < last:
             return f"{last} is not stable yet; that is so up to {upto}"
         for name in setup.stores:
-            store = self._stores[name]
-            state = store.core.sources.get(self._source)
+            state = self._stores[name].core.sources.get(self._source)
             if state is None or state.held.ranges.contiguous_upto(0) < upto:
                 return f"{name} lacks some of {upto}: {state and state.held}"
-            held = self.on_disk(store, store.disk.synced, 0, upto)
-            missing = [n for n in range(upto + 1) if n not in held]
-            if missing:
-                return f"{name} lacks {missing[:10]} of {upto}"
         for name, receiver in self._receivers.items():
             if receiver.next <= upto:
                 return f"{name} was handed everything before {receiver.next} of {upto}"
@@ -483,6 +476,12 @@ class Checker:
         for sequence, payload in (accepted or {}).items():
             if self.stable_contents.get(sequence) != payload:
                 return f"{payload!r} is not stable under {sequence}"
+        for name in setup.stores:
+            store = self._stores[name]
+            held = self.on_disk(store, store.disk.synced, 0, upto)
+            missing = [n for n in range(upto + 1) if n not in held]
+            if missing:
+                return f"{name} lacks {missing[:10]} of {upto}"
         return ""
 
     def check_end(self) -> None:

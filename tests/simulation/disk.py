@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from tests.simulation.world import World
 
 from quorate.protocol.errors import StorageFailed
-from quorate.store.storage import MemoryStorage, Row, Table, Write
+from quorate.store.storage import MemoryRows, Row, Table, Write
 
 
 class Watcher(Protocol):
@@ -26,7 +26,7 @@ class Watcher(Protocol):
 class Snapshot(NamedTuple):
     """A copy of a disk."""
 
-    rows: MemoryStorage
+    rows: MemoryRows
     acknowledged: int
 
 
@@ -37,9 +37,9 @@ class Disk:
         self._world = world
         self._name = name
         self._watcher = watcher
-        self._now = MemoryStorage()
+        self._now = MemoryRows()
         self._unsynced: list[list[Write]] = []
-        self.synced = MemoryStorage()
+        self.synced = MemoryRows()
         """What a crash at this moment is sure to leave."""
         self.sync_seconds_max = 0.002
         self.fails_next_sync = False
@@ -60,7 +60,6 @@ class Disk:
     def write(self, writes: Iterable[Write]) -> None:
         commit = list(writes)
         self._now.write(commit)
-        self._now.sync()
         self._unsynced.append(commit)
         self._watcher.written(self._name, commit)
 
@@ -79,18 +78,18 @@ class Disk:
     def wipe(self) -> None:
         """Nothing is left."""
         self._unsynced.clear()
-        self._now, self.synced = MemoryStorage(), MemoryStorage()
+        self._now, self.synced = MemoryRows(), MemoryRows()
         self.acknowledged = 0
         self.flipped = False
 
     def snapshot(self) -> Snapshot:
         """What a copy of the disk would have now."""
-        return Snapshot(self.synced.crash(), self.acknowledged)
+        return Snapshot(_copy(self.synced), self.acknowledged)
 
     def put_back(self, snapshot: Snapshot) -> None:
         """Have what the copy has."""
         self._unsynced.clear()
-        self._now, self.synced = snapshot.rows.crash(), snapshot.rows.crash()
+        self._now, self.synced = _copy(snapshot.rows), _copy(snapshot.rows)
         self.acknowledged = snapshot.acknowledged
 
     def flip(self, position: bytes, at: int) -> None:
@@ -100,7 +99,6 @@ class Disk:
         row = Write(Table.JOURNAL, position, bytes(frame))
         for rows in (self._now, self.synced):
             rows.write([row])
-            rows.sync()
         self.flipped = True
 
     def close(self) -> None:
@@ -118,11 +116,16 @@ class Disk:
             self._world.reach(state, self._name)
             self._keep(kept)
         self._unsynced.clear()
-        self._now = self.synced.crash()
+        self._now = _copy(self.synced)
 
     def _keep(self, count: int) -> None:
         for commit in self._unsynced[:count]:
             self.synced.write(commit)
             self._watcher.synced(self._name, commit)
-        self.synced.sync()
         del self._unsynced[:count]
+
+
+def _copy(rows: MemoryRows) -> MemoryRows:
+    other = MemoryRows()
+    rows.copy_to(other)
+    return other

@@ -201,7 +201,7 @@ class Network:
     ) -> float:
         """Have it arrive, not before that time; returns when, as far as that is known."""
         way = (sender, recipient)
-        if self._blocked[way] > 0:
+        if self._blocked.get(way, 0) > 0:
             self._waiting.setdefault(way, []).append((process, arrive))
             return not_before
         at = max(self.world.now + self._delay(), not_before)

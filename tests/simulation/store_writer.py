@@ -19,6 +19,7 @@ class _Commit:
     number: int
     writes: list[Write] = field(default_factory=list)
     uptos: dict[Acknowledged, int] = field(default_factory=dict)
+    sync: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.writes or self.uptos)
@@ -47,12 +48,12 @@ class SimulatedWriter:
         acknowledge: Acknowledged | None = None,
         upto: int = 0,
     ) -> int:
-        """Have these written; every commit is synced, whatever sync says."""
-        del sync
+        """Have these written; see quorate.store.writer."""
         pending = self._pending
         if not writes and acknowledge is None:
             return pending.number if pending else pending.number - 1
         pending.writes.extend(writes)
+        pending.sync |= sync
         if acknowledge is not None:
             pending.uptos[acknowledge] = upto
         self._arrived.set()
@@ -87,9 +88,10 @@ class SimulatedWriter:
         commit.writes.append(Write(Table.META, COMMIT_KEY, pack_commit(record)))
         await self._process.sleep(0.0001)
         self._disk.write(commit.writes)
-        await self._process.sleep(self._disk.sync_seconds())
-        self._disk.sync()
-        self._disk.acknowledged = commit.number
+        if commit.sync:
+            await self._process.sleep(self._disk.sync_seconds())
+            self._disk.sync()
+            self._disk.acknowledged = commit.number
 
     def _on_committed(self, commit: _Commit) -> None:
         self.committed = commit.number

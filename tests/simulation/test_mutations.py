@@ -18,6 +18,7 @@ from tests.simulation import store_upkeep
 from tests.simulation.checker import Checker
 from tests.simulation.network import End
 from tests.simulation.rules import Party, Setup, majority_of
+from tests.simulation.seeds import collecting_between_worlds
 from tests.simulation.simulation import Failed, simulate
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.store_upkeep import SimulatedRepair
@@ -549,9 +550,13 @@ MUTATIONS = (
         },
         seeds=150,
     ),
-    Mutation(_begins_of_forgotten_promises, {"kinds": ("wipe_store", "partition"), **THREE}),
-    Mutation(_late_answers_are_ignored, {"kinds": ("wipe_store", "partition"), **THREE}),
-    Mutation(_replaced_stores_go_unnoticed, {"kinds": ("wipe_store", "partition"), **THREE}),
+    Mutation(
+        _begins_of_forgotten_promises, {"kinds": ("wipe_store", "partition"), **THREE}, seeds=200
+    ),
+    Mutation(_late_answers_are_ignored, {"kinds": ("wipe_store", "partition"), **THREE}, seeds=200),
+    Mutation(
+        _replaced_stores_go_unnoticed, {"kinds": ("wipe_store", "partition"), **THREE}, seeds=200
+    ),
     Mutation(_failed_syncs_are_tried_again, {"kinds": ("fail_sync", "crash_stores")}),
     Mutation(_nobody_repairs, {"kinds": ("leave_behind",), "complete_seconds": 10.0}),
     Mutation(_repair_follows_the_open_tail, {"kinds": ("strand_source", "partition")}),
@@ -573,12 +578,14 @@ MUTATIONS = (
 
 
 def _first_found(weather: Mapping[str, Any], rules: tuple[str, ...], seeds: int) -> int | None:
-    for seed in range(seeds):
-        try:
-            simulate(seed, **weather)
-        except Failed as failed:
-            if failed.rule in rules:
-                return seed
+    with collecting_between_worlds() as collect:
+        for seed in range(seeds):
+            try:
+                simulate(seed, **weather)
+            except Failed as failed:
+                if failed.rule in rules:
+                    return seed
+            collect()
     return None
 
 

@@ -6,10 +6,11 @@ wakes) or killed (nothing in it ever runs again). Nothing here knows of messages
 
 from __future__ import annotations
 
-import heapq
 import random
+import types
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar, Union
 
 T = TypeVar("T")
@@ -47,23 +48,20 @@ class World:
     ) -> None:
         """Have this called after so much virtual time, in that process if one is given."""
         self._scheduled += 1
-        heapq.heappush(self._queue, (self.now + seconds, self._scheduled, process, callback))
+        heappush(self._queue, (self.now + seconds, self._scheduled, process, callback))
 
     def run(self, until: float) -> None:
         """Let things happen until that time."""
-        queue, pop = self._queue, heapq.heappop
+        queue, pop = self._queue, heappop
         while queue and queue[0][0] <= until:
             self.now, _, process, callback = pop(queue)
             self.steps += 1
-            if self.steps > _STEPS_MAX:
-                raise Endless(f"{self.steps:,} steps by {self.now:.3f} s")
-            if process is None:
+            if process is None or process.runs:
                 callback()
             elif process.alive:
-                if process.paused:
-                    process.defer(callback)
-                else:
-                    callback()
+                process.defer(callback)
+            if self.steps > _STEPS_MAX:
+                raise Endless(f"{self.steps:,} steps by {self.now:.3f} s")
         self.now = until
 
     def note(self, text: str, *arguments: object) -> None:
@@ -90,16 +88,10 @@ class World:
         self.note(f"    {state} {text}", *arguments)
 
 
-class _Sleep:
+@types.coroutine
+def _sleep(seconds: float) -> Generator[float, None, None]:
     """Some virtual seconds."""
-
-    __slots__ = ("_seconds",)
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def __await__(self) -> Generator[float, None, None]:
-        yield self._seconds
+    yield seconds
 
 
 class Pending(Generic[T]):
@@ -184,6 +176,8 @@ class Process:
         self.name = name
         self.alive = True
         self.paused = False
+        self.runs = True
+        """Alive and not paused."""
         self._deferred: list[Callable[[], None]] = []
 
     def start(self, coroutine: Coroutine[Wait, None, None]) -> Task:
@@ -193,21 +187,23 @@ class Process:
         """Have this called, in the process, after so much virtual time."""
         self.world.later(seconds, callback, self)
 
-    async def sleep(self, seconds: float) -> None:
-        await _Sleep(seconds)
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        return _sleep(seconds)
 
     def pause(self) -> None:
         self.paused = True
+        self.runs = False
 
     def wake(self) -> None:
         """Everything that should have happened meanwhile happens now."""
         self.paused = False
+        self.runs = self.alive
         deferred, self._deferred = self._deferred, []
         for callback in deferred:
             self.later(0.0, callback)
 
     def kill(self) -> None:
-        self.alive = False
+        self.alive = self.runs = False
         self._deferred.clear()
 
     def defer(self, callback: Callable[[], None]) -> None:
