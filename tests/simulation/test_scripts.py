@@ -34,6 +34,8 @@ from quorate.v1 import messages_pb2 as v1
 Patch = Callable[[pytest.MonkeyPatch], None]
 A, B, C = "store1", "store2", "store3"
 ALL = (A, B, C)
+D, E = "store4", "store5"
+FIVE = majority_of((*ALL, D, E))
 OLD = majority_of(ALL)
 NEW = majority_of(["store4", "store5", "store6"])
 
@@ -292,6 +294,61 @@ def _only_copy_left_turns(script: Script) -> None:
     assert script.source.core.registration.phase is Phase.PROMISING
 
 
+# Stores that were wiped, and vouch again.
+
+
+def _until_it_vouches(script: Script, store: str) -> None:
+    """It was wiped, and is believed again."""
+    script.until(lambda: script.knows(store) and store not in script.checker.failed)
+
+
+def _replaced_stores_go_unnoticed(to: pytest.MonkeyPatch) -> None:
+    """G3: nobody tells a source that a store came back with another incarnation."""
+    to.setattr(SourceCore, "known", lambda *_: [])
+
+
+def _wiped_after_acknowledging(script: Script) -> None:
+    """A alone has 1, and has said so. It is wiped, and vouches again, while B has not got 1 yet."""
+    _begin(script)
+    script.cut("source1", C)
+    ask_b = script.mute("source1", B)
+    assert script.send(A) == 1
+    script.run(0.05)
+    script.cut("source1", A)
+    script.wipe(A)
+    _until_it_vouches(script, A)
+    ask_b()
+    script.run(LOOK_SECONDS)
+
+
+def _begins_of_forgotten_promises(to: pytest.MonkeyPatch) -> None:
+    """G1: a store begins what it does not remember having promised.
+
+    A source that hears of the replaced store takes what that had promised for void by itself, so
+    that this matters only where it does not hear: both are taken out together.
+    """
+    _replaced_stores_go_unnoticed(to)
+    to.setattr(StoreCore, "_was_promised", staticmethod(lambda *_: True))
+
+
+def _wiped_after_promising(script: Script) -> None:
+    """Of five stores A and B alone have 1. The next source, of A, B and D, keeps it. A is wiped,
+    and vouches again, without 1, before it is asked to begin. Then D is sent 1."""
+    _begin(script)
+    script.cut("source1", C, D, E)
+    assert script.send(A, B) == 1
+    script.source.kill()
+    ask_a: list[Callable[[], None]] = []
+    second = script.start_source(C, E)
+    script.until_decided(second, lambda: ask_a.append(script.mute("source2", A)))
+    script.wipe(A)
+    _until_it_vouches(script, A)
+    ask_a[0]()
+    script.until(lambda: script.begun(A) == 2)
+    script.mute("source2", A)
+    script.run(LOOK_SECONDS)
+
+
 # Receivers.
 
 
@@ -457,6 +514,8 @@ GUARDS = (
     Guard(_lineages_are_lists_of_begins, _a_minority_began_in_between, "I1"),
     Guard(_answers_before_the_commit, _a_promise_is_lost_in_a_crash, "I5"),
     Guard(_unreadable_is_a_no, _only_copy_left_turns, "I1"),
+    Guard(_replaced_stores_go_unnoticed, _wiped_after_acknowledging, "I1"),
+    Guard(_begins_of_forgotten_promises, _wiped_after_promising, "I1", {"setups": (FIVE,)}),
     Guard(_replaced_ones_come_back, _replaced_and_told_so_by_one, "I6"),
     Guard(_withdrawn_stays_consumed, _consumed_and_withdrawn, "I4"),
     Guard(_receivers_take_void_batches, _a_store_gives_what_is_void, "I3"),
