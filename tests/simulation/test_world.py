@@ -8,6 +8,9 @@ import pytest
 from tests.simulation.seeds import RARE, Tally, run
 from tests.simulation.simulation import simulate
 
+pytestmark = pytest.mark.timeout(900)
+"""A quarter of a minute of work, however busy the machine is with other things."""
+
 SEEDS = range(200)
 
 
