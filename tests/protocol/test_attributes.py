@@ -46,6 +46,11 @@ def test_no_key_is_not_an_empty_key() -> None:
     assert decode_attributes(encode_attributes(b"")) == (b"", {})
 
 
+def test_the_longest_name() -> None:
+    properties = {"ü" * 127 + "n": b"value"}
+    assert decode_attributes(encode_attributes(None, properties)).properties == properties
+
+
 def test_what_is_like_bytes_is_copied() -> None:
     buffer = bytearray(b"before")
     encoded = encode_attributes(memoryview(buffer), {"name": buffer})  # type: ignore[arg-type,dict-item]
@@ -60,6 +65,8 @@ def test_what_is_like_bytes_is_copied() -> None:
         (5, None, "key: is int, not bytes"),
         (None, {"name": "text"}, "property name: is str, not bytes; encode it first"),
         (None, {5: b""}, "properties: 5 is not a name"),
+        (None, {"n" * 256: b""}, "has 256 bytes, more than 255; put what is long into the value"),
+        (None, {"a": b"", 5: b""}, "properties: 5 is not a name"),
         (None, {"": b""}, "properties: '' is not a name"),
         (None, {"\ud800": b""}, "is not valid Unicode"),
         (None, [("name", b"")], "properties: is list, not a mapping"),

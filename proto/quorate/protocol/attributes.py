@@ -9,12 +9,14 @@ maps in an order of its own. Where they are in a batch is known to quorate.proto
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from quorate.protocol.errors import CorruptBatch, InvalidArgument
 from quorate.protocol.fields import FIRST, SECOND
+from quorate.protocol.limits import PROPERTY_NAME_BYTES_MAX
 from quorate.v1 import messages_pb2 as v1
 
 NO_ATTRIBUTES = b""
@@ -35,21 +37,32 @@ def encode_attributes(
     """Their bytes; raises InvalidArgument if they are not what they should be."""
     encoded = b""
     if key is not None:
-        key = _as_bytes("key", key)
+        if type(key) is not bytes:
+            key = _as_bytes("key", key)
         encoded = FIRST.prefix(len(key)) + key
     if properties:
-        if not isinstance(properties, Mapping):
+        if type(properties) is not dict and not isinstance(properties, Mapping):
             raise InvalidArgument(
                 "properties", f"is {type(properties).__name__}, not a mapping of names to bytes"
             )
-        named = sorted((_name(name), name) for name in properties)
-        entries = [_entry(raw, name, properties[name]) for raw, name in named]
-        encoded += SECOND.repeated(entries)
+        try:
+            names = sorted(properties)  # by code point, which is the order of their bytes
+        except TypeError:
+            names = list(properties)  # one of them is no text, which is found now
+        for name in names:
+            entry = _named(name)
+            value = properties[name]
+            if type(value) is not bytes:
+                value = _as_bytes(f"property {name}", value)
+            entry += SECOND.prefix(len(value)) + value
+            encoded += SECOND.prefix(len(entry)) + entry
     return encoded
 
 
 def decode_attributes(encoded: bytes) -> Attributes:
     """The attributes that have these bytes; raises CorruptBatch."""
+    if not encoded:
+        return Attributes(None, {})
     try:
         attributes = v1.Attributes.FromString(encoded)
     except DecodeError:
@@ -58,20 +71,24 @@ def decode_attributes(encoded: bytes) -> Attributes:
     return Attributes(key, dict(attributes.properties))
 
 
-def _entry(raw: bytes, name: str, value: bytes) -> bytes:
-    value = _as_bytes(f"property {name}", value)
-    return b"".join((FIRST.prefix(len(raw)), raw, SECOND.prefix(len(value)), value))
-
-
-def _name(name: object) -> bytes:
+@lru_cache(maxsize=1024)
+def _named(name: object) -> bytes:
+    """What an entry begins with; an application has few names."""
     if not isinstance(name, str) or not name:
         raise InvalidArgument(
-            "properties", f"{name!r} is not a name; give a text that is not empty"
+            "properties", f"{name!r} is not a name; give a text, not an empty one"
         )
     try:
-        return name.encode()
+        raw = name.encode()
     except UnicodeEncodeError:
         raise InvalidArgument("properties", f"the name {name!r} is not valid Unicode") from None
+    if len(raw) > PROPERTY_NAME_BYTES_MAX:
+        raise InvalidArgument(
+            "properties",
+            f"the name {name[:40]}… has {len(raw)} bytes, more than {PROPERTY_NAME_BYTES_MAX}; "
+            "put what is long into the value",
+        )
+    return FIRST.prefix(len(raw)) + raw
 
 
 def _as_bytes(what: str, value: object) -> bytes:

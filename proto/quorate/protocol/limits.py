@@ -21,6 +21,7 @@ FRAME_BYTES_MAX = 4 * 1024 * 1024
 """Largest frame on the wire: what gRPC is told to accept."""
 
 TOPIC_BYTES_MAX = 255
+PROPERTY_NAME_BYTES_MAX = 255
 MARKER_BYTES_MAX = 1024
 """Largest application marker: it names what was done, it does not hold it."""
 

@@ -74,7 +74,8 @@ def checked_one(
     payload: bytes, key: bytes | None, properties: Mapping[str, bytes] | None, limit: int
 ) -> tuple[bytes, bytes]:
     """Payload and attributes of a message within the limit; raises like checked."""
-    payload = as_bytes(payload)
+    if type(payload) is not bytes:
+        payload = as_bytes(payload)
     attributes = encode_attributes(key, properties)
     size = len(payload) + len(attributes)
     if size > limit:
