@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+import json
+import time
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.datasource import EqualTo, LessThan
 from tests.pipeline.group import Group, numbered
 
+from quorate.pipeline import fetching
+from quorate.pipeline.batch_reader import BatchReader, StoresPartition, batch_reader
+from quorate.pipeline.options import read_options
+from quorate.pipeline.schema import ARROW
+from quorate.protocol.errors import MissingMessages, UnknownTopic
 
-def table(spark: SparkSession, group: Group, **options: str) -> DataFrame:
-    return spark.read.format("quorate").options(stores=group.stores, **options).load()
+
+def table(spark: SparkSession, group: Group, schema: str = "", **options: str) -> DataFrame:
+    reader = spark.read.format("quorate").options(stores=group.stores, **options)
+    return (reader.schema(schema) if schema else reader).load()
+
+
+def sequences(rows: DataFrame) -> list[int]:
+    return sorted(row.sequence for row in rows.select("sequence").collect())
+
+
+def times(spark: SparkSession, group: Group, topic: str) -> list[Row]:
+    return table(spark, group, topics=topic).orderBy("sequence").select("timestamp").collect()
 
 
 def test_every_message_is_a_row_once(spark: SparkSession, group: Group) -> None:
@@ -18,3 +39,130 @@ def test_every_message_is_a_row_once(spark: SparkSession, group: Group) -> None:
     assert {(row.topic, row.source, row.epoch, row.key, row.properties) for row in rows} == {
         ("every-message", "0x10", 1, None, None)
     }
+
+
+def test_filters_of_every_kind_and_several_of_one_table(spark: SparkSession, group: Group) -> None:
+    for topic in ("filter-a", "filter-b"):
+        for session in (0x10, 0x11):
+            group.publish(topic, numbered(0, 99), session)
+    rows = table(spark, group, topicsPattern="filter-.*")
+    some = rows.where("topic = 'filter-a' AND source = '0x11' AND sequence BETWEEN 10 AND 19")
+    assert sequences(some) == list(range(10, 20))
+    assert rows.where("topic = 'filter-a' OR sequence = 5").count() == 202
+    assert sequences(rows.where("sequence < 2").union(rows.where("sequence > 97"))) == [
+        number for number in (0, 1, 98, 99) for _ in range(4)
+    ]
+    pushed = table(spark, group, topicsPattern="filter-.*", filterPushdown="true")
+    few = pushed.where(
+        "topic = 'filter-a' AND timestamp > '2020-01-01' AND sequence IN (5, 7) AND epoch = 1"
+    )
+    assert sequences(few) == [5, 5, 7, 7]
+
+
+def test_only_what_handed_over_filters_leave_is_read(group: Group) -> None:
+    group.publish("left", numbered(0, 99_999))
+    options = read_options({"stores": group.stores, "topics": "left", "filterPushdown": "true"})
+    reader = batch_reader(options, ARROW)
+    assert reader.pushFilters([EqualTo(("sequence",), 7)]) == []
+    [partition] = reader.partitions()
+    assert [(each.first, each.until) for each in partition.part.ranges] == [(7, 8)]
+    reader = batch_reader(options, ARROW)
+    reader.pushFilters([LessThan(("timestamp",), datetime(2020, 1, 1, tzinfo=UTC))])
+    assert [partition.part.ranges for partition in reader.partitions()] == [()]
+
+
+def test_a_schema_chooses_columns(spark: SparkSession, group: Group) -> None:
+    group.publish("columns", numbered(0, 9))
+    rows = table(spark, group, "sequence BIGINT, topic STRING", topics="columns")
+    assert rows.orderBy("sequence").first() == Row(sequence=0, topic="columns")
+    with pytest.raises(Exception, match="there is no column price"):
+        table(spark, group, "price BIGINT", topics="columns").collect()
+
+
+def test_from_and_to_any_position(spark: SparkSession, group: Group) -> None:
+    group.publish("positions", numbered(0, 99))
+    time.sleep(0.005)
+    group.publish("positions", numbered(100, 199))
+    rows = times(spark, group, "positions")
+    begun = rows[100].timestamp
+    assert rows[99].timestamp < begun
+    some = json.dumps({"positions/0x10": 50})
+    for options, expected in (
+        ({"startingOffsets": some}, (50, 200)),
+        ({"endingOffsets": some}, (0, 50)),
+        ({"startingOffsets": json.dumps({"positions/0x10": 500})}, (200, 200)),
+        ({"startingOffsets": json.dumps({"other/0x10": 7})}, (0, 200)),
+        ({"startingTimestamp": begun.isoformat() + "Z"}, (100, 200)),
+        ({"endingOffsets": begun.isoformat() + "Z"}, (0, 100)),
+        ({"startingOffsets": "latest"}, (200, 200)),
+    ):
+        found = sequences(table(spark, group, topics="positions", **options))
+        assert found == list(range(*expected)), options
+
+
+def test_partitions_are_as_many_as_asked_for(spark: SparkSession, group: Group) -> None:
+    group.publish("partitions", numbered(0, 99_999))
+    few = table(spark, group, topics="partitions", minPartitions="3")
+    assert few.rdd.getNumPartitions() == 3
+    assert sequences(few) == list(range(100_000))
+    many = table(spark, group, topics="partitions", maxMessagesPerPartition="10000")
+    assert many.rdd.getNumPartitions() == 10
+
+
+def test_an_unknown_topic_and_a_wrong_option_are_errors(spark: SparkSession, group: Group) -> None:
+    with pytest.raises(Exception, match=UnknownTopic.__name__):
+        table(spark, group, topics="nobody-has-it").collect()
+    with pytest.raises(Exception, match="did you mean topics"):
+        table(spark, group, topic="a").collect()
+
+
+def test_it_is_found_without_being_registered() -> None:
+    import pyspark_quorate
+
+    assert pyspark_quorate.DefaultSource.name() == "quorate"
+
+
+def parts_of(group: Group, **options: str) -> tuple[BatchReader, list[StoresPartition]]:
+    reader = BatchReader(read_options({"stores": group.stores, **options}), ARROW)
+    return reader, reader.partitions()
+
+
+def test_a_store_that_is_killed_in_mid_read_is_made_up_for(own_group: Group) -> None:
+    payloads = [b"%0100d" % number for number in range(60_000)]
+    own_group.publish("killed", payloads)
+    reader, [partition] = parts_of(own_group, topics="killed", minPartitions="1")
+    found: list[bytes] = []
+    batches = reader.read(partition)
+    found += next(batches).column("payload").to_pylist()
+    assert len(found) < 30_000
+    # The one that is read from: it is the first that is asked.
+    own_group.kill(0)
+    for batch in batches:
+        found += batch.column("payload").to_pylist()
+    assert found == payloads
+
+
+def test_spark_reads_whole_what_two_of_three_stores_have(
+    spark: SparkSession, own_group: Group
+) -> None:
+    own_group.publish("two-of-three", numbered(0, 59_999))
+    rows = table(spark, own_group, topics="two-of-three", minPartitions="3")
+    own_group.kill(1)
+    assert rows.count() == 60_000
+    own_group.pause(2)
+    try:
+        assert sequences(rows) == list(range(60_000))
+    finally:
+        own_group.resume(2)
+
+
+def test_what_nobody_can_say_is_not_taken_for_lost(
+    own_group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 0.5)
+    own_group.publish("away", numbered(0, 999))
+    reader, [partition] = parts_of(own_group, topics="away")
+    own_group.kill(0, 1, 2)
+    with pytest.raises(MissingMessages) as caught:
+        list(reader.read(partition))
+    assert all(address in caught.value.might_have for address in own_group.addresses)

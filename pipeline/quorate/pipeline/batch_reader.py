@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from quorate.pipeline.decoding import record_batches
 from quorate.pipeline.fetching import Piece
+from quorate.pipeline.filters import Restriction, restrict
 from quorate.pipeline.options import Position, PositionKind, ReadOptions
 from quorate.pipeline.planning import Part, SourceRange, plan
 from quorate.pipeline.stores import Catalogue, KnownSource, Stores
@@ -77,19 +78,19 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._columns = columns
         self._stores = Stores(options.stores)
+        self._restriction = Restriction()
 
-    def partitions(self) -> list[InputPartition]:
+    def partitions(self) -> list[StoresPartition]:
         options = self._options
         catalogue = self._stores.sources()
-        sources = sources_of(catalogue, options)
         _check_topics(options, catalogue)
-        ranges = list(self._ranges(sources))
         parts = plan(
-            ranges,
+            self._ranges(catalogue),
             parts=default_parts(options),
             part_messages_max=options.part_messages_max,
         )
-        return [StoresPartition(part) for part in parts] or [StoresPartition(Part((), 0))]
+        # Spark makes a partition of nothing of an empty list, and has it read.
+        return [StoresPartition(part) for part in parts or [Part((), 0)]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StoresPartition), partition
@@ -100,25 +101,67 @@ class BatchReader(DataSourceReader):
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
 
-    def _ranges(self, sources: Mapping[SourceName, KnownSource]) -> Iterator[SourceRange]:
-        for name, known in sources.items():
-            first = self._resolved(known, self._options.start.of(name))
-            until = self._resolved(known, self._options.end.of(name))
+    def _ranges(self, catalogue: Catalogue) -> Iterator[SourceRange]:
+        restriction = self._restriction
+        for name, known in sources_of(catalogue, self._options).items():
+            if not restriction.selects(name):
+                continue
+            starts = [self._options.start.of(name), *_at_time(restriction.since_ns)]
+            ends = [self._options.end.of(name), *_at_time(restriction.before_ns)]
+            first = max(begins_at(self._stores, known, each) for each in starts)
+            until = min(ends_at(self._stores, known, each) for each in ends)
+            first, until = max(first, restriction.first), min(until, restriction.until)
             if first < until:
                 yield SourceRange(name, first, until, known.lineage)
 
-    def _resolved(self, known: KnownSource, position: Position) -> int:
-        """The sequence number at a position; one past all that is stable at the most."""
-        until = known.stable_upto + 1
-        match position.kind:
-            case PositionKind.EARLIEST:
-                return 0
-            case PositionKind.LATEST:
-                return until
-            case PositionKind.SEQUENCE:
-                return min(position.value, until)
-            case PositionKind.TIME:
-                raise NotImplementedError
+
+class FilteringBatchReader(BatchReader):
+    """The same, but it has Spark hand over the filters of the query.
+
+    Spark keeps what they leave with the DataFrame that was loaded, and uses it for whatever else is
+    made of that one, too: so only who asks for it gets it.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+        self._restriction, rest = restrict(filters)
+        return rest
+
+
+def batch_reader(options: ReadOptions, columns: pa.Schema) -> BatchReader:
+    """The reader that the options ask for."""
+    kind = FilteringBatchReader if options.push_filters else BatchReader
+    return kind(options, columns)
+
+
+def _at_time(time_ns: int | None) -> list[Position]:
+    return [] if time_ns is None else [Position(PositionKind.TIME, time_ns)]
+
+
+def begins_at(stores: Stores, known: KnownSource, position: Position) -> int:
+    """The first sequence number from a position on; one past all that is stable at the most."""
+    if position.kind is PositionKind.TIME:
+        return min(stores.first_since(known.name, position.value), known.until)
+    return _number_at(known, position)
+
+
+def ends_at(stores: Stores, known: KnownSource, position: Position) -> int:
+    """One past the last sequence number before a position, as far as it is stable."""
+    if position.kind is not PositionKind.TIME:
+        return _number_at(known, position)
+    found = stores.first_since(known.name, position.value)
+    # Where those that answered lack messages, these may be of before that time: reading them
+    # shall fail rather than leave them out.
+    certain = found in known.held or found <= known.held.low
+    return min(found, known.until) if certain else known.until
+
+
+def _number_at(known: KnownSource, position: Position) -> int:
+    match position.kind:
+        case PositionKind.EARLIEST:
+            return 0
+        case PositionKind.SEQUENCE:
+            return min(position.value, known.until)
+    return known.until
 
 
 def _check_topics(options: ReadOptions, catalogue: Catalogue) -> None:

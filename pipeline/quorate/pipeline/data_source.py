@@ -24,9 +24,9 @@ class QuorateDataSource(DataSource):
         return rows.DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from quorate.pipeline.batch_reader import BatchReader
+        from quorate.pipeline.batch_reader import batch_reader
 
-        return BatchReader(read_options(self.options), columns(schema))
+        return batch_reader(read_options(self.options), columns(schema))
 
 
 def columns(schema: StructType) -> pa.Schema:

@@ -31,7 +31,7 @@ from quorate.protocol.wire import source_to_wire
 from quorate.transport.failures import error_from_blocking_call
 from quorate.v1 import messages_pb2 as v1
 
-SILENCE_SECONDS_MAX = 10.0
+SILENCE_SECONDS_MAX = 5.0
 """A store that owes an answer and has said nothing for so long is taken for hung."""
 PATIENCE_SECONDS = 10.0
 """While no store can be asked, or none can say, it is tried again for so long."""

@@ -121,6 +121,11 @@ def parse_time(text: str) -> int:
         raise InvalidArgument(
             "time", f"{text!r} is neither as 2026-01-31T12:00:00Z nor milliseconds since 1970"
         ) from None
+    return nanoseconds_of(moment)
+
+
+def nanoseconds_of(moment: datetime) -> int:
+    """Since 1970; a moment without a zone is taken as UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
@@ -184,6 +189,8 @@ class ReadOptions:
     part_messages_max: int
     """Of a partition."""
     fail_on_data_loss: bool
+    push_filters: bool
+    """Read only what the filters of the query leave; of a table, not of a stream."""
     trigger_messages_max: int
     """Of a micro-batch; 0: no limit."""
     trigger_bytes_max: int
@@ -209,6 +216,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         parts_min=options.parsed("minPartitions", _at_least_one, 0),
         part_messages_max=options.parsed("maxMessagesPerPartition", _at_least_one, SEQUENCE_MAX),
         fail_on_data_loss=options.parsed("failOnDataLoss", _boolean, True),
+        push_filters=options.parsed("filterPushdown", _boolean, False),
         trigger_messages_max=options.parsed("maxMessagesPerTrigger", _at_least_one, 0),
         trigger_bytes_max=options.parsed("maxBytesPerTrigger", _at_least_one, 0),
         cursor=options.get("cursorName", "").strip(),

@@ -7,7 +7,7 @@ when they are used and kept for as long as the process lives.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -18,7 +18,12 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, RangeSet
-from quorate.protocol.wire import held_from_wire, lineage_from_wire, source_from_wire
+from quorate.protocol.wire import (
+    held_from_wire,
+    lineage_from_wire,
+    source_from_wire,
+    source_to_wire,
+)
 from quorate.transport.channels import open_blocking_channel
 from quorate.transport.failures import error_from_blocking_call
 from quorate.v1 import messages_pb2 as v1
@@ -67,6 +72,11 @@ class KnownSource:
     losses: tuple[HeldRange, ...]
     """What operators accepted as lost, as far as any of them knows, and what none of them has."""
 
+    @property
+    def until(self) -> int:
+        """One past the last that is stable."""
+        return self.stable_upto + 1
+
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
@@ -105,14 +115,37 @@ class Stores:
             except grpc.RpcError as error:
                 silent[address] = error_from_blocking_call(address, error)
         if not said:
-            detail = "; ".join(f"{address}: {why}" for address, why in silent.items())
-            raise Unreachable(", ".join(silent), detail)
+            raise _nobody(silent)
         limbo = tuple(
             address
             for address, answers in said.items()
             if any(answer.HasField("store") and answer.store.limbo for answer in answers)
         )
         return Catalogue(_merged(said), tuple(said), silent, limbo)
+
+    def first_since(self, source: SourceName, time_ns: int) -> int:
+        """The first number of a source that was sent at that time (ns since 1970) or later.
+
+        By the clock of the source. Raises Unreachable if no store that knows the source answers.
+        """
+        request = store_v1.LocateRequest(
+            source=source_to_wire(source), time_ns=time_ns, protocol_version=PROTOCOL_VERSION
+        )
+        calls = {
+            address: _stub(address).Locate.future(request, timeout=ANSWER_SECONDS_MAX)
+            for address in self.addresses
+        }
+        found: list[int] = []
+        silent: dict[str, QuorateError] = {}
+        for address, call in calls.items():
+            try:
+                found.append(call.result().sequence)
+            except grpc.RpcError as error:
+                silent[address] = error_from_blocking_call(address, error)
+        if not found:
+            raise _nobody(silent)
+        # One that lacks messages says where: the others know better.
+        return max(found)
 
     def fetch(
         self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
@@ -126,6 +159,11 @@ class Stores:
         turn %= len(self.addresses)
         order = [*self.addresses[turn:], *self.addresses[:turn]]
         return fetch(_fetch, order, source, lineage, first, last)
+
+
+def _nobody(silent: Mapping[str, QuorateError]) -> Unreachable:
+    detail = "; ".join(f"{address}: {why}" for address, why in silent.items())
+    return Unreachable(", ".join(silent), detail)
 
 
 def _stub(address: str) -> StoreStub:

@@ -220,6 +220,22 @@ class RefusedAcknowledgement(_message.Message):
     failure: _messages_pb2.Failure
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., failure: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ...) -> None: ...
 
+class LocateRequest(_message.Message):
+    __slots__ = ("source", "time_ns", "protocol_version")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    time_ns: int
+    protocol_version: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., time_ns: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class LocateResponse(_message.Message):
+    __slots__ = ("sequence",)
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    def __init__(self, sequence: _Optional[int] = ...) -> None: ...
+
 class WatchRequest(_message.Message):
     __slots__ = ("topic", "topic_pattern", "protocol_version")
     TOPIC_FIELD_NUMBER: _ClassVar[int]

@@ -66,6 +66,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_messages__pb2.FetchRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_messages__pb2.FetchResponse.FromString,
                 _registered_method=True)
+        self.Locate = channel.unary_unary(
+                '/quorate.v1.Store/Locate',
+                request_serializer=quorate_dot_v1_dot_store__pb2.LocateRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.LocateResponse.FromString,
+                _registered_method=True)
         self.Watch = channel.unary_stream(
                 '/quorate.v1.Store/Watch',
                 request_serializer=quorate_dot_v1_dot_store__pb2.WatchRequest.SerializeToString,
@@ -147,6 +152,13 @@ class StoreServicer(object):
 
     def Fetch(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Locate(self, request, context):
+        """Where in a source's stream a time is.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -238,6 +250,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Fetch,
                     request_deserializer=quorate_dot_v1_dot_messages__pb2.FetchRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_messages__pb2.FetchResponse.SerializeToString,
+            ),
+            'Locate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Locate,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.LocateRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.LocateResponse.SerializeToString,
             ),
             'Watch': grpc.unary_stream_rpc_method_handler(
                     servicer.Watch,
@@ -443,6 +460,33 @@ class Store(object):
             '/quorate.v1.Store/Fetch',
             quorate_dot_v1_dot_messages__pb2.FetchRequest.SerializeToString,
             quorate_dot_v1_dot_messages__pb2.FetchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Locate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.Store/Locate',
+            quorate_dot_v1_dot_store__pb2.LocateRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.LocateResponse.FromString,
             options,
             channel_credentials,
             insecure,

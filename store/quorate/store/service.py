@@ -38,6 +38,7 @@ from quorate.store.fetch import fetch
 from quorate.store.inventory import inventory
 from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Who, lifetimes_from_wire
+from quorate.store.locating import locate
 from quorate.store.restoring import Restoring
 from quorate.store.upkeep import Upkeep
 from quorate.transport.failures import abort, check_version, failure_to_wire
@@ -298,6 +299,13 @@ class Service(StoreServicer):  # type: ignore[misc]
                 yield response
         except QuorateError as error:
             await self.refuse(context, error)
+
+    @_answering
+    async def Locate(self, request: store_v1.LocateRequest) -> store_v1.LocateResponse:
+        check_version(self._address, request.protocol_version)
+        source = source_from_wire(request.source)
+        sequence = await locate(self._engine, self._executor, source, request.time_ns)
+        return store_v1.LocateResponse(sequence=sequence)
 
     async def Watch(
         self, request: store_v1.WatchRequest, context: Context
