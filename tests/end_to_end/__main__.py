@@ -1,4 +1,4 @@
-"""Chaos for as long as you like: `make soak MINUTES=10`.
+"""Chaos, and changes of the stores, for as long as you like: `make soak MINUTES=10`.
 
 Each round is a world of its own with a seed of its own, and ends with everything checked. Prints
 what happened; stops at the first round that fails, and says how to have it again.
@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.end_to_end.changing import Changes
 from tests.end_to_end.chaos import Chaos
 from tests.end_to_end.namespaces import Namespaces, why_not
 from tests.end_to_end.network import Network, Proxies
@@ -27,7 +28,8 @@ async def _round(
     seed: int, seconds: float, directory: Path, network: Network
 ) -> tuple[Counter[str], Counter[str]]:
     async with World(directory, network) as world:
-        chaos = Chaos(world, seed)
+        # Every third round is about changes of the stores.
+        chaos = Changes(world, seed) if seed % 3 == 2 else Chaos(world, seed)
         begun = time.monotonic()
         try:
             summary = await chaos.run(seconds)

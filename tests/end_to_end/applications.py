@@ -25,7 +25,7 @@ import grpc.aio
 from quorate.protocol.errors import NotRegistered, NotYetStable, QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver import Gap, Receiver, RegistrationComplete, Withdrawn
-from quorate.source import FilePublishStore, Source, SourceOptions
+from quorate.source import FilePublishStore, Layout, Source, SourceOptions
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -54,6 +54,11 @@ def name_of(payload: bytes) -> str:
     tag, number, rest = payload.split(b":", 2)
     assert rest == b"." * len(rest), payload
     return f"{tag.decode()}:{number.decode()}"
+
+
+def _layout(written: str) -> str | Layout:
+    """A list of stores as it is; groups of them are written as in a file."""
+    return Layout.from_toml(written) if "[[groups]]" in written else written
 
 
 class Application:
@@ -113,8 +118,8 @@ class SourceApplication(Application):
             try:
                 self.source = await Source.open(
                     TOPIC,
-                    stores=given["stores"],
-                    previous_policies=given.get("previous", ()),
+                    stores=_layout(given["stores"]),
+                    previous_policies=[_layout(each) for each in given.get("previous", ())],
                     session_id=given["session"],
                     publish_store=FilePublishStore(path) if path else None,
                     take_over=given.get("take_over", False),

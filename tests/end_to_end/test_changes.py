@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 import pytest
+from tests.end_to_end.changing import Changes
 from tests.end_to_end.world import World
 
 pytestmark = pytest.mark.processes
+
+
+async def test_whoever_is_killed_in_the_middle_of_a_change_nothing_is_lost(world: World) -> None:
+    changes = Changes(world, 0)
+    await changes.begin()
+    for kind, victims in (
+        ("grows", ("source",)),
+        ("shrinks", ("store",)),
+        ("moves", ("source", "store")),
+        ("gains a group", ("store", "source")),
+        ("loses a group", ("source",)),
+    ):
+        await changes.until_it_goes_on()
+        await changes.change(kind, victims, in_the_middle=True)
+    await changes.until_it_goes_on()
+    summary = await changes.end()
+    assert summary.stable_said > 0
+    assert summary.delivered >= 2 * summary.messages
 
 
 async def test_a_stream_moves_to_other_stores_under_load(world: World) -> None:
