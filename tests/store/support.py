@@ -11,6 +11,7 @@ from typing import Any
 import grpc.aio
 
 from quorate.console.children import free_addresses as free_addresses
+from quorate.protocol.attributes import encode_attributes
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
@@ -44,11 +45,19 @@ def payload(sequence: int, salt: str = "") -> bytes:
 
 
 def batch(
-    first: int, last: int, epoch: int = 1, source: SourceName = ORDERS, salt: str = ""
+    first: int,
+    last: int,
+    epoch: int = 1,
+    source: SourceName = ORDERS,
+    salt: str = "",
+    key: bytes | None = None,
 ) -> bytes:
-    """A batch of such messages."""
+    """A batch of such messages, all with this key."""
     messages = [payload(sequence, salt) for sequence in range(first, last + 1)]
-    return encode_batch(source, epoch, first, messages, 1_700_000_000_000_000_000)
+    attributes = [encode_attributes(key)] * len(messages)
+    return encode_batch(
+        source, epoch, first, messages, 1_700_000_000_000_000_000, attributes=attributes
+    )
 
 
 def information(

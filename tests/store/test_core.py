@@ -440,6 +440,16 @@ def test_an_overlap_is_taken_where_it_is_new(world: World) -> None:
     assert [item[:2] for item in stored(world, 5, 9)] == [(5, 7), (8, 9)]
 
 
+def test_another_key_is_other_content(world: World) -> None:
+    stream = world.stream()
+    world.append(stream, batch(0, 7, key=b"key"))
+    assert world.append(stream, batch(4, 11, key=b"key"))
+    for key in (None, b"", b"other"):
+        with pytest.raises(ContentConflict):
+            world.append(world.stream(), batch(10, 12, key=key))
+    assert held(world) == [(0, 11, 1)]
+
+
 def test_other_content_is_a_conflict_and_nothing_is_taken(world: World) -> None:
     stream = world.stream()
     world.append(stream, batch(0, 3))

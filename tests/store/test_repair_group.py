@@ -358,7 +358,7 @@ async def test_other_batches_with_the_same_content_are_no_divergence(group: Grou
             await begin(client)
             stream = await client.open()
             for at in range(0, 100, step):
-                await stream.batch(batch(at, min(at + step - 1, 99)), 99)
+                await stream.batch(batch(at, min(at + step - 1, 99), key=b"key"), 99)
             await stream.durable(99)
             await stream.close()
     one, _ = await group.start("s1"), await group.start("s2")
@@ -367,23 +367,24 @@ async def test_other_batches_with_the_same_content_are_no_divergence(group: Grou
 
 
 @pytest.mark.expects_log("stores s. and s. hold other content for .* .40, 49., which is stable")
+@pytest.mark.parametrize("other", [{"salt": "other "}, {"key": b"other"}])
 async def test_other_content_is_reported_and_never_overwritten(
-    group: Group, caplog: pytest.LogCaptureFixture
+    group: Group, caplog: pytest.LogCaptureFixture, other: dict[str, Any]
 ) -> None:
     for name in ("s1", "s2"):
         async with group.alone(name) as client:
             await begin(client)
             stream = await client.open()
             for at in range(0, 100, 10):
-                salt = "other " if name == "s2" and at == 40 else ""
-                await stream.batch(batch(at, at + 9, salt=salt), 99)
+                salted = other if name == "s2" and at == 40 else {}
+                await stream.batch(batch(at, at + 9, **salted), 99)
             await stream.durable(99)
             await stream.close()
     one, two = await group.start("s1"), await group.start("s2")
     status = await until(one, lambda status: bool(status.repair.divergent))
     assert status.repair.divergent == 1
     assert (await one.fetch()).messages[40] == payload(40)
-    assert (await two.fetch()).messages[40] == payload(40, "other ")
+    assert (await two.fetch()).messages[40] == payload(40, other.get("salt", ""))
     request = store_v1.RepairRequest(
         source=source_to_wire(ORDERS), protocol_version=PROTOCOL_VERSION
     )
