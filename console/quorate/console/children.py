@@ -104,7 +104,8 @@ class Child:
         """Until it has ended; after the timeout it is killed. Its exit code."""
         assert self._process is not None
         try:
-            return await asyncio.wait_for(self._process.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                return await self._process.wait()
         except TimeoutError:
             return await self.kill()
 

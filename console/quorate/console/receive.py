@@ -133,7 +133,8 @@ class _Receiving:
         batches = receiver.batches()
         while self.printed != self.count:
             try:
-                batch = await asyncio.wait_for(anext(batches), self.until_idle)
+                async with asyncio.timeout(self.until_idle):
+                    batch = await anext(batches)
             except (TimeoutError, StopAsyncIteration):
                 return
             messages = list(batch.messages())

@@ -95,7 +95,8 @@ async def _repair(
         call = StoreStub(channel).Repair(request)
         try:
             while True:
-                answer = await asyncio.wait_for(call.read(), timeout)
+                async with asyncio.timeout(timeout):
+                    answer = await call.read()
                 if answer is grpc.aio.EOF:
                     break
                 row = _row(store, answer)

@@ -237,7 +237,6 @@ class StoreSession:
     async def _open(self, call: AppendCall, epoch: int) -> None:
         try:
             await call.write(self._core.open_frame())
-            # Not wait_for, which may swallow a cancellation.
             async with asyncio.timeout(SILENCE_SECONDS_MAX):
                 response = await call.read()
         except TimeoutError:

@@ -131,7 +131,6 @@ async def fetch_from(
     try:
         while True:
             try:
-                # Not wait_for, which may swallow a cancellation.
                 async with asyncio.timeout(ANSWER_SECONDS_MAX):
                     answer = await call.read()
             except TimeoutError:

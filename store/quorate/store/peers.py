@@ -111,7 +111,6 @@ class Peers:
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            # Not wait_for, which may swallow a cancellation.
             async with asyncio.timeout(seconds):
                 await self._hurry.wait()
         self._hurry.clear()
