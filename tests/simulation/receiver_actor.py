@@ -418,6 +418,8 @@ class ReceiverInstance:
         while True:
             while not plan.is_front(request) and self._room.waiting_bytes > FETCHED_BYTES_MAX:
                 if not plan.front_under_way():
+                    # Not at once: of a peer that lacks the front the same would be asked again.
+                    await self.process.sleep(0.1)
                     plan.given_back(request)
                     return
                 await self._wakes[request.peer].pause(0.1)
