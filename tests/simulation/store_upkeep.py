@@ -195,8 +195,7 @@ class SimulatedVouching(Vouching):
         self._simulated = store
         self._fetching = filler
 
-    async def _fetch(self, name: SourceName, adoption: Adoption) -> None:
-        state = self._core.sources[name]
+    async def _fetch(self, state: SourceState, adoption: Adoption) -> None:
         for address in sorted(adoption.holders):
             lacking = adoption.fetch.minus(state.held.ranges)
             for part in lacking.both(adoption.holders[address]):

@@ -16,6 +16,7 @@ from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import lineage_to_wire, source_to_wire
 from quorate.store import restart
 from quorate.store.configuration import StoreConfiguration, load
@@ -155,6 +156,11 @@ class World:
             writes = self.core.append_held(stream, frame)
         self.write(writes)
         return bool(writes)
+
+    def fill(self, frame: bytes, lacking: Range) -> Range | None:
+        """What was taken of a peer's batch."""
+        part: Range | None = self.done(self.core.fill(self.core.sources[ORDERS], frame, lacking))
+        return part
 
 
 def configuration(directory: Path, name: str = "s1", **overrides: Any) -> StoreConfiguration:

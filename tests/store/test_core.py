@@ -23,7 +23,9 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.wire import membership_to_wire
+from quorate.store.leaving import Adoption
 from quorate.store.reading import read
+from quorate.store.state import Change
 from quorate.store.storage import Table, Write
 from quorate.v1 import messages_pb2 as v1
 
@@ -549,41 +551,54 @@ def holed(world: World) -> World:
 def test_a_hole_is_filled_from_peers_batches_as_they_are(holed: World) -> None:
     # The peers' batches begin and end elsewhere.
     for first, last in ((5, 14), (15, 31)):
-        change = holed.core.fill(ORDERS, batch(first, last), Range(10, 29))
-        assert holed.done(change) == Range(max(first, 10), min(last, 29))
+        assert holed.fill(batch(first, last), Range(10, 29)) == Range(max(first, 10), min(last, 29))
     assert held(holed) == [(0, 39, 1)]
     assert [item[:2] for item in stored(holed, 0, 39)] == [(0, 9), (10, 14), (15, 29), (30, 39)]
 
 
 def test_a_batch_of_another_lineage_is_not_taken(holed: World) -> None:
-    assert holed.done(holed.core.fill(ORDERS, batch(10, 19, epoch=2), Range(10, 29))) is None
+    assert holed.fill(batch(10, 19, epoch=2), Range(10, 29)) is None
     assert holed.core.sources[ORDERS].holes() == [Range(10, 29)]
 
 
 def test_a_batch_beside_the_hole_is_not_taken(holed: World) -> None:
-    assert holed.done(holed.core.fill(ORDERS, batch(0, 9), Range(10, 29))) is None
+    assert holed.fill(batch(0, 9), Range(10, 29)) is None
 
 
 def test_a_peer_with_other_content_is_a_conflict(holed: World) -> None:
     with pytest.raises(ContentConflict):
-        holed.core.fill(ORDERS, batch(5, 14, salt="other "), Range(10, 29))
+        holed.fill(batch(5, 14, salt="other "), Range(10, 29))
     assert holed.core.sources[ORDERS].holes() == [Range(10, 29)]
 
 
 def test_a_corrupt_batch_from_a_peer_is_not_taken(holed: World) -> None:
     with pytest.raises(CorruptBatch, match="from a peer"):
-        holed.core.fill(ORDERS, batch(10, 19)[:-1] + b"?", Range(10, 29))
+        holed.fill(batch(10, 19)[:-1] + b"?", Range(10, 29))
     with pytest.raises(InvalidArgument):
-        holed.core.fill(ORDERS, batch(10, 19, source=TRADES), Range(10, 29))
+        holed.fill(batch(10, 19, source=TRADES), Range(10, 29))
+
+
+def test_what_was_fetched_for_a_deleted_source_is_not_taken_for_the_one_after_it(
+    holed: World,
+) -> None:
+    """It has the same name and may have the same epoch and numbers, but is another stream."""
+    before = holed.core.sources[ORDERS]
+    holed.core.remove(ORDERS, Closed("The source"))
+    assert holed.core.fill(before, batch(10, 19), Range(10, 29)) == Change(None)
+    holed.stream()
+    assert holed.core.fill(before, batch(10, 19), Range(10, 29)) == Change(None)
+    assert not holed.core.sources[ORDERS].held.ranges
+    adoption = Adoption(1, b"a", lineage=before.lineage)
+    assert holed.core.leave_limbo(before, adoption) == Change(False)
 
 
 def test_a_batch_around_others_serves_the_numbers_between(world: World) -> None:
     world.append(world.stream(), batch(0, 1))
     world.append(world.open(retained_from=5, stable_upto=99), batch(5, 6))
     world.append(world.open(retained_from=20, stable_upto=99), batch(20, 21))
-    world.done(world.core.fill(ORDERS, batch(2, 19), Range(2, 4)))
+    world.fill(batch(2, 19), Range(2, 4))
     assert held(world) == [(0, 6, 1), (20, 21, 1)]
-    world.done(world.core.fill(ORDERS, batch(2, 19), Range(7, 19)))
+    world.fill(batch(2, 19), Range(7, 19))
     assert held(world) == [(0, 21, 1)]
     parts = [item[:2] for item in stored(world, 0, 21)]
     assert parts == [(0, 1), (2, 4), (5, 6), (7, 19), (20, 21)]
@@ -615,7 +630,7 @@ def test_an_unreadable_batch_is_replaced_by_a_good_copy(world: World) -> None:
     found = read(world.storage, state.reg_id, ORDERS, Range(0, 9), 9)
     assert [(item.part, item.frame) for item in found] == [(Range(0, 9), b"")]
     assert "checksum" in found[0].problem
-    assert world.done(world.core.fill(ORDERS, batch(0, 9), Range(0, 9))) == Range(0, 9)
+    assert world.fill(batch(0, 9), Range(0, 9)) == Range(0, 9)
     assert stored(world, 0, 9) == [(0, 9, batch(0, 9))]
 
 

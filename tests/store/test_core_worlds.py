@@ -72,7 +72,7 @@ class StoreWorld(RuleBasedStateMachine):
         for hole in holes[:1]:
             first = max(0, hole.first - begin % 3)
             frame = self.frame(first, length)
-            part = self.world.done(self.world.core.fill(ORDERS, frame, hole))
+            part = self.world.fill(frame, hole)
             if part is not None:
                 self.note(first, part.last)
 

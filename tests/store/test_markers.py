@@ -64,9 +64,9 @@ def test_a_peers_batch_brings_its_marker_only_with_its_last_message(world: World
     world.write(world.core.keepalive(stream, 9))
     world.write(world.core.skip(stream, 0, 9))
     frame = marked(0, 9, "done")
-    world.done(world.core.fill(ORDERS, frame, Range(0, 4)))
+    world.fill(frame, Range(0, 4))
     assert markers(world) == []
-    world.done(world.core.fill(ORDERS, frame, Range(5, 9)))
+    world.fill(frame, Range(5, 9))
     assert markers(world) == [(9, "done")]
 
 

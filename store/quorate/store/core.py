@@ -434,9 +434,10 @@ class StoreCore:
             change = self._follow(state, record, adoption.lineage, membership)
         return replace(change, writes=(*old, *change.writes, state.limbo_row()))
 
-    def leave_limbo(self, source: SourceName, adoption: Adoption) -> Change[bool]:
+    def leave_limbo(self, state: SourceState, adoption: Adoption) -> Change[bool]:
         """Vouch again for a source; answers whether all is there that was to be taken over."""
-        state = self.sources[source]
+        if self.sources.get(state.name) is not state:
+            return Change(False)  # it was deleted meanwhile, and what is there now is another one
         record = state.registration
         expected = (adoption.promised_epoch, adoption.lineage)
         if (record.promised_epoch, record.lineage) != expected or adoption.fetch.minus(
@@ -629,19 +630,19 @@ class StoreCore:
 
     # Repair.
 
-    def fill(self, source: SourceName, frame: bytes, lacking: Range) -> Change[Range | None]:
+    def fill(self, state: SourceState, frame: bytes, lacking: Range) -> Change[Range | None]:
         """Take from a peer's batch what this store lacks of a range that is stable.
 
         The answer is the part that was taken, None if there is none: a peer may follow another
-        lineage. Unless all of its numbers are lacking, every write of this source so far must be
-        readable. Raises CorruptBatch, InvalidArgument, ContentConflict.
+        lineage, or the source was deleted meanwhile and may have begun another stream. Unless all
+        of its numbers are lacking, every write of this source so far must be readable. Raises
+        CorruptBatch, InvalidArgument, ContentConflict.
         """
         header = check_batch(frame, "from a peer")
-        state = self.sources.get(source)
-        if state is None:
-            return Change(None)  # it was deleted meanwhile
-        if header.source != source:
-            raise InvalidArgument("batch", f"is of {header.source}, not of {source}")
+        if self.sources.get(state.name) is not state:
+            return Change(None)
+        if header.source != state.name:
+            raise InvalidArgument("batch", f"is of {header.source}, not of {state.name}")
         valid = state.lineage.valid(HeldRange(header.first, header.last, header.epoch))
         if valid is None or valid.first != header.first:
             return Change(None)

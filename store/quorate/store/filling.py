@@ -75,7 +75,7 @@ class Filler:
                     frame = answer.fetched.batch
                     taken = await self._take(state, frame, wanted, stable_upto)
                     if taken is None:
-                        _log.warning("%s follows another lineage of %s", peer, state.name)
+                        _log.warning("%s has another stream of %s", peer, state.name)
                         break
                     part, commit = taken
                     filled += len(part)
@@ -107,7 +107,7 @@ class Filler:
         if not state.lacks_all(header.first, header.last):
             await engine.settled_range(state, header.first, header.last)
         position = engine.core.position
-        change = engine.core.fill(state.name, frame, wanted)
+        change = engine.core.fill(state, frame, wanted)
         self.wrote(engine.core.position - position)
         part = change.answer
         if part is None:

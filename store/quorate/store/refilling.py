@@ -185,7 +185,7 @@ def take(core: StoreCore, refill: Refill, frame: bytes, first: int, last: int) -
     if core.sources.get(state.name) is not state:
         raise BeingDeleted(str(state.name), core.store)
     _check_vouches(core, state.name, state)
-    change = core.fill(state.name, frame, Range(first, last))
+    change = core.fill(state, frame, Range(first, last))
     if change.answer is None:
         raise InvalidArgument(
             "batch", f"[{first}, {last}] does not belong to the lineage of {state.name} here"

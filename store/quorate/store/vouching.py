@@ -23,6 +23,7 @@ from quorate.store.inventory import knowledge_of
 from quorate.store.leaving import Adoption, Stay, leave, may_concern, names_of
 from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
 from quorate.store.peers import Peers
+from quorate.store.state import SourceState
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -159,9 +160,9 @@ class Vouching:
         state = core.sources[name]
         if set_aside := await engine.made_durable(state, change):
             _log.warning("%d messages of %s were set aside", set_aside, name)
-        await self._fetch(name, adoption)
+        await self._fetch(state, adoption)
         await engine.settled(state)
-        left = core.leave_limbo(name, adoption)
+        left = core.leave_limbo(state, adoption)
         if not left.answer:
             rest = adoption.fetch.minus(state.held.ranges)
             self._wait(name, f"{_some(rest)} could not be fetched yet")
@@ -181,9 +182,8 @@ class Vouching:
         former = (item.reg_id for item in stores if item.name in names)
         return next(filter(self._core.reg_ids.is_free, (*former, theirs)), 0)
 
-    async def _fetch(self, name: SourceName, adoption: Adoption) -> None:
+    async def _fetch(self, state: SourceState, adoption: Adoption) -> None:
         """Fetch what is lacking up to the floor, from whoever has most of it first."""
-        state = self._core.sources[name]
 
         def have(address: str) -> int:
             return adoption.fetch.both(adoption.holders[address]).count()
