@@ -6,14 +6,15 @@ most streams have, are taken over without a Python object for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorate.pipeline.fetching import Piece
-from quorate.protocol.framing import read_payloads
+from quorate.protocol.attributes import Attributes, decode_attributes
+from quorate.protocol.framing import has_attributes, read_messages, read_payloads
 
 ROWS_MAX = 16_384
 """Of a batch of rows, unless one batch of messages has more."""
@@ -21,10 +22,20 @@ BYTES_MAX = 4 * 1024 * 1024
 """A batch of rows is closed once its messages have so many."""
 
 
-def record_batches(pieces: Iterable[Piece], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+Builder = Callable[[list[Piece]], pa.Array]
+"""Makes a column of consecutive pieces."""
+
+
+def record_batches(
+    pieces: Iterable[Piece], schema: pa.Schema, more: Mapping[str, Builder] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Rows with the columns of the schema, in the order of the pieces, which may be of several
-    sources. Raises CorruptBatch."""
-    builders = [(field, _BUILDERS[field.name]) for field in schema]
+    sources. more: what makes the columns that are not of quorate.pipeline.schema.
+
+    Raises CorruptBatch.
+    """
+    known = {**_BUILDERS, **(more or {})}
+    builders = [(field, known[field.name]) for field in schema]
     for group in _grouped(pieces):
         columns = [build(group).cast(field.type) for field, build in builders]
         if columns:
@@ -58,7 +69,9 @@ def _count(piece: Piece) -> int:
 # Columns that are the same for every message of a batch.
 
 
-def _constant(value: Callable[[Piece], object], kind: pa.DataType) -> Callable[..., pa.Array]:
+def constant(value: Callable[[Piece], object], kind: pa.DataType) -> Builder:
+    """A column that is the same for every message of a batch."""
+
     def build(group: list[Piece]) -> pa.Array:
         runs: list[tuple[object, int]] = []
         for piece in group:
@@ -80,8 +93,29 @@ def _sequences(group: list[Piece]) -> pa.Array:
     return _joined([pa.arange(piece.first, piece.last + 1) for piece in group])
 
 
-def _nulls(kind: pa.DataType) -> Callable[[list[Piece]], pa.Array]:
-    return lambda group: pa.nulls(sum(map(_count, group)), kind)
+# Attributes.
+
+
+def _attributes(value: Callable[[Attributes], object], kind: pa.DataType) -> Builder:
+    def build(group: list[Piece]) -> pa.Array:
+        if not any(has_attributes(piece.frame, piece.header) for piece in group):
+            return pa.nulls(sum(map(_count, group)), kind)
+        return _joined([part(piece) for piece in group])
+
+    def part(piece: Piece) -> pa.Array:
+        _, attributes = read_messages(piece.frame, piece.header)
+        if attributes is None:
+            return pa.nulls(_count(piece), kind)
+        begin = piece.first - piece.header.first
+        wanted = attributes[begin : begin + _count(piece)]
+        return pa.array([value(decode_attributes(each)) for each in wanted], kind)
+
+    return build
+
+
+def _pairs(attributes: Attributes) -> list[tuple[str, bytes]] | None:
+    # Pairs, because pyarrow takes no dict for a map; sorted, because protobuf has no order.
+    return sorted(attributes.properties.items()) or None
 
 
 # Payloads.
@@ -162,15 +196,15 @@ def _read_one_by_one(piece: Piece) -> pa.Array:
     return pa.array(payloads[begin : begin + _count(piece)], pa.binary())
 
 
-_BUILDERS: dict[str, Callable[[list[Piece]], pa.Array]] = {
-    "topic": _constant(lambda piece: piece.header.source.topic, pa.string()),
-    "source": _constant(lambda piece: f"{piece.header.source.session_id:#x}", pa.string()),
+_BUILDERS: dict[str, Builder] = {
+    "topic": constant(lambda piece: piece.header.source.topic, pa.string()),
+    "source": constant(lambda piece: f"{piece.header.source.session_id:#x}", pa.string()),
     "sequence": _sequences,
-    "epoch": _constant(lambda piece: piece.header.epoch, pa.int64()),
-    "timestamp": _constant(
+    "epoch": constant(lambda piece: piece.header.epoch, pa.int64()),
+    "timestamp": constant(
         lambda piece: piece.header.timestamp_ns // 1000, pa.timestamp("us", tz="UTC")
     ),
     "payload": _payloads,
-    "key": _nulls(pa.binary()),
-    "properties": _nulls(pa.map_(pa.string(), pa.binary())),
+    "key": _attributes(lambda attributes: attributes.key, pa.binary()),
+    "properties": _attributes(_pairs, pa.map_(pa.string(), pa.binary())),
 }

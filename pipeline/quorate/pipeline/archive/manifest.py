@@ -24,6 +24,7 @@ from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.v1 import messages_pb2 as v1
 
 FORMAT = 1
+WRITTEN_BY = "quorate.pipeline"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,297 @@
+"""The job that moves what is stable from the stores to the archive.
+
+Spark schedules ranges; their bytes go from the stores to Parquet inside a Python worker and never
+through Spark itself. What counts is the manifest, written at the end: a job that dies before leaves
+files that no manifest names, and two jobs at the same time can not both write the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quorate.pipeline.archive.archive_plan import (
+    Wanted,
+    aligned,
+    check_same_history,
+    done,
+    next_manifest,
+    wanted,
+)
+from quorate.pipeline.archive.directory import ArchiveDirectory
+from quorate.pipeline.archive.files import write_pieces
+from quorate.pipeline.archive.manifest import (
+    WRITTEN_BY,
+    ArchivedFile,
+    Manifest,
+    file_from_json,
+    file_to_json,
+)
+from quorate.pipeline.archive.tasks import Run, failed_from_json, failed_to_json
+from quorate.pipeline.planning import Part, SourceRange, plan
+from quorate.pipeline.stores import KnownSource, Stores
+from quorate.protocol.errors import ArchiveDiffers, QuorateError
+from quorate.protocol.framing import BatchHeader
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
+
+FILE_BYTES_MAX = 256 * 1024 * 1024
+"""A file is closed when it has so much, not compressed."""
+PART_MESSAGES_MIN = 250_000
+PART_MESSAGES_MAX = 5_000_000
+"""Of a task: what has to be done again if its worker dies."""
+DROPPED_SECONDS = 3600.0
+"""So long a reader may take that began before a compaction."""
+
+
+def _quiet(_: str) -> None:
+    """For whoever does not want to be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceArchived:
+    """What came of one source."""
+
+    source: SourceName
+    first: int
+    """Of what is new."""
+    last: int
+    messages: int
+    files: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class ArchiveReport:
+    """What the job did."""
+
+    archive: str
+    version: int
+    """Of the manifest that the archive has now."""
+    sources: list[SourceArchived] = field(default_factory=list)
+    failures: dict[SourceName, QuorateError] = field(default_factory=dict)
+    """Sources of which not all was archived, and why."""
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def messages(self) -> int:
+        return sum(each.messages for each in self.sources)
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "archive": self.archive,
+            "version": self.version,
+            "messages": self.messages,
+            "seconds": round(self.seconds, 3),
+            "sources": [
+                {
+                    "topic": each.source.topic,
+                    "source": f"{each.source.session_id:#x}",
+                    "first": each.first,
+                    "last": each.last,
+                    "messages": each.messages,
+                    "files": each.files,
+                    "bytes": each.bytes,
+                }
+                for each in self.sources
+            ],
+            "failures": [
+                {"source": str(source), "error": type(error).__name__, "message": str(error)}
+                for source, error in self.failures.items()
+            ],
+            "notes": self.notes,
+        }
+
+
+def archive(
+    run: Run,
+    stores: Stores,
+    path: str,
+    *,
+    selects: Callable[[str], bool] = lambda _: True,
+    parts: int = 2,
+    told: Callable[[str], None] = _quiet,
+) -> ArchiveReport:
+    """Have everything that is stable in the archive.
+
+    run: quorate.pipeline.archive.tasks.on_spark. selects: which topics. parts: how many tasks run
+    at the same time. told: is told how it goes.
+    Sources that can not be archived are in the report, and keep no other from it.
+    Raises Unreachable, ArchiveInvalid, ArchiveNewer, ArchiveChanged, StorageFailed.
+    """
+    began = time.monotonic()
+    job = _Archiving(run, stores, ArchiveDirectory(path), parts, told)
+    report = job.run(selects)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+class _Archiving:
+    """One run of the job."""
+
+    def __init__(
+        self,
+        run: Run,
+        stores: Stores,
+        directory: ArchiveDirectory,
+        parts: int,
+        told: Callable[[str], None],
+    ) -> None:
+        self._run = run
+        self._stores = stores
+        self._directory = directory
+        self._parts = parts
+        self._told = told
+
+    def run(self, selects: Callable[[str], bool]) -> ArchiveReport:
+        manifest = self._directory.newest()
+        catalogue = self._stores.sources()
+        report = ArchiveReport(str(self._directory), manifest.version)
+        report.notes += [f"{at} did not answer: {why}" for at, why in catalogue.silent.items()]
+        found: list[Wanted] = []
+        for name, known in catalogue.sources.items():
+            if not selects(name.topic):
+                continue
+            try:
+                each = self._wanted(known, manifest, report)
+            except QuorateError as error:
+                report.failures[name] = error
+                continue
+            if each is not None:
+                found.append(each)
+        if found:
+            manifest = self._archive(manifest, found, report)
+        self._directory.remove(self._directory.garbage(manifest, time.time()))
+        return report
+
+    # What is to be done.
+
+    def _wanted(
+        self, known: KnownSource, manifest: Manifest, report: ArchiveReport
+    ) -> Wanted | None:
+        archived = manifest.sources.get(known.name)
+        if archived is not None:
+            check_same_history(known, archived, str(self._directory))
+            if known.stable_upto < archived.last:
+                report.notes.append(
+                    f"{known.name}: the stores know it to be stable up to {known.stable_upto} "
+                    f"only, and the archive has it up to {archived.last}"
+                )
+                return None
+            self._check_same_content(known, manifest.files_of(known.name))
+        return wanted(known, archived, self._whole_upto(known))
+
+    def _check_same_content(self, known: KnownSource, files: Sequence[ArchivedFile]) -> None:
+        """Look whether the stores still have the batch that was archived last, if they have any.
+
+        A stream that was begun anew may have the same epochs.
+        """
+        if not files or files[-1].last not in known.held:
+            return
+        mark, last = files[-1].last_batch, files[-1].last
+        for piece in self._stores.fetch(known.name, known.lineage, mark.first, last):
+            if (piece.header.first, piece.header.last) == (mark.first, last) and (
+                piece.header.checksum != mark.checksum
+            ):
+                path, detail = str(self._directory), "the same numbers have other content"
+                raise ArchiveDiffers(str(known.name), mark.first, path, detail)
+            return
+
+    def _whole_upto(self, known: KnownSource) -> int:
+        """As far as all batches are stable as a whole."""
+        upto = known.stable_upto
+        if upto not in known.held:
+            return upto
+        header = self._batch_at(known.lineage, known.name, upto)
+        in_force = known.lineage.epoch_at(upto + 1)
+        return header.first - 1 if header.last > upto and header.epoch == in_force else upto
+
+    def _batch_at(self, lineage: Lineage, source: SourceName, number: int) -> BatchHeader:
+        (piece,) = self._stores.fetch(source, lineage, number, number)
+        return piece.header
+
+    # Doing it.
+
+    def _archive(self, manifest: Manifest, found: list[Wanted], report: ArchiveReport) -> Manifest:
+        parts = plan(
+            [each for one in found for each in one.ranges],
+            parts=self._parts,
+            part_messages_max=PART_MESSAGES_MAX,
+            part_messages_min=PART_MESSAGES_MIN,
+        )
+        parts = aligned(parts, self._begin_of)
+        count = sum(map(len, found))
+        self._told(f"archiving {count:,} messages of {len(found):,} sources in {len(parts)} parts")
+        files, failures = self._written(parts)
+        report.failures.update(failures)
+        archived = [each for each in (done(one, files) for one in found) if each is not None]
+        if not archived:
+            return manifest
+        manifest = self._commit(manifest, archived)
+        report.version = manifest.version
+        report.sources += [_archived(*each) for each in archived]
+        return manifest
+
+    def _begin_of(self, each: SourceRange) -> int:
+        return self._batch_at(each.lineage, each.source, each.first).first
+
+    def _written(
+        self, parts: Sequence[Part]
+    ) -> tuple[list[ArchivedFile], dict[SourceName, QuorateError]]:
+        """The files that were written, and the sources that are not whole."""
+        path = str(self._directory)
+        task = partial(archive_part, stores=self._stores, path=path, bytes_max=FILE_BYTES_MAX)
+        files: list[ArchivedFile] = []
+        failures: dict[SourceName, QuorateError] = {}
+        for entry in self._run(parts, task):
+            if "file" in entry:
+                files.append(file_from_json(entry["file"]))
+            else:
+                source, error = failed_from_json(entry)
+                failures[source] = error
+        return files, failures
+
+    def _commit(
+        self, manifest: Manifest, archived: list[tuple[Wanted, list[ArchivedFile]]]
+    ) -> Manifest:
+        now = time.time_ns()
+        before = now - int(DROPPED_SECONDS * 1e9)
+        gone = [each.path for each in manifest.dropped if each.time_ns < before]
+        self._directory.remove(gone)
+        made = next_manifest(manifest.without_dropped(gone), archived)
+        made = replace(made, version=manifest.version + 1).stamped(now, WRITTEN_BY)
+        self._directory.commit(made)
+        return made
+
+
+def _archived(wanted: Wanted, files: Sequence[ArchivedFile]) -> SourceArchived:
+    return SourceArchived(
+        wanted.known.name,
+        wanted.ranges[0].first,
+        wanted.last,
+        sum(each.count for each in files),
+        len(files),
+        sum(each.bytes for each in files),
+    )
+
+
+# In a worker.
+
+
+def archive_part(
+    part: Part, *, stores: Stores, path: str, bytes_max: int
+) -> Iterator[dict[str, Any]]:
+    """Write what a part names; each file as it is in its place, or why a source is not whole."""
+    for each in part.ranges:
+        pieces = stores.fetch(each.source, each.lineage, each.first, each.until - 1, part.number)
+        try:
+            for file in write_pieces(Path(path), each.source, pieces, bytes_max):
+                yield {"file": file_to_json(file)}
+        except QuorateError as error:
+            yield failed_to_json(each.source, error)

@@ -1,0 +1,255 @@
+"""The Parquet files of an archive: written whole or not at all, read back checked.
+
+A file is written under a temporary name and gets its own when all of it is on the disk; its name
+says what is in it. Nothing here knows of manifests.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quorate.pipeline.archive.directory import sync_directory
+from quorate.pipeline.archive.layout import WRITING, day_of, directory_of, file_of
+from quorate.pipeline.archive.manifest import ArchivedFile, BatchMark
+from quorate.pipeline.archive.rows import REPEATED, SCHEMA, frames_of, rows_of, whole
+from quorate.pipeline.fetching import Piece
+from quorate.protocol.errors import ArchiveInvalid, QuorateError
+from quorate.protocol.framing import BatchHeader, read_header
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
+
+ROW_GROUP_ROWS = 131_072
+_ROW_GROUP_BYTES = 32 * 1024 * 1024
+_READ_ROWS = 16_384
+_READ_BYTES = 1024 * 1024
+
+
+class _Checked:
+    """A file that is written once, from its beginning, with the checksum of what was written."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self.checksum = 0
+        self.bytes = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        self._file.write(view)
+        self.checksum = google_crc32c.extend(self.checksum, bytes(view))
+        self.bytes += len(view)
+        return len(view)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        """Nothing yet: pyarrow closes what it was given, and then it is still to be synced."""
+
+    def finish(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def abandon(self) -> None:
+        self._file.close()
+
+
+class FileWriter:
+    """One file that is being written: consecutive batches of one source, of one day."""
+
+    def __init__(self, archive: Path, source: SourceName, first_of: BatchHeader) -> None:
+        """first_of: the header of the first batch."""
+        self.day = day_of(first_of.timestamp_ns)
+        self._archive = archive
+        self._source = source
+        self._first = self._next = first_of.first
+        self._times = [first_of.timestamp_ns, first_of.timestamp_ns]
+        self._terms: list[Term] = []
+        self._batches = 0
+        self._mark = BatchMark(first_of.first, first_of.checksum)
+        directory = archive / directory_of(source.topic, self.day)
+        directory.mkdir(parents=True, exist_ok=True)
+        self._temporary = directory / f"{WRITING}{uuid.uuid4().hex}"
+        self._sink = _Checked(self._temporary)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            SCHEMA,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=list(REPEATED),
+            column_encoding={"sequence": "DELTA_BINARY_PACKED"},
+            write_statistics=["sequence", "timestamp", "epoch"],
+            store_schema=False,
+        )
+        self._waiting: list[Piece] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self.bytes = 0
+        """Of all batches so far, as they were sent."""
+
+    @property
+    def next(self) -> int:
+        """The number after the last that it has."""
+        return self._next
+
+    def add(self, piece: Piece) -> None:
+        """The next batch, whole; raises CorruptBatch."""
+        header = piece.header
+        assert header.first == self._next, (header.first, self._next)
+        self._next = header.last + 1
+        self._batches += 1
+        self._mark = BatchMark(header.first, header.checksum)
+        earliest, latest = self._times
+        self._times = [min(earliest, header.timestamp_ns), max(latest, header.timestamp_ns)]
+        if not self._terms or self._terms[-1].epoch != header.epoch:
+            self._terms.append(Term(header.epoch, header.first))
+        self._waiting.append(piece)
+        self._waiting_rows += header.last - header.first + 1
+        self._waiting_bytes += len(piece.frame)
+        self.bytes += len(piece.frame)
+        if self._waiting_rows >= ROW_GROUP_ROWS or self._waiting_bytes >= _ROW_GROUP_BYTES:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(list(rows_of(self._waiting))))
+            self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def finish(self) -> ArchivedFile:
+        """Have the file in its place."""
+        self._write_group()
+        self._writer.close()
+        self._sink.finish()
+        last = self._next - 1
+        path = file_of(self._source, self.day, self._first, last, self._sink.checksum)
+        os.replace(self._temporary, self._archive / path)
+        sync_directory(self._temporary.parent)
+        return ArchivedFile(
+            path,
+            self._source,
+            self._first,
+            last,
+            Lineage(tuple(self._terms)),
+            self._batches,
+            self._sink.bytes,
+            self._times[0],
+            self._times[1],
+            self._sink.checksum,
+            self._mark,
+        )
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._writer.close()
+        self._sink.abandon()
+        self._temporary.unlink(missing_ok=True)
+
+
+def write_pieces(
+    archive: Path, source: SourceName, pieces: Iterable[Piece], bytes_max: int
+) -> Iterator[ArchivedFile]:
+    """Consecutive pieces of a source as files, each given out once it is in its place.
+
+    bytes_max: a file that has so many is closed. If the pieces break off with an error, what came
+    before is written, and then it is raised. Raises besides CorruptBatch, OSError.
+    """
+    now: FileWriter | None = None
+    broken_off: list[QuorateError] = []
+    try:
+        for piece in _as_far_as_it_goes(map(whole, pieces), broken_off):
+            header = piece.header
+            if now is not None and (
+                now.bytes >= bytes_max or now.day != day_of(header.timestamp_ns)
+            ):
+                yield now.finish()
+                now = None
+            if now is None:
+                now = FileWriter(archive, source, header)
+            now.add(piece)
+        if now is not None:
+            yield now.finish()
+            now = None
+    finally:
+        if now is not None:
+            now.abandon()
+    for error in broken_off:
+        raise error
+
+
+def _as_far_as_it_goes(pieces: Iterable[Piece], broken_off: list[QuorateError]) -> Iterator[Piece]:
+    try:
+        yield from pieces
+    except QuorateError as error:
+        broken_off.append(error)
+
+
+def read_rows(
+    archive: Path, file: ArchivedFile, columns: Sequence[str], first: int, last: int
+) -> Iterator[pa.RecordBatch]:
+    """These columns of the messages [first, last] of a file, in order.
+
+    Raises ArchiveInvalid if the file is not what it should be, as far as one sees from that.
+    """
+    path = archive / file.path
+    try:
+        with pq.ParquetFile(path) as parquet:
+            count = parquet.metadata.num_rows
+            if count != file.count:
+                raise ArchiveInvalid(str(path), f"it has {count} messages, not {file.count}")
+            # Numbers follow on each other, so that the place of each is known.
+            at = file.first
+            for group in range(parquet.num_row_groups):
+                rows = parquet.metadata.row_group(group).num_rows
+                if at <= last and at + rows > first:
+                    yield from _cut(parquet, group, columns, at, first, last)
+                at += rows
+    except (OSError, pa.ArrowException) as error:
+        raise ArchiveInvalid(str(path), f"it can not be read: {error}") from error
+
+
+def _cut(
+    parquet: pq.ParquetFile, group: int, columns: Sequence[str], at: int, first: int, last: int
+) -> Iterator[pa.RecordBatch]:
+    for rows in parquet.iter_batches(_READ_ROWS, [group], columns=list(columns)):
+        begin, end = max(first - at, 0), min(last - at + 1, len(rows))
+        if begin < end:
+            yield rows.slice(begin, end - begin)
+        at += len(rows)
+
+
+def pieces_of(archive: Path, file: ArchivedFile) -> Iterator[Piece]:
+    """The batches of a file, as their source made them; raises ArchiveInvalid, CorruptBatch."""
+    path = str(archive / file.path)
+    rows = read_rows(archive, file, SCHEMA.names, file.first, file.last)
+    next_sequence = file.first
+    for frame in frames_of(rows, file.source, path):
+        header = read_header(frame, path)
+        if header.first != next_sequence:
+            raise ArchiveInvalid(path, f"it goes on at {header.first}, not at {next_sequence}")
+        next_sequence = header.last + 1
+        yield Piece(frame, header, header.first, header.last)
+    if next_sequence != file.last + 1:
+        raise ArchiveInvalid(path, f"it ends at {next_sequence - 1}, not at {file.last}")
+
+
+def check_file(archive: Path, file: ArchivedFile) -> None:
+    """Read a file and compare its checksum; raises ArchiveInvalid."""
+    path, checksum = archive / file.path, 0
+    try:
+        with path.open("rb") as opened:
+            while data := opened.read(_READ_BYTES):
+                checksum = google_crc32c.extend(checksum, data)
+    except OSError as error:
+        raise ArchiveInvalid(str(path), error.strerror or str(error)) from error
+    if checksum != file.checksum:
+        raise ArchiveInvalid(
+            str(path), f"its checksum is {checksum:#010x}, not {file.checksum:#010x}"
+        )

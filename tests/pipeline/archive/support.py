@@ -1,0 +1,117 @@
+"""Stores that are only a list of batches, and a runner that is no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from quorate.pipeline.archive.tasks import Entry
+from quorate.pipeline.fetching import Piece
+from quorate.pipeline.stores import Catalogue, KnownSource, Stores
+from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.errors import MissingMessages
+from quorate.protocol.framing import encode_batch, read_header
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.v1 import messages_pb2 as v1
+
+ORDERS = SourceName("orders", 0x10)
+TRADES = SourceName("trades", 0xFFFF_FFFF_FFFF_FFF0)
+POLICY = Policy.majority_of(("a", "b", "c"))
+MEMBERSHIP = Membership((POLICY,), (POLICY,), (("a", "h:1"), ("b", "h:2"), ("c", "h:3")))
+FIRST = Lineage((Term(1, 0),))
+DAY_NS = 86_400 * 10**9
+NOON_NS = 20_778 * DAY_NS + DAY_NS // 2 + 123_456_789  # 2026-11-21
+
+
+def batch(
+    first: int,
+    last: int,
+    epoch: int = 1,
+    source: SourceName = ORDERS,
+    *,
+    time_ns: int = NOON_NS,
+    salt: str = "",
+    marker: bytes = b"",
+    attributes: bool = False,
+) -> bytes:
+    payloads = [f"{salt}message {n}".encode() for n in range(first, last + 1)]
+    encoded = [
+        encode_attributes(b"key %d" % n if n % 3 else None, {"b": b"\0", "a": b"%d" % n})
+        for n in range(first, last + 1)
+    ]
+    return encode_batch(
+        source, epoch, first, payloads, time_ns, marker, encoded if attributes else ()
+    )
+
+
+@dataclass
+class Stream:
+    """One source, as the stores have it."""
+
+    lineage: Lineage = FIRST
+    frames: list[bytes] = field(default_factory=list)
+    stable_upto: int = -1
+    losses: tuple[HeldRange, ...] = ()
+    promised_epoch: int = 1
+
+
+class FakeStores(Stores):
+    """Answers from memory."""
+
+    def __init__(self, streams: dict[SourceName, Stream]) -> None:
+        super().__init__(["h:1", "h:2", "h:3"])
+        self.streams = streams
+        self.archived: dict[SourceName, int] = {}
+
+    def sources(self) -> Catalogue:
+        return Catalogue(
+            {name: self._known(name, stream) for name, stream in self.streams.items()},
+            self.addresses,
+            {},
+            (),
+        )
+
+    def _known(self, name: SourceName, stream: Stream) -> KnownSource:
+        headers = [read_header(frame) for frame in stream.frames]
+        held = RangeSet(Range(each.first, each.last) for each in headers)
+        return KnownSource(
+            name=name,
+            lineage=stream.lineage,
+            stable_upto=stream.stable_upto,
+            held=held.both(RangeSet([Range(0, max(stream.stable_upto, 0))])),
+            information=v1.SourceInformation(source=source_to_wire(name), version=3),
+            live=False,
+            stores=self.addresses,
+            membership=membership_to_wire(MEMBERSHIP),
+            promised_epoch=stream.promised_epoch,
+            reg_id=7,
+            losses=stream.losses,
+        )
+
+    def fetch(
+        self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
+    ) -> Iterator[Piece]:
+        del turn
+        for frame in self.streams[source].frames:
+            header = read_header(frame)
+            valid = lineage.valid(HeldRange(header.first, header.last, header.epoch))
+            if valid is None or valid.last < first or valid.first > last:
+                continue
+            if valid.first > first:
+                raise MissingMessages(str(source), first, valid.first - 1, "nobody")
+            end = min(valid.last, last)
+            yield Piece(frame, header, first, end)
+            first = end + 1
+        if first <= last:
+            raise MissingMessages(str(source), first, last, "nobody")
+
+
+def here(parts: Sequence[Any], task: Callable[[Any], Iterator[Entry]]) -> list[Entry]:
+    """Runs tasks one after the other, and has what they tell pass as JSON."""
+    return [json.loads(json.dumps(entry)) for part in parts for entry in task(part)]

@@ -1,0 +1,120 @@
+"""Manifests: written down and read back, and what can not be one; names of files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.pipeline.archive.support import DAY_NS, MEMBERSHIP, NOON_NS, ORDERS, TRADES
+
+from quorate.pipeline.archive.layout import day_of, directory_of, file_of, manifest_version
+from quorate.pipeline.archive.manifest import (
+    ArchivedFile,
+    ArchivedSource,
+    BatchMark,
+    Manifest,
+    from_json,
+    to_json,
+)
+from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.ranges import HeldRange
+from quorate.protocol.wire import source_to_wire
+from quorate.v1 import messages_pb2 as v1
+
+LINEAGE = Lineage((Term(1, 0), Term(4, 50)))
+
+
+def file(
+    first: int, last: int, *terms: tuple[int, int], source: SourceName = ORDERS
+) -> ArchivedFile:
+    lineage = Lineage(tuple(Term(*term) for term in terms or ((1, first),)))
+    path = file_of(source, "2026-11-21", first, last, 0xABC)
+    mark = BatchMark(last, 5)
+    return ArchivedFile(
+        path, source, first, last, lineage, 3, 1000, NOON_NS, NOON_NS + 1, 0xABC, mark
+    )
+
+
+def source(first: int, last: int, lineage: Lineage = LINEAGE, **fields: Any) -> ArchivedSource:
+    information = v1.SourceInformation(source=source_to_wire(ORDERS), epoch=4, version=2)
+    made = ArchivedSource(ORDERS, lineage, first, last, MEMBERSHIP, information, 9, 7)
+    return replace(made, **fields)
+
+
+WHOLE = Manifest().archived([source(0, 99)], [file(0, 59, (1, 0), (4, 50)), file(60, 99, (4, 60))])
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    made = WHOLE.replaced([WHOLE.files[0]], [WHOLE.files[0]], 17).stamped(NOON_NS, "a test")
+    made = replace(made, sources={ORDERS: source(0, 109, losses=(HeldRange(100, 109, 4),))})
+    assert from_json(to_json(made), "x") == made
+
+
+@pytest.mark.parametrize(
+    ("sources", "files", "problem"),
+    [
+        ([source(0, 99)], [file(0, 59, (1, 0), (4, 50))], r"\[60, 99\] is in no file"),
+        (
+            [source(0, 99)],
+            [file(0, 60, (1, 0), (4, 50)), file(60, 99, (4, 60))],
+            r"\[60, 60\] is in two",
+        ),
+        ([source(0, 99)], [file(0, 99)], "epochs of"),
+        ([source(10, 99)], [file(0, 99, (1, 0), (4, 50))], "outside of"),
+        ([], [file(0, 9)], "not among the sources"),
+        (
+            [source(0, 9, Lineage((Term(1, 0),)), losses=(HeldRange(5, 9, 1),))],
+            [file(0, 9)],
+            "yet lost",
+        ),
+        ([source(0, 9)], [file(0, 9)], "begins behind its end"),
+    ],
+)
+def test_a_contradiction_is_found(
+    sources: list[ArchivedSource], files: list[ArchivedFile], problem: str
+) -> None:
+    made = Manifest().archived(sources, files)
+    with pytest.raises(ArchiveInvalid, match=problem):
+        from_json(to_json(made), "x")
+
+
+def test_a_newer_format_is_told_from_a_damaged_one() -> None:
+    values = json.loads(to_json(WHOLE))
+    with pytest.raises(ArchiveNewer):
+        from_json(json.dumps({"format": 2, "something": "else"}), "x")
+    for damaged in ("", "{}", "[]", to_json(WHOLE)[:-9], json.dumps(values | {"files": [{}]})):
+        with pytest.raises(ArchiveInvalid):
+            from_json(damaged, "x")
+
+
+def test_versions_follow_on_each_other() -> None:
+    assert [Manifest().version, WHOLE.version, WHOLE.without_dropped([]).version] == [0, 1, 2]
+    assert [manifest_version(name) for name in ("00000000000000000007.json", ".writing-1")] == [
+        7,
+        None,
+    ]
+
+
+def test_days_are_of_utc_and_exact_to_the_nanosecond() -> None:
+    midnight = NOON_NS - NOON_NS % DAY_NS
+    assert [day_of(midnight - 1), day_of(midnight), day_of(-1)] == [
+        "2026-11-20",
+        "2026-11-21",
+        "1969-12-31",
+    ]
+
+
+def test_a_topic_can_be_any_text() -> None:
+    names = [directory_of(topic, "2026-11-21") for topic in ("a/b", "a%2Fb", "..", "ü" * 100)]
+    assert len(set(names)) == 4
+    for name in names:
+        parts = name.split("/")
+        assert parts[0] == "data"
+        assert len(parts) == 3, name
+        assert all(len(part.encode()) <= 255 and part not in ("..", ".") for part in parts)
+    assert directory_of("é" * 120, "d") != directory_of("é" * 121, "d")
+    assert "0xfffffffffffffff0" in file_of(TRADES, "2026-11-21", 0, 1, 2)
