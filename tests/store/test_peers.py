@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import shutil
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,8 +21,10 @@ from tests.store.support import (
 )
 
 from quorate.protocol.errors import InLimbo, NotFounded
+from quorate.store import peers
 from quorate.store.founding import initialize
 from quorate.store.node import StoreNode
+from quorate.store.peers import Peers
 
 
 @asynccontextmanager
@@ -74,6 +78,26 @@ async def test_a_blank_store_that_is_told_of_no_peers_does_not_start(tmp_path: P
     async with running(tmp_path, peers=None) as node, Client(node.address) as client:
         status = await client.status()
         assert (status.starts, status.limbo) == (2, False)
+
+
+async def test_a_peer_that_hangs_does_not_keep_the_others_from_being_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "ROUND_SECONDS", 0.05)
+    monkeypatch.setattr(peers, "ANSWER_SECONDS_MAX", 0.2)
+    pauses: asyncio.Queue[float] = asyncio.Queue()
+    pause = Peers._pause
+
+    async def noted(self: Peers, seconds: float) -> None:
+        pauses.put_nowait(seconds)
+        await pause(self, seconds)
+
+    monkeypatch.setattr(Peers, "_pause", noted)
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        addresses = (f"127.0.0.1:{hung.getsockname()[1]}",)
+        initialize(configuration(tmp_path, peers=addresses), new=True)
+        async with running(tmp_path, peers=addresses):
+            assert [await pauses.get() for _ in range(3)] == [0.05] * 3
 
 
 async def test_what_a_store_tells_another(tmp_path: Path) -> None:

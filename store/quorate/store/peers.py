@@ -29,6 +29,8 @@ _log = logging.getLogger("quorate.store.peers")
 
 ROUND_SECONDS = 5.0
 """How often peers are asked."""
+ROUND_SECONDS_MAX = 60.0
+"""The same where their answers take long."""
 LIMBO_ROUND_SECONDS = 0.2
 """The same while this store is in limbo, at first; by and by it asks less often."""
 LIMBO_ROUND_SECONDS_MAX = 2.0
@@ -91,21 +93,21 @@ class Peers:
         limbo_pause = LIMBO_ROUND_SECONDS
         try:
             while True:
-                began = time.monotonic()
+                took = 0.0
                 try:
-                    await self.ask_all()
+                    took = await self.ask_all()
                 except Exception:
                     _log.exception("asking the peers failed in a way that was not foreseen")
                 self._rounds.set_result(None)
                 self._rounds = asyncio.get_running_loop().create_future()
-                took = time.monotonic() - began
                 # Many sources make long answers; asking must stay a small part of the work.
+                # Waiting for a peer that does not answer is none.
                 if self._engine.core.in_limbo:
                     await self._pause(max(limbo_pause, took))
                     limbo_pause = min(1.05 * limbo_pause, LIMBO_ROUND_SECONDS_MAX)
                 else:
                     limbo_pause = LIMBO_ROUND_SECONDS
-                    await self._pause(max(ROUND_SECONDS, 10 * took))
+                    await self._pause(max(ROUND_SECONDS, min(10 * took, ROUND_SECONDS_MAX)))
         finally:
             await asyncio.gather(*(peer.channel.close() for peer in self._peers))
 
@@ -123,15 +125,20 @@ class Peers:
         """Return when every peer was asked once more."""
         await asyncio.shield(self._rounds)
 
-    async def ask_all(self) -> None:
-        """One round: return when every peer has answered, or has not in time."""
-        await asyncio.gather(*(self._ask(peer) for peer in self._peers if not peer.itself))
+    async def ask_all(self) -> float:
+        """One round: return when every peer has answered, or has not in time.
+
+        Returns how many seconds the answer took that took longest.
+        """
+        asked = [self._ask(peer) for peer in self._peers if not peer.itself]
+        return max(await asyncio.gather(*asked), default=0.0)
 
     def heard(self) -> Mapping[str, Heard]:
         """The latest answer of each peer, by its address."""
         return {peer.address: peer.heard for peer in self._peers if peer.heard is not None}
 
-    async def _ask(self, peer: _Peer) -> None:
+    async def _ask(self, peer: _Peer) -> float:
+        """Returns how many seconds the answer took; 0 if there was none."""
         asked = time.monotonic()
         request = store_v1.InventoryRequest(
             greeting=self._greeting(), protocol_version=PROTOCOL_VERSION
@@ -141,17 +148,17 @@ class Peers:
             answer, who = await read_inventory(peer.address, call)
         except grpc.aio.AioRpcError as error:
             self._failed(peer, error_from_call(peer.address, error))
-            return
+            return 0.0
         except QuorateError as error:
             self._failed(peer, error)
-            return
+            return 0.0
+        now = time.monotonic()
         if who.run == request.greeting.run:
             peer.itself = True
-            return
+            return 0.0
         if request.greeting.incarnation != self._greeting().incarnation:
-            return  # the peer has yet to hear of the present one
+            return now - asked  # the peer has yet to hear of the present one
         take_note(self._engine, who, answer.known)
-        now = time.monotonic()
         known = peer.heard
         is_known = known is not None and known.answer.incarnation == answer.incarnation
         first = known.first if known is not None and is_known else now
@@ -159,6 +166,7 @@ class Peers:
         if not peer.reachable:
             _log.info("peer %s is store %s", peer.address, answer.store)
         peer.reachable, peer.problem = True, ""
+        return now - asked
 
     def _failed(self, peer: _Peer, error: QuorateError) -> None:
         peer.reachable = False
