@@ -42,7 +42,7 @@ class Faults:
         self._receivers = receivers
         self._pause = weather.pause_between_faults
         self._kinds: list[Callable[[], None]] = [getattr(self, kind) for kind in weather.kinds]
-        self._copies: dict[str, tuple[Snapshot, int]] = {}
+        self._copies: dict[str, Snapshot] = {}
         self._zombies: list[SourceInstance] = []
         self._stopped = False
         network.failure_rate = weather.failure_rate
@@ -127,10 +127,13 @@ class Faults:
         self._restart(store)
 
     def _wipe(self, store: StoreActor) -> None:
+        self._destroys(store)
+        store.wipe()
+
+    def _destroys(self, store: StoreActor) -> None:
         self._checker.destroys(store.name)
-        if store.alive:
-            store.crash()
-        store.disk.wipe()
+        for other in self._stores:
+            other.forgotten_by(store.name)
 
     def _fail_in_need(self, destroy: Callable[[StoreActor], None], seconds: float) -> None:
         """One store lags, another loses its data, the others are away, and then the source dies:
@@ -166,18 +169,14 @@ class Faults:
         def flip(store: StoreActor) -> None:
             rows = store.disk.synced.scan(Table.JOURNAL, b"", b"\xff" * 8, 10_000)
             if rows:
-                self._checker.destroys(store.name)
+                self._destroys(store)
                 store.disk.flip(rows[-1][0], 8 * len(rows[-1][1]) - 1)
 
         self._fail_in_need(flip, 0.5)
 
     def put_back_in_need(self) -> None:
         def put_back(store: StoreActor) -> None:
-            copy, starts = self._copies.get(store.name, (None, 0))
-            if copy is not None and starts < store.starts:
-                self._checker.destroys(store.name)
-                store.crash()
-                store.disk.put_back(copy)
+            if self._put_back(store):
                 self._world.later(0.01, store.start_if_down)
 
         self._fail_in_need(put_back, 0.02)
@@ -198,23 +197,30 @@ class Faults:
     def copy_disk(self) -> None:
         """A backup of a store's disk is made."""
         store = self._chooser.choice(self._stores)
-        self._copies[store.name] = (store.disk.snapshot(), store.starts)
+        self._world.fault("disk copied", store.name)
+        self._copies[store.name] = store.disk.snapshot()
 
     def put_back(self) -> None:
         """A store starts again with a copy of what its disk once was."""
-        if (store := self._destroyable()) is None or store.name not in self._copies:
-            return
-        copy, starts = self._copies[store.name]
-        others = [other for other in self._stores if other is not store]
+        if (store := self._destroyable()) is not None and self._put_back(store):
+            self._restart(store)
+
+    def _put_back(self, store: StoreActor) -> bool:
+        if (copy := self._copies.get(store.name)) is None:
+            return False
         # What nobody has seen since can not be told from what it was.
-        if starts == store.starts or not all(other.knows(store) for other in others):
-            return
-        self._world.fault("disk put back", store.name)
-        self._checker.destroys(store.name)
-        if store.alive:
-            store.crash()
-        store.disk.put_back(copy)
-        self._restart(store)
+        witnesses = [
+            other.name
+            for other in self._stores
+            if other is not store
+            and other.name not in self._checker.failed
+            and other.remembers_more(store, copy)
+        ]
+        if witnesses:
+            self._world.fault("disk put back", store.name)
+            self._destroys(store)
+            store.put_back(copy, witnesses)
+        return bool(witnesses)
 
     def flip_bit(self) -> None:
         """A bit of a batch in some journal turns."""
@@ -224,7 +230,7 @@ class Faults:
         if rows:
             key, value = self._chooser.choice(rows)
             self._world.fault("bit flipped", store.name)
-            self._checker.destroys(store.name)
+            self._destroys(store)
             store.disk.flip(key, self._chooser.randrange(8 * len(value)))
 
     # The network.

@@ -153,8 +153,7 @@ class Script:
         actor = self.stores[store]
         assert self.checker.tolerates(store)
         self.checker.destroys(store)
-        actor.crash()
-        actor.disk.wipe()
+        actor.wipe()
         actor.start()
 
     def flip(self, store: str) -> None:

@@ -46,7 +46,7 @@ RARE = (
     "unsynced commit lost",
     "unsynced commit survived",
     "answers for a source that is away",
-    "proxy found out what is stable",
+    "found out as a copy",
 )
 """Rare states that a few hundred worlds reach; one that is never reached is a hole in the
 simulation."""
@@ -59,6 +59,7 @@ RARER = (
     "epoch begun during a fetch",
     "backup steps in",
     "backup steps back",
+    "proxy found out what is stable",
 )
 """Those that need thousands."""
 _CHUNK = 25

@@ -6,7 +6,7 @@ production's own. Nothing here decides what is taken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 from tests.simulation.asks import (
@@ -23,11 +23,11 @@ from tests.simulation.asks import (
     RegisteredReceiver,
 )
 from tests.simulation.checker import Checker
-from tests.simulation.disk import Disk
+from tests.simulation.disk import Disk, Snapshot
 from tests.simulation.network import End, Network
 from tests.simulation.store_upkeep import StoreUpkeep
 from tests.simulation.store_writer import SimulatedWriter
-from tests.simulation.world import Pending, Process, World
+from tests.simulation.world import Event, Pending, Process, World
 
 from quorate.protocol.errors import Closed, ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
@@ -138,6 +138,8 @@ class StoreActor:
         self.starts = 0
         self._founds = founds
         self.proxies = proxies
+        self.witnesses: set[str] = set()
+        """Who can tell that its disk was put back; empty: it was not, or that was found out."""
         self.start()
 
     # Life.
@@ -176,10 +178,13 @@ class StoreActor:
         self.engine = Engine(self.core, self.receivers, writer, self.disk, lambda _: True)
         self._watchers = _Watchers(self.engine)
         self.engine.directory = cast(Directory, self._watchers)
+        self.checked = Event(self.process)
+        if self.starts > 1:  # a new disk was not put back
+            standing.begin_check(self.peers)
         self.network.serve(self.process, self)
         self.process.start(self.writer.run(self.crash))
         self.upkeep = StoreUpkeep(self)
-        self.upkeep.start()
+        self.process.start(self.upkeep.start())
         self.checker.started(self)
         self.world.note("%s starts at commit %s", self.name, commit.number)
 
@@ -203,6 +208,42 @@ class StoreActor:
         known = self.core.standing.peers.get(other.name)
         return known is not None and known.run == other.core.standing.run
 
+    def remembers_more(self, other: StoreActor, copy: Snapshot) -> bool:
+        """Whether this one has met the other as it was after that copy was made."""
+        known = self.core.standing.peers.get(other.name)
+        was = restart.store_record(copy.rows)
+        if known is None or was is None:
+            return False
+        if known.incarnation != was.incarnation:
+            return was.incarnation in known.former
+        commits = restart.last_commit(copy.rows).number
+        return known.starts > was.starts or known.commits > commits
+
+    def put_back(self, copy: Snapshot, witnesses: Iterable[str]) -> None:
+        """Stop, and have on the disk what the copy has."""
+        if self.alive:
+            self.crash()
+        self.disk.put_back(copy)
+        self.witnesses = set(witnesses)
+
+    def forgotten_by(self, other: str) -> None:
+        """Another store lost what it knew: if nobody is left who can tell, the disk goes, too."""
+        if other in self.witnesses:
+            self.witnesses.discard(other)
+            if not self.witnesses:
+                self.wipe()
+
+    def wipe(self) -> None:
+        """Stop, and have nothing on the disk."""
+        if self.alive:
+            self.crash()
+        self.disk.wipe()
+        self.witnesses.clear()
+
+    def found_out(self) -> None:
+        self.world.reach("found out as a copy", self.name)
+        self.witnesses.clear()
+
     @property
     def has_begun(self) -> bool:
         """It knows of a source that has begun."""
@@ -220,6 +261,11 @@ class StoreActor:
     async def made_durable(self, state: SourceState, change: Change[A]) -> A:
         return await self.engine.made_durable(state, change)
 
+    async def serving(self) -> None:
+        """Return once the peers were asked what they remember of this store."""
+        if self.core.standing.unchecked:
+            await self.checked.wait()
+
     # Sources.
 
     def _check_still(self, incarnation: bytes, source: SourceName) -> None:
@@ -227,6 +273,7 @@ class StoreActor:
             raise InLimbo(str(source), self.name, "it was found to be a copy")
 
     async def promise(self, asked: AskedPromise) -> Promised:
+        await self.serving()
         core = self.core
         incarnation = core.standing.record.incarnation
         change = core.promise(
@@ -266,6 +313,7 @@ class StoreActor:
         return Promised(core.standing.known(), grant)
 
     async def begin(self, asked: AskedBegin) -> Begun:
+        await self.serving()
         source, step, instance = asked
         state = self.core.sources.get(source)
         if state is not None:
@@ -292,6 +340,7 @@ class StoreActor:
             raise
 
     async def append(self, end: End, request: AppendRequest) -> None:
+        await self.serving()
         frame = v1.Frame.FromString(await end.read(SILENCE_SECONDS))
         asked = frame.open
         name = SourceName(asked.information.source.topic, asked.information.source.session_id)
@@ -371,6 +420,7 @@ class StoreActor:
     # Receivers.
 
     async def register_receiver(self, asked: AskedReceiver) -> RegisteredReceiver:
+        await self.serving()
         source = asked.source
         if source not in self.core.sources and (reason := self.core.limbo_of(None)):
             raise InLimbo(str(source), self.name, reason)
@@ -379,6 +429,7 @@ class StoreActor:
         return RegisteredReceiver(answer, bool(self.core.limbo_of(answer.state)))
 
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
+        await self.serving()
         writes = self.receivers.acknowledge(*asked)
         state = self.core.sources[asked.source]
         commit = self.engine.submitted(state)
@@ -387,6 +438,7 @@ class StoreActor:
         await self.writer.durable(commit)
 
     async def fetch(self, end: End, request: v1.FetchRequest) -> None:
+        await self.serving()
         source = SourceName(request.source.topic, request.source.session_id)
         first, last = request.first, request.last
         if source not in self.core.sources and (reason := self.core.limbo_of(None)):
@@ -454,6 +506,7 @@ class StoreActor:
     # The directory, and other stores.
 
     async def watch(self, end: End, _: Any) -> None:
+        await self.serving()
         self._watchers.add(end)
         while True:
             await end.read()

@@ -44,6 +44,8 @@ ANSWER_SECONDS_MAX = 1.0
 REPAIR_SECONDS = 0.4
 SCRUB_SECONDS = 0.4
 SCRUB_BATCHES = 64
+CHECK_SECONDS_MAX = 0.5
+CHECK_AGAIN_SECONDS = 0.1
 LOOK_SECONDS = 0.2
 AWAY_SECONDS = 0.6
 PROXY_WAIT_SECONDS = 0.2
@@ -195,6 +197,31 @@ class SimulatedVouching(Vouching):
         self._simulated = store
         self._fetching = filler
 
+    async def check(self) -> None:
+        store, peers = self._simulated, self._peers
+        if not self._standing.unchecked:
+            return
+        asked = Event(store.process)
+
+        async def ask() -> None:
+            await peers.ask_all()
+            asked.set()
+
+        store.process.start(ask())
+        await asked.wait(CHECK_SECONDS_MAX)
+        heard = {item.answer.store for item in peers.heard().values()}
+        if store.witnesses and not store.witnesses & heard:
+            # Who can tell is not there: to be believed until somebody is, is more than anything
+            # can be done about, so that nobody starts it yet.
+            store.world.note("%s waits for %s", store.name, store.witnesses)
+            store.crash()
+            store.world.later(CHECK_AGAIN_SECONDS, store.start_if_down)
+            return
+        if await self._was_found_out(peers.heard()):
+            store.found_out()
+        self._standing.unchecked = ""
+        store.checked.set()
+
     async def _fetch(self, state: SourceState, adoption: Adoption) -> None:
         for address in sorted(adoption.holders):
             lacking = adoption.fetch.minus(state.held.ranges)
@@ -288,7 +315,9 @@ class StoreUpkeep:
         proxying = SimulatedProxying(store, self.peers)
         self._keeper = Keeper(store.engine, cast(Peers, self.peers), proxying, GRACE_SECONDS)
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Ask the peers whether the disk was put back, and then begin."""
+        await self._vouching.check()
         for task in (self._ask(), self._vouch(), self._mend(), self._scrub()):
             self._store.process.start(task)
         if self._store.proxies:
@@ -308,7 +337,7 @@ class StoreUpkeep:
             await self._round.pause()
             try:
                 if await self._vouching.follow(self.peers.heard()):
-                    store.world.reach("found out as a copy", store.name)
+                    store.found_out()
                     await store.process.sleep(FOUND_OUT_SECONDS)
             except ContentConflict as error:
                 store.checker.conflict(error)

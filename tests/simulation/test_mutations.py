@@ -393,6 +393,11 @@ def _copies_are_not_told(to: pytest.MonkeyPatch) -> None:
     to.setattr(Standing, "check_remembered", lambda *_: "")
 
 
+def _stores_serve_before_they_ask(to: pytest.MonkeyPatch) -> None:
+    """A store that starts vouches for what it finds until a peer contradicts it."""
+    to.setattr(Standing, "begin_check", lambda *_: None)
+
+
 def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
     """A store goes on after a failed sync."""
     real = SimulatedWriter._commit
@@ -551,6 +556,14 @@ MUTATIONS = (
     Mutation(_limbo_ends_by_anyone, {"kinds": ("wipe_in_need",), **LAGGING}),
     Mutation(
         _copies_are_not_told,
+        {
+            "kinds": ("put_back_in_need", "copy_disk", "crash_store", "copy_disk"),
+            **LAGGING,
+            "pause_between_faults": 0.15,
+        },
+    ),
+    Mutation(
+        _stores_serve_before_they_ask,
         {
             "kinds": ("put_back_in_need", "copy_disk", "crash_store", "copy_disk"),
             **LAGGING,

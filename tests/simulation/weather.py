@@ -38,6 +38,9 @@ KINDS: Mapping[str, int] = {
     "wipe_in_need": 1,
     "flip_in_need": 1,
     "wipe_stores": 0,
+    "copy_disk": 2,
+    "put_back": 2,
+    "put_back_in_need": 1,
     "crash_receiver": 1,
     "pause_receiver": 1,
 }

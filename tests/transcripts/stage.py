@@ -44,6 +44,7 @@ class Stage:
         self._setups = tuple(setups) or (majority_of(stores),)
         self.checker = TellingChecker(self.world, SOURCE, self._setups)
         self.network.in_limbo = self.in_limbo
+        self.network.unchecked = self.unchecked
         self.stores: dict[str, StoreActor] = {}
         self.stores |= {
             name: StoreActor(self.world, self.network, self.checker, name, stores, founds, True)
@@ -186,6 +187,10 @@ class Stage:
             # It is just being made.
             return not self._founded
         return bool(self.stores[store].core.standing.limbo)
+
+    def unchecked(self, store: str) -> bool:
+        """It was just started, and does not answer yet."""
+        return store in self.stores and bool(self.stores[store].core.standing.unchecked)
 
     def proxies(self) -> list[str]:
         """The stores that answer for the source."""

@@ -147,6 +147,8 @@ class TellingNetwork(Network):
         self._story = world.story
         self.in_limbo: Callable[[str], bool] = lambda _: False
         """Whether this store is; only then it is worth telling what its peers tell it."""
+        self.unchecked: Callable[[str], bool] = lambda _: False
+        """Whether it is only because it was just started."""
 
     def _delay(self) -> float:
         return DELAY_SECONDS
@@ -155,7 +157,8 @@ class TellingNetwork(Network):
         self, client: Process, server: str, method: str, request: Any, seconds: float = 10.0
     ) -> Any:
         if method == "inventory" and self.in_limbo(client.name):
-            self._story.once(client.name, server, method, "I am in limbo; what do you know?")
+            who = "was just started" if self.unchecked(client.name) else "am in limbo"
+            self._story.once(client.name, server, method, f"I {who}; what do you know?")
         elif (says := words.request(method, request)) is not None:
             self._story.ask(client.name, server, method, says)
         return await super().call(client, server, method, request, seconds)
