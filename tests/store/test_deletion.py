@@ -421,6 +421,16 @@ def test_only_the_newest_epoch_may_end_a_source() -> None:
     assert judge_source(state, 3) is Verdict.BURY
 
 
+def test_a_late_deregistration_does_not_end_who_registered_since_in_the_same_epoch() -> None:
+    """The former one left nothing here that would fence its epoch: it had not begun here."""
+    world = World()
+    state = filled(world)
+    with pytest.raises(Fenced):
+        judge_source(state, 1, b"one before")
+    assert judge_source(state, 1, b"a") is Verdict.BURY
+    assert judge_source(state, 1) is Verdict.BURY
+
+
 def test_a_promise_is_taken_back_only_by_whom_it_was_given_to_and_where_nothing_began() -> None:
     world = World()
     world.promise(3)

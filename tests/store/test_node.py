@@ -78,6 +78,28 @@ async def test_what_is_deleted_while_it_is_read_leaves_nothing_behind(
         assert not (await client.status()).sources
 
 
+async def test_who_gives_a_promise_back_late_says_nothing_of_what_was_deleted(
+    tmp_path: Path,
+) -> None:
+    """As if its owner had ended it the other stores would delete what they have of it."""
+    async with running(tmp_path) as node, Client(node.address) as client:
+        await (await client.stream()).append(0, 9)
+        engine, keeper = node._engine, node.keeper
+        assert engine is not None
+        assert keeper is not None
+        await keeper._bury(engine.core.sources[ORDERS], store_v1.DELETION_EXPIRED)
+        request = store_v1.DeregisterRequest(
+            source=source_to_wire(ORDERS),
+            epoch=2,
+            unused_promise_to=b"another",
+            protocol_version=PROTOCOL_VERSION,
+        )
+        await client.call("Deregister", request)
+        tombstone = engine.core.identities.tombstones[ORDERS]
+        assert tombstone.cause == store_v1.DELETION_EXPIRED
+        assert tombstone.registration.promised_epoch == 1
+
+
 async def test_a_directory_of_format_1_is_taken_over(tmp_path: Path) -> None:
     async with running(tmp_path) as node, Client(node.address) as client:
         await (await client.stream()).append(0, 9)

@@ -14,6 +14,8 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
+from quorate.store.deregistration import check_receiver
+from quorate.store.lifetimes import Who
 
 SESSION = 0x20
 
@@ -137,6 +139,32 @@ def test_the_same_instance_may_ask_again_in_its_epoch(world: World) -> None:
         ask(b"one")
     with pytest.raises(Fenced):
         ask(b"one", 2)
+
+
+def test_what_a_former_registration_says_late_does_not_touch_the_one_of_now(world: World) -> None:
+    """It was ended, so that the next one has the same epoch. Its position is not the new one's: the
+    receiver would start above what it was given."""
+    world.done(world.receivers.register(ORDERS, SESSION, 0, 1, b"former"))
+    state = world.core.sources[ORDERS]
+    world.write(world.core.identities.forget_receiver(state, SESSION, world.core.reg_ids))
+    world.done(world.receivers.register(ORDERS, SESSION, 0, 1, b"now"))
+    with pytest.raises(Fenced):
+        world.receivers.acknowledge(ORDERS, SESSION, 1, 5, 1, b"former")
+    record = state.receivers[SESSION]
+    with pytest.raises(Fenced):
+        check_receiver(Who(ORDERS, SESSION), record, 1, b"former")
+    assert record.acknowledged_upto == NOTHING
+    assert world.receivers.acknowledge(ORDERS, SESSION, 1, 5, 1, b"now")
+    check_receiver(Who(ORDERS, SESSION), record, 1, b"now")
+
+
+def test_what_was_acknowledged_of_a_former_stream_moves_nothing_in_the_one_after_it() -> None:
+    """The source was deregistered and began anew; the receiver and its epoch are the same."""
+    world = World()
+    world.append(world.stream(epoch=3), batch(0, 9, epoch=3))
+    register(world, 1)
+    assert world.receivers.acknowledge(ORDERS, SESSION, 1, 9, 2) == ()
+    assert world.receivers.acknowledge(ORDERS, SESSION, 1, 9, 3)
 
 
 FIRST = Lineage((Term(1, 0),))

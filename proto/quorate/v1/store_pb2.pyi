@@ -185,16 +185,18 @@ class RegisterReceiverResponse(_message.Message):
     def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ...) -> None: ...
 
 class Acknowledgement(_message.Message):
-    __slots__ = ("source", "epoch", "upto", "source_epoch")
+    __slots__ = ("source", "epoch", "upto", "source_epoch", "instance")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     UPTO_FIELD_NUMBER: _ClassVar[int]
     SOURCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     epoch: int
     upto: int
     source_epoch: int
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., upto: _Optional[int] = ..., source_epoch: _Optional[int] = ...) -> None: ...
+    instance: bytes
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., upto: _Optional[int] = ..., source_epoch: _Optional[int] = ..., instance: _Optional[bytes] = ...) -> None: ...
 
 class AcknowledgeRequest(_message.Message):
     __slots__ = ("session_id", "acknowledgements")
@@ -445,18 +447,20 @@ class ReceiverStatus(_message.Message):
     def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ...) -> None: ...
 
 class DeregisterRequest(_message.Message):
-    __slots__ = ("source", "receiver_session_id", "epoch", "protocol_version", "unused_promise_to")
+    __slots__ = ("source", "receiver_session_id", "epoch", "protocol_version", "unused_promise_to", "instance")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     RECEIVER_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     UNUSED_PROMISE_TO_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     receiver_session_id: int
     epoch: int
     protocol_version: int
     unused_promise_to: bytes
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., receiver_session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., unused_promise_to: _Optional[bytes] = ...) -> None: ...
+    instance: bytes
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., receiver_session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., unused_promise_to: _Optional[bytes] = ..., instance: _Optional[bytes] = ...) -> None: ...
 
 class DeregisterResponse(_message.Message):
     __slots__ = ("reg_id", "last_sequence")

@@ -164,6 +164,7 @@ class Acknowledger:
                     epoch=session.registrar.epoch,
                     upto=position,
                     source_epoch=session.stream.lineage.epoch,
+                    instance=session.registrar.instance,
                 )
                 for source, (session, _, position) in due.items()
             ],

@@ -26,6 +26,7 @@ class Registered:
 
     source: SourceName
     epoch: int
+    instance: bytes
     stores: tuple[tuple[str, str], ...]
     """Name and address of each store of the source."""
 
@@ -74,6 +75,7 @@ class Deregistration:
             source=source_to_wire(registered.source),
             receiver_session_id=self._session_id,
             epoch=registered.epoch,
+            instance=registered.instance,
             protocol_version=PROTOCOL_VERSION,
         )
         while True:

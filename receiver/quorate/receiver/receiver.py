@@ -484,7 +484,12 @@ class Receiver:
     async def _deregister(self, timeout: float) -> None:
         ending = Deregistration(self._peers, self.session_id, self._events.tell)
         registered = [
-            Registered(session.source, session.registrar.epoch, session.record.stores)
+            Registered(
+                session.source,
+                session.registrar.epoch,
+                session.registrar.instance,
+                session.record.stores,
+            )
             for session in self._sessions.values()
             if session.registrar.answers
         ]

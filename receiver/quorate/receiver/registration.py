@@ -120,7 +120,7 @@ class Registrar:
         self._take_over = take_over
         self._refused = refused
         self._reasons: dict[str, QuorateError] = {}
-        self._instance = uuid.uuid4().bytes
+        self.instance = uuid.uuid4().bytes
         self.epoch = 1
         """Of the registration: above any that a store had for this receiver."""
         self.answers: dict[str, StoreAnswer] = {}
@@ -243,7 +243,7 @@ class Registrar:
             session_id=self._session_id,
             reg_id=self._reg_ids.get(address, 0),
             epoch=epoch,
-            instance=self._instance,
+            instance=self.instance,
             take_over=self._take_over,
             lifetimes=self._lifetimes,
             protocol_version=PROTOCOL_VERSION,

@@ -31,6 +31,7 @@ _TAKE_BACK_SECONDS = 1.0
 async def deregister(
     source: SourceName,
     epoch: int,
+    instance: bytes,
     stores: Sequence[StoreAddress],
     timeout: float,
     succeeded: Callable[[DeregistrationSucceeded], None],
@@ -40,9 +41,15 @@ async def deregister(
     Raises Fenced if another instance owns the identity by now, NoQuorum if some did not do it.
     """
     failures: dict[str, QuorateError] = {}
+    request = DeregisterRequest(
+        source=source_to_wire(source),
+        epoch=epoch,
+        instance=instance,
+        protocol_version=PROTOCOL_VERSION,
+    )
 
     async def at(store: StoreAddress) -> None:
-        answer = await _persistently(source, epoch, store, failures)
+        answer = await _persistently(request, store, failures)
         if answer is not None:
             failures.pop(store.name, None)
             succeeded(DeregistrationSucceeded(store.name, answer.reg_id, answer.last_sequence))
@@ -66,12 +73,12 @@ async def deregister(
 
 
 async def _persistently(
-    source: SourceName, epoch: int, store: StoreAddress, failures: dict[str, QuorateError]
+    request: DeregisterRequest, store: StoreAddress, failures: dict[str, QuorateError]
 ) -> DeregisterResponse | None:
     async with open_channel(store.address) as channel:
         while True:
             try:
-                return await _ask(StoreStub(channel), source, epoch, b"", store.address)
+                return await _ask(StoreStub(channel), request, store.address)
             except QuorateError as error:
                 failures[store.name] = error
                 if not error.retryable:
@@ -86,11 +93,17 @@ async def take_back(
 
     Only once, and for a moment: what stays behind is harmless.
     """
+    request = DeregisterRequest(
+        source=source_to_wire(source),
+        epoch=epoch,
+        unused_promise_to=instance,
+        protocol_version=PROTOCOL_VERSION,
+    )
 
     async def at(name: str, address: str) -> None:
         try:
             async with open_channel(address) as channel:
-                await _ask(StoreStub(channel), source, epoch, instance, address)
+                await _ask(StoreStub(channel), request, address)
         except QuorateError as error:
             _log.debug("store %s keeps the promise to %s: %s", name, source, error)
 
@@ -101,15 +114,7 @@ async def take_back(
             task.cancel()
 
 
-async def _ask(
-    stub: StoreStub, source: SourceName, epoch: int, unused_promise_to: bytes, address: str
-) -> DeregisterResponse:
-    request = DeregisterRequest(
-        source=source_to_wire(source),
-        epoch=epoch,
-        protocol_version=PROTOCOL_VERSION,
-        unused_promise_to=unused_promise_to,
-    )
+async def _ask(stub: StoreStub, request: DeregisterRequest, address: str) -> DeregisterResponse:
     try:
         answer: DeregisterResponse = await stub.Deregister(request, timeout=_ANSWER_SECONDS)
     except grpc.aio.AioRpcError as error:

@@ -153,7 +153,9 @@ class Engine:
         stores = [session.store for session in self._sessions.values()]
         await self._end_streams()
         try:
-            await deregister(self.core.name, self.core.epoch, stores, timeout, self.log.add)
+            await deregister(
+                self.core.name, self.core.epoch, self.core.instance, stores, timeout, self.log.add
+            )
             self.log.add(events.DeregistrationComplete())
             self._publish_store.forget()
         finally:

@@ -464,7 +464,8 @@ class StoreCore:
             wanted = known.reg_id if self.reg_ids.is_free(known.reg_id) else 0
             reg_id = self.reg_ids.claim(wanted, f"receiver {session_id:#x} of {state.name}")
             record = state.receivers[session_id] = ReceiverRecord(reg_id, 0)
-        record.epoch = max(record.epoch, known.epoch)
+        if known.epoch > record.epoch:
+            record.epoch, record.instance = known.epoch, b""
         record.acknowledged_upto = max(record.acknowledged_upto, known.acknowledged_upto)
         key = receiver_key(state.reg_id, session_id)
         return Write(Table.RECEIVERS, key, pack_receiver(record))

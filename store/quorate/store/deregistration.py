@@ -26,10 +26,15 @@ class Verdict(enum.Enum):
     """There is nothing to end."""
 
 
-def judge_source(state: SourceState, epoch: int) -> Verdict:
-    """Whether a deregistration by the owner of this epoch ends the source; raises Fenced."""
+def judge_source(state: SourceState, epoch: int, instance: bytes = b"") -> Verdict:
+    """Whether a deregistration by the owner of this epoch ends the source; raises Fenced.
+
+    instance: the owner; empty: an operator says so.
+    """
     record = state.registration
-    if epoch < record.promised_epoch:
+    is_known = bool(instance and record.promised_to) and epoch == record.begun_epoch
+    is_of_another = is_known and instance != record.promised_to
+    if epoch < record.promised_epoch or is_of_another:
         raise Fenced(str(record.name), epoch, record.promised_epoch)
     return Verdict.BURY if _may_matter(state) else Verdict.FORGET
 
@@ -51,9 +56,9 @@ def _may_matter(state: SourceState) -> bool:
     return bool(state.registration.begun_epoch or state.held.ranges or state.limbo)
 
 
-def check_receiver(who: Who, record: ReceiverRecord, epoch: int) -> None:
+def check_receiver(who: Who, record: ReceiverRecord, epoch: int, instance: bytes = b"") -> None:
     """Raises Fenced if another instance of the receiver has registered since."""
-    if epoch < record.epoch:
+    if epoch < record.epoch or record.is_of_another(epoch, instance):
         raise Fenced(f"receiver {who.receiver:#x} of {who.source}", epoch, record.epoch)
 
 

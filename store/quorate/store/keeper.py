@@ -247,21 +247,29 @@ class Keeper:
             raise ReceiverActive(f"receiver {session_id:#x} of {source}", self._core.store)
 
     async def deregister(
-        self, source: SourceName, receiver: int, epoch: int, unused_promise_to: bytes
+        self,
+        source: SourceName,
+        receiver: int,
+        epoch: int,
+        unused_promise_to: bytes,
+        instance: bytes = b"",
     ) -> store_v1.DeregisterResponse:
         """End a source, or a receiver of it; nothing happens if there is none.
 
         Raises Fenced, InLimbo, StorageFailed.
         """
         if receiver:
-            return await self._deregister_receiver(source, receiver, epoch)
+            return await self._deregister_receiver(source, receiver, epoch, instance)
         state = self._core.sources.get(source)
         if state is None:
+            if unused_promise_to:
+                # It is gone with the rest; who gives a promise back has no say over that.
+                return store_v1.DeregisterResponse(last_sequence=NOTHING)
             return await self._deregister_again(source, epoch)
         if unused_promise_to:
             verdict = judge_unused(state, epoch, unused_promise_to)
         else:
-            verdict = judge_source(state, epoch)
+            verdict = judge_source(state, epoch, instance)
         high = state.held.ranges.high
         if verdict is Verdict.BURY:
             _log.warning("%s is deregistered, and its messages are deleted", source)
@@ -289,13 +297,13 @@ class Keeper:
         )
 
     async def _deregister_receiver(
-        self, source: SourceName, receiver: int, epoch: int
+        self, source: SourceName, receiver: int, epoch: int, instance: bytes
     ) -> store_v1.DeregisterResponse:
         state = self._core.sources.get(source)
         record = state.receivers.get(receiver) if state is not None else None
         if state is None or record is None:
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
-        check_receiver(Who(source, receiver), record, epoch)
+        check_receiver(Who(source, receiver), record, epoch, instance)
         await self._write(
             state, self._identities.forget_receiver(state, receiver, self._core.reg_ids)
         )

@@ -47,8 +47,6 @@ class Receivers:
         self._store = store
         self._sources = sources
         self._reg_ids = reg_ids
-        self._registered: dict[tuple[SourceName, int], tuple[int, bytes]] = {}
-        """Who registered a receiver since the start, and in which epoch."""
 
     def topics(self) -> list[str]:
         """Topics that the store has, for people; at most TOPICS_MAX."""
@@ -82,12 +80,12 @@ class Receivers:
             known = False
         else:
             self._reg_ids.check_same(record.reg_id, reg_id, who)
-            again = instance and self._registered.get((source, session_id)) == (epoch, instance)
+            again = instance and (record.epoch, record.instance) == (epoch, instance)
             if epoch < record.epoch or (epoch == record.epoch and not again):
                 raise Fenced(who, epoch, record.epoch)
             record.epoch = epoch
             known = True
-        self._registered[source, session_id] = (epoch, instance)
+        record.instance = instance
         held = state.held
         answer = Registered(
             record.reg_id,
@@ -108,12 +106,15 @@ class Receivers:
         epoch: int,
         upto: int,
         source_epoch: int = 0,
+        instance: bytes = b"",
     ) -> tuple[Write, ...]:
         """Move the receiver's position, never back, never past what is held.
 
         source_epoch: of the lineage that the receiver counts in. While this store follows an older
         one its own end is no bound, for it may be void: only what it was told is stable is the same
-        in both. upto -1 moves nothing, and is refused like any other.
+        in both. upto -1 moves nothing, and is refused like any other; so does what was acknowledged
+        of a stream that was deregistered before this one began. instance: who registered in that
+        epoch, which after a registration was ended may be another one's.
         Raises UnknownTopic, NotRegistered, Fenced.
         """
         state = self.source(source)
@@ -121,8 +122,10 @@ class Receivers:
         record = state.receivers.get(session_id)
         if record is None or epoch > record.epoch:
             raise NotRegistered(who, f"epoch {epoch} is unknown at store {self._store}")
-        if epoch < record.epoch:
+        if epoch < record.epoch or record.is_of_another(epoch, instance):
             raise Fenced(who, epoch, record.epoch)
+        if state.is_of_former_stream(source_epoch):
+            return ()
         upto = min(upto, state.held.ranges.high)
         if source_epoch > state.registration.begun_epoch:
             upto = min(upto, state.held.stable_upto)

@@ -237,6 +237,13 @@ class ReceiverRecord:
     reg_id: int
     epoch: int
     acknowledged_upto: int = NOTHING
+    instance: bytes = b""
+    """Who registered it in this epoch, if that was since the store was started: not on the disk."""
+
+    def is_of_another(self, epoch: int, instance: bytes) -> bool:
+        """Whether another instance is registered in this very epoch, as far as is known."""
+        is_known = bool(instance and self.instance)
+        return epoch == self.epoch and is_known and instance != self.instance
 
 
 _RECEIVER = struct.Struct(">QQq")

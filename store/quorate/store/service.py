@@ -265,7 +265,12 @@ class Service(StoreServicer):  # type: ignore[misc]
             source = SourceName(entry.source.topic, entry.source.session_id)
             try:
                 writes = engine.receivers.acknowledge(
-                    source, session_id, entry.epoch, entry.upto, entry.source_epoch
+                    source,
+                    session_id,
+                    entry.epoch,
+                    entry.upto,
+                    entry.source_epoch,
+                    entry.instance,
                 )
             except QuorateError as error:
                 failure = failure_to_wire(error)
@@ -389,6 +394,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.receiver_session_id,
             request.epoch,
             request.unused_promise_to,
+            request.instance,
         )
 
     @_answering

@@ -81,6 +81,11 @@ class SourceState:
         """The source is streaming to this store now."""
         return self.stream is not None
 
+    def is_of_former_stream(self, epoch: int) -> bool:
+        """Whether this epoch is older than the whole stream; 0 is none."""
+        terms = self.lineage.terms
+        return bool(terms) and 0 < epoch < terms[0].epoch
+
     def as_it_is(self) -> SourceState:
         """A copy in which what is held stays what it is now."""
         return replace(self, held=replace(self.held, ranges=RangeSet(self.held.ranges)))
