@@ -75,7 +75,7 @@ class Filler:
                     frame = answer.fetched.batch
                     taken = await self._take(state, frame, wanted, stable_upto)
                     if taken is None:
-                        _log.warning("%s has another stream of %s", peer, state.name)
+                        _log.warning("%s follows another lineage of %s", peer, state.name)
                         break
                     part, commit = taken
                     filled += len(part)
