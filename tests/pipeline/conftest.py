@@ -12,6 +12,13 @@ from tests.pipeline.group import Group
 from quorate.pipeline import session
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let Spark take its time on a busy machine: the first query of each kind starts processes."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     # The JVM lives for seconds: compiling less is faster.

@@ -55,7 +55,11 @@ class Group:
             ready = stdout.readline()
             assert ready, f"store {number} did not start: {self.log(number)}"
             assert json.loads(ready)["address"] == self.addresses[number]
-        until("all vouch", lambda: not Stores(self.addresses).sources().limbo)
+        until("all vouch", self._all_vouch)
+
+    def _all_vouch(self) -> bool:
+        catalogue = Stores([self.addresses[number] for number in self._processes]).sources()
+        return not catalogue.limbo and not catalogue.silent
 
     def _started(self, number: int) -> subprocess.Popen[bytes]:
         address = self.addresses[number]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.pipeline.offsets import forward, from_json, latest, limited, to_json
+from quorate.pipeline.offsets import forward, from_json, latest, limited, limited_by_bytes, to_json
 from quorate.protocol.errors import InvalidArgument, OffsetsBehind
 from quorate.protocol.identity import SourceName
 
@@ -61,3 +61,11 @@ def test_a_limit_is_kept_and_used_up(
 
 def test_a_limit_is_shared_out_in_proportion() -> None:
     assert limited({}, {A: 900, B: 90, C: 10}, 100) == {A: 90, B: 9, C: 1}
+
+
+def test_a_limit_in_bytes() -> None:
+    end = {A: 100, B: 100}
+    assert limited_by_bytes({}, end, {A: 10.0, B: 30.0}, 4000) == end
+    assert limited_by_bytes({}, end, {A: 10.0, B: 30.0}, 400) == {A: 10, B: 10}
+    # Something is read, however little is let through.
+    assert sum(limited_by_bytes({}, end, {A: 10.0, B: 30.0}, 1).values()) == 1

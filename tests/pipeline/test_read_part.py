@@ -68,6 +68,7 @@ def known(*held: Range) -> KnownSource:
         lineage=LINEAGE,
         stable_upto=99,
         held=RangeSet(held),
+        high=99,
         information=SourceInformation(),
         live=True,
         stores=("a:1",),

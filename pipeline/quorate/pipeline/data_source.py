@@ -6,7 +6,7 @@ Spark pickles objects of this class to its workers and makes new ones for each s
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from quorate.pipeline import schema as rows
@@ -27,6 +27,11 @@ class QuorateDataSource(DataSource):
         from quorate.pipeline.batch_reader import batch_reader
 
         return batch_reader(read_options(self.options), columns(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from quorate.pipeline.stream_reader import StreamReader
+
+        return StreamReader(read_options(self.options), columns(schema))
 
 
 def columns(schema: StructType) -> pa.Schema:

@@ -64,3 +64,21 @@ def limited(start: Vector, end: Vector, messages_max: int) -> dict[SourceName, i
     for source in sorted(backlog, key=lambda each: (shares[each] - backlog[each], each))[:left]:
         shares[source] += 1
     return {source: start.get(source, 0) + shares.get(source, 0) for source in end}
+
+
+def limited_by_bytes(
+    start: Vector, end: Vector, message_bytes: Mapping[SourceName, float], bytes_max: int
+) -> dict[SourceName, int]:
+    """As far as about so many bytes reach, shared out in proportion; at least one message.
+
+    message_bytes: about how much a message of a source takes; of one that is not named, nothing.
+    """
+    backlog = forward(start, end)
+    size = sum(
+        message_bytes.get(source, 0.0) * (until - first)
+        for source, (first, until) in backlog.items()
+    )
+    if size <= bytes_max:
+        return dict(end)
+    messages = sum(until - first for first, until in backlog.values())
+    return limited(start, end, max(1, int(messages * bytes_max / size)))

@@ -26,7 +26,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
     # A query that has nothing to do asks for news as often as this.
-    "spark.sql.streaming.pollingDelay": "50ms",
+    "spark.sql.streaming.pollingDelay": "100ms",
 }
 
 _LOCAL_SETTINGS = {

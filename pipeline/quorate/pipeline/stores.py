@@ -7,7 +7,10 @@ when they are used and kept for as long as the process lives.
 from __future__ import annotations
 
 import os
+import queue
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import grpc
@@ -57,6 +60,8 @@ class KnownSource:
     """The highest that any of them was told; -1: nothing is stable."""
     held: RangeSet
     """What they hold of the stream, one or the other, as far as it is stable."""
+    high: int
+    """The highest number that any of them holds, stable or not; -1: none."""
     information: v1.SourceInformation
     """The newest that any of them has."""
     live: bool
@@ -102,18 +107,34 @@ class Stores:
 
     def sources(self) -> Catalogue:
         """What the stores have, as far as they answer; raises Unreachable if none does."""
+        return self.sources_within(ANSWER_SECONDS_MAX)
+
+    def sources_within(self, grace: float) -> Catalogue:
+        """The same, but once one has answered the others have only so long, in seconds."""
         request = store_v1.InventoryRequest(protocol_version=PROTOCOL_VERSION)
+        heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]] = (
+            queue.Queue()
+        )
         calls = {
-            address: _stub(address).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+            address: stub_of(address).Inventory(request, timeout=ANSWER_SECONDS_MAX)
             for address in self.addresses
         }
+        for address, call in calls.items():
+            threading.Thread(target=_hear, args=(address, call, heard), daemon=True).start()
         said: dict[str, list[store_v1.InventoryResponse]] = {}
         silent: dict[str, QuorateError] = {}
-        for address, call in calls.items():
+        while len(said) + len(silent) < len(calls):
             try:
-                said[address] = list(call)
-            except grpc.RpcError as error:
-                silent[address] = error_from_blocking_call(address, error)
+                address, answer = heard.get(timeout=grace if said else None)
+            except queue.Empty:
+                break
+            if isinstance(answer, QuorateError):
+                silent[address] = answer
+            else:
+                said[address] = answer
+        for address in calls.keys() - said.keys() - silent.keys():
+            calls[address].cancel()
+            silent[address] = Unreachable(address, "it did not answer in time")
         if not said:
             raise _nobody(silent)
         limbo = tuple(
@@ -132,7 +153,7 @@ class Stores:
             source=source_to_wire(source), time_ns=time_ns, protocol_version=PROTOCOL_VERSION
         )
         calls = {
-            address: _stub(address).Locate.future(request, timeout=ANSWER_SECONDS_MAX)
+            address: stub_of(address).Locate.future(request, timeout=ANSWER_SECONDS_MAX)
             for address in self.addresses
         }
         found: list[int] = []
@@ -146,6 +167,16 @@ class Stores:
             raise _nobody(silent)
         # One that lacks messages says where: the others know better.
         return max(found)
+
+    def message_bytes(self, source: SourceName, lineage: Lineage, first: int) -> float:
+        """How many bytes a message takes in the batch that has this number, which is stable.
+
+        Raises as fetch.
+        """
+        with closing(fetch(_fetch, self.addresses, source, lineage, first, first)) as pieces:
+            piece = next(pieces)
+        header = piece.header
+        return (len(piece.frame) - header.body_at) / (header.last - header.first + 1)
 
     def fetch(
         self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
@@ -161,17 +192,29 @@ class Stores:
         return fetch(_fetch, order, source, lineage, first, last)
 
 
+def _hear(
+    address: str,
+    call: Iterable[store_v1.InventoryResponse],
+    heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]],
+) -> None:
+    try:
+        heard.put((address, list(call)))
+    except grpc.RpcError as error:
+        heard.put((address, error_from_blocking_call(address, error)))
+
+
 def _nobody(silent: Mapping[str, QuorateError]) -> Unreachable:
     detail = "; ".join(f"{address}: {why}" for address, why in silent.items())
     return Unreachable(", ".join(silent), detail)
 
 
-def _stub(address: str) -> StoreStub:
+def stub_of(address: str) -> StoreStub:
+    """To call a store."""
     return StoreStub(channel_to(address))
 
 
 def _fetch(address: str, request: v1.FetchRequest) -> Call:
-    call: Call = _stub(address).Fetch(request)
+    call: Call = stub_of(address).Fetch(request)
     return call
 
 
@@ -196,14 +239,16 @@ def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory
     for _, each in known:
         held = held.union(lineage.belonging(held_from_wire(each.held)))
         lost = lost.union(lineage.belonging(held_from_wire(each.accepted_losses)))
-    if held.high > stable_upto:
-        held.remove(stable_upto + 1, held.high)
+    high = held.high
+    if high > stable_upto:
+        held.remove(stable_upto + 1, high)
     newest = max((each.information for _, each in known), key=lambda one: (one.epoch, one.version))
     return KnownSource(
         name,
         lineage,
         stable_upto,
         held,
+        high,
         newest,
         any(each.live for _, each in known),
         tuple(address for address, _ in known),

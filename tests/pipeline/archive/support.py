@@ -85,6 +85,7 @@ class FakeStores(Stores):
             lineage=stream.lineage,
             stable_upto=stream.stable_upto,
             held=held.both(RangeSet([Range(0, max(stream.stable_upto, 0))])),
+            high=held.high,
             information=v1.SourceInformation(source=source_to_wire(name), version=3),
             live=False,
             stores=self.addresses,

@@ -1,0 +1,206 @@
+"""Reading as a stream: how far a micro-batch goes, and its partitions.
+
+Spark keeps one object of this class for as long as a query runs, in a process that it may kill at
+any time, and asks it for offsets; read() runs in other processes, on copies. What a micro-batch has
+follows from its two offsets alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from quorate.pipeline import offsets
+from quorate.pipeline.batch_reader import (
+    StoresPartition,
+    begins_at,
+    default_parts,
+    read_part,
+    sources_of,
+)
+from quorate.pipeline.cursors import Cursor
+from quorate.pipeline.options import LATEST, PositionKind, ReadOptions
+from quorate.pipeline.planning import SourceRange, plan
+from quorate.pipeline.stores import Catalogue, KnownSource, Stores
+from quorate.protocol.errors import InvalidArgument, MissingMessages, OffsetsBehind
+from quorate.protocol.identity import SourceName
+
+GRACE_SECONDS = 0.3
+"""Once one store has said how far it is, the others are waited for no longer."""
+
+Offsets = dict[str, int]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what becomes stable, from where the options or a cursor say."""
+
+    def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
+        """Raises InvalidArgument for options that a stream can not have."""
+        _check(options)
+        self._options = options
+        self._columns = columns
+        self._stores = Stores(options.stores)
+        self._cursor = Cursor(self._stores, options.cursor) if options.cursor else None
+        self._initial: Offsets | None = None
+        self._last: dict[SourceName, int] | None = None
+        """Where a run that reads what there is now ends."""
+        self._latest: Offsets | None = None
+        self._catalogue: Catalogue | None = None
+
+    # How far.
+
+    def initialOffset(self) -> Offsets:
+        # Spark asks twice and starts from the second answer, and after a crash asks again: without
+        # a cursor only a position that never moves can be told.
+        if self._initial is None:
+            sources = sources_of(self._look(), self._options)
+            known = self._cursor.register(sources.values()) if self._cursor else {}
+            self._initial = offsets.to_json(
+                {name: self._begins_at(one, known) for name, one in sources.items()}
+            )
+            self._acknowledge(offsets.from_json(self._initial))
+        return self._initial
+
+    def _begins_at(self, source: KnownSource, known: Mapping[SourceName, int]) -> int:
+        if known:
+            # The cursor has been in use: what it has not been at is new.
+            return known.get(source.name, 0)
+        return begins_at(self._stores, source, self._options.start.of(source.name))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.trigger_messages_max:
+            return ReadMaxRows(self._options.trigger_messages_max)
+        if self._options.trigger_bytes_max:
+            return ReadMaxBytes(self._options.trigger_bytes_max)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+        begin = offsets.from_json(start)
+        sources = self._sources_for(begin)
+        if self._cursor is not None:
+            self._cursor.register(sources.values())
+        # Spark is done with everything before where the next micro-batch starts.
+        self._acknowledge(begin)
+        end = offsets.latest(begin, {name: one.until for name, one in sources.items()})
+        self._latest = offsets.to_json(end)
+        if self._last is not None:
+            end = {name: min(until, self._last.get(name, 0)) for name, until in end.items()}
+            end = offsets.latest(begin, end)
+        return offsets.to_json(self._limited(begin, end, limit))
+
+    def reportLatestOffset(self) -> Offsets | None:
+        return self._latest
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        sources = sources_of(self._look(), self._options)
+        self._last = {name: one.until for name, one in sources.items()}
+
+    def commit(self, end: Offsets) -> None:
+        self._acknowledge(offsets.from_json(end))
+
+    def _acknowledge(self, vector: offsets.Vector) -> None:
+        if self._cursor is not None:
+            self._cursor.acknowledge(vector)
+
+    def _look(self) -> Catalogue:
+        self._catalogue = self._stores.sources_within(GRACE_SECONDS)
+        return self._catalogue
+
+    def _sources_for(self, begin: offsets.Vector) -> dict[SourceName, KnownSource]:
+        """Those that the options select; raises OffsetsBehind if one was begun anew."""
+        catalogue = self._look()
+        sources = sources_of(catalogue, self._options)
+        everybody = not catalogue.silent and not catalogue.limbo
+        for name, one in sources.items():
+            # Nobody has what was read already, stable or not: it is another stream.
+            if everybody and begin.get(name, 0) > one.high + 1:
+                raise OffsetsBehind(str(name), begin[name], one.until)
+        return sources
+
+    def _limited(
+        self, begin: offsets.Vector, end: offsets.Vector, limit: ReadLimit
+    ) -> offsets.Vector:
+        if isinstance(limit, ReadMaxRows):
+            end = offsets.limited(begin, end, limit.max_rows)
+        bytes_max = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 0
+        if isinstance(limit, ReadMaxRows):
+            bytes_max = self._options.trigger_bytes_max
+        if bytes_max:
+            end = offsets.limited_by_bytes(begin, end, self._bytes_of(begin, end), bytes_max)
+        return end
+
+    def _bytes_of(self, begin: offsets.Vector, end: offsets.Vector) -> dict[SourceName, float]:
+        """About how many bytes a message takes, where there are any to read."""
+        assert self._catalogue is not None
+        sizes = {}
+        for name, (first, _) in offsets.forward(begin, end).items():
+            known = self._catalogue.sources.get(name)
+            if known is not None:
+                sizes[name] = self._stores.message_bytes(name, known.lineage, first)
+        return sizes
+
+    # What.
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        ranges = offsets.forward(offsets.from_json(start), offsets.from_json(end))
+        known = self._known_for(ranges)
+        parts = plan(
+            (
+                SourceRange(source, first, until, known[source].lineage)
+                for source, (first, until) in ranges.items()
+            ),
+            parts=default_parts(self._options),
+            part_messages_max=self._options.part_messages_max,
+        )
+        return [StoresPartition(part) for part in parts]
+
+    def _known_for(
+        self, ranges: Mapping[SourceName, tuple[int, int]]
+    ) -> dict[SourceName, KnownSource]:
+        """What is known of these sources, far enough to read them."""
+
+        def enough(catalogue: Catalogue) -> bool:
+            sources = catalogue.sources
+            return all(
+                source in sources and until <= sources[source].until
+                for source, (_, until) in ranges.items()
+            )
+
+        catalogue = self._catalogue
+        if catalogue is None or not enough(catalogue):
+            catalogue = self._look()
+        for source, (first, until) in ranges.items():
+            if source not in catalogue.sources:
+                silent = ", ".join(catalogue.silent)
+                raise MissingMessages(str(source), first, until - 1, silent)
+        return catalogue.sources
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, StoresPartition), partition
+        return read_part(
+            self._stores,
+            partition.part,
+            self._columns,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+        )
+
+
+def _check(options: ReadOptions) -> None:
+    if options.end.all() != {LATEST}:
+        raise InvalidArgument("option endingOffsets", "is for tables; a stream does not end")
+    moving = {PositionKind.LATEST, PositionKind.TIME}
+    if not options.cursor and any(each.kind in moving for each in options.start.all()):
+        raise InvalidArgument(
+            "option cursorName",
+            "is missing: a stream that starts at the latest message or at a time keeps there where "
+            "it started, because Spark forgets it if it stops before its first batch is done",
+        )
