@@ -162,11 +162,14 @@ def test_another_registration_in_the_middle_begins_the_change_again() -> None:
     streams(core, "abcx", 0.3, -1)
     look(core, dict.fromkeys("abcx", answer_of(core, -1)), 0.4)
     # Somebody promised in between and went away again.
-    core.failed("a", Fenced("orders", core.epoch, core.epoch + 3), 0.5)
+    promised = core.epoch + 3
+    core.failed("a", Fenced("orders", core.epoch, promised), 0.5)
+    core.tick(4.0)
+    assert core.epoch == promised + 1
     other = replace(
         answer_of(core, -1), begun_epoch=core.epoch - 1, lineage=Lineage((Term(core.epoch - 1, 0),))
     )
-    promise(core, dict.fromkeys("abcx", other), 0.6)
+    promise(core, dict.fromkeys("abcx", other), 4.1)
     asked = core.step("a")
     assert isinstance(asked, AskBegin)
     assert asked.membership.to_policies == (OLD.policy, POLICY)

@@ -246,6 +246,33 @@ def test_a_promise_that_went_nowhere_is_overtaken() -> None:
     assert made.epoch == 5
 
 
+def test_one_that_opens_asks_for_a_higher_epoch_at_once() -> None:
+    made = registration()
+    made.failed("a", Fenced("x", 1, 4), 0.1)
+    assert made.step("b") == AskPromise(5)
+
+
+def test_one_that_was_open_leaves_whoever_opens_the_time_to_begin() -> None:
+    made = streaming()
+    made.start(1.0, 2)
+    for store in "abc":
+        made.failed(store, Fenced("x", 2, 2), 1.1)
+    assert [made.step(store) for store in "abc"] == [AskPromise(2)] * 3
+    assert made.error is None
+    assert made.overtake_epoch(4.0) is None
+    # It had the time, and has begun nowhere.
+    assert made.overtake_epoch(4.1) == 3
+
+
+def test_one_that_was_open_goes_on_without_the_store_that_promised_to_nobody() -> None:
+    made = streaming()
+    made.start(1.0, 2)
+    made.failed("c", Fenced("x", 2, 7), 1.1)
+    promise_all(made, "ab")
+    decided(made, 1.2)
+    assert made.overtake_epoch(4.1) == 8
+
+
 def test_stores_are_told_what_was_decided_last_by_one_that_was_open() -> None:
     made = registration()
     promise_all(made, "abc")

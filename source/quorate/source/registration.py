@@ -307,7 +307,7 @@ class Registration:
             case Fenced() if error.promised < self.epoch:
                 # Not this epoch is too low: another instance has begun one since our last.
                 self.error = Fenced(str(self._name), self.lineage.epoch, error.promised)
-            case Fenced() if self.phase is Phase.PROMISING:
+            case Fenced() if self.phase is Phase.PROMISING and not self._was_open:
                 self.epoch = max(self.epoch, error.promised) + 1
                 self._forget()
                 del self._failures[store]
@@ -322,11 +322,17 @@ class Registration:
                 self.error = error
 
     def _note_fence(self, store: str, error: Fenced, now: float) -> None:
-        """Another instance registers: it has won once the rest can make nothing stable."""
+        """Another instance registers: it has won once the rest can make nothing stable.
+
+        One that was open, and is asking for promises itself, leaves it the time to win: an epoch
+        that is higher still would fence it while it opens.
+        """
         if not self._fenced:
             self._fenced_at = now
         self._fenced[store] = error.promised
-        if any(policy.blocks(policy.stores & self._fenced.keys()) for policy in self._policies()):
+        if self.phase is not Phase.PROMISING and any(
+            policy.blocks(policy.stores & self._fenced.keys()) for policy in self._policies()
+        ):
             self.error = error
 
     @property
