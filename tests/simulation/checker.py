@@ -135,6 +135,12 @@ class Checker:
         self._promised.pop(store, None)
         self.wiped.discard(store)
 
+    def may_lose(self, store: str) -> bool:
+        """What is only in the page cache of its host is about to go, if the rules tolerate it."""
+        if tolerated := self.tolerates(store):
+            self.destroys(store)
+        return tolerated
+
     def unreadable(self, store: str, part: Range, problem: str) -> None:
         """The store finds that it can not read what it holds: only if that was destroyed."""
         self.require(store in self.failed, "I1", f"{store} can not read {part}: {problem}")

@@ -1,7 +1,8 @@
 """A disk of the simulated world, as a store's storage over it: written is not yet durable.
 
 A commit is whole or not there at all. A crash keeps every synced commit and, of those after the
-last sync, the first few. Nothing here knows what the rows mean.
+last sync, the first few; if the store relies on the page cache, all that was written, as long as
+its host goes on. Nothing here knows what the rows mean.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tests.simulation.world import World
 
 from quorate.protocol.errors import StorageFailed
 from quorate.store.storage import MemoryRows, Row, Table, Write
+from quorate.store.unclean import Run
 
 
 class Watcher(Protocol):
@@ -22,12 +24,17 @@ class Watcher(Protocol):
 
     def synced(self, store: str, writes: Sequence[Write]) -> None: ...
 
+    def may_lose(self, store: str) -> bool:
+        """Whether what is only in the page cache may be lost now; it counts as lost then."""
+        ...
+
 
 class Snapshot(NamedTuple):
     """A copy of a disk."""
 
     rows: MemoryRows
     acknowledged: int
+    run: Run | None
 
 
 class Disk:
@@ -47,6 +54,10 @@ class Disk:
         """The number of the last commit that the store takes for durable."""
         self.flipped = False
         """Something on it may be unreadable."""
+        self.run: Run | None = None
+        """How its store ran, if that was not ended."""
+        self.boot = "boot 1"
+        """Of the host."""
 
     def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
         return self._now.get(table, keys)
@@ -81,16 +92,18 @@ class Disk:
         self._now, self.synced = MemoryRows(), MemoryRows()
         self.acknowledged = 0
         self.flipped = False
+        self.run = None
 
     def snapshot(self) -> Snapshot:
         """What a copy of the disk would have now."""
-        return Snapshot(_copy(self.synced), self.acknowledged)
+        return Snapshot(_copy(self.synced), self.acknowledged, self.run)
 
     def put_back(self, snapshot: Snapshot) -> None:
         """Have what the copy has."""
         self._unsynced.clear()
         self._now, self.synced = _copy(snapshot.rows), _copy(snapshot.rows)
         self.acknowledged = snapshot.acknowledged
+        self.run = snapshot.run
 
     def flip(self, position: bytes, at: int) -> None:
         """One bit of a batch in the journal is another from now on."""
@@ -123,6 +136,67 @@ class Disk:
             self.synced.write(commit)
             self._watcher.synced(self._name, commit)
         del self._unsynced[:count]
+
+
+class CachedDisk(Disk):
+    """That of a store that acknowledges what is only in the page cache of its host.
+
+    So `synced` has all that was written, though only a sync takes it to the platter.
+    """
+
+    def __init__(self, world: World, name: str, watcher: Watcher) -> None:
+        super().__init__(world, name, watcher)
+        self._platter = MemoryRows()
+        self._cached: list[list[Write]] = []
+
+    def write(self, writes: Iterable[Write]) -> None:
+        super().write(writes)
+        self._cached += self._unsynced
+        self._keep(len(self._unsynced))
+
+    def sync(self) -> None:
+        if self.fails_next_sync and self._watcher.may_lose(self._name):
+            self.fails_next_sync = False
+            self.run = Run("", synced=False)
+            self._go_down(0)
+            raise StorageFailed(self._name, "the sync failed")
+        self.sync_for_sure()
+
+    def sync_for_sure(self) -> None:
+        for commit in self._cached:
+            self._platter.write(commit)
+        self._cached.clear()
+
+    def reboot(self) -> None:
+        """The host goes down, and comes back with the first of what was not synced, if any."""
+        self.boot = f"boot {int(self.boot.split()[1]) + 1}"
+        kept = self._world.chooser.randint(0, len(self._cached))
+        if kept < len(self._cached):
+            self._world.reach("cached commits lost", self._name)
+        self._go_down(kept)
+
+    def _go_down(self, kept: int) -> None:
+        for commit in self._cached[:kept]:
+            self._platter.write(commit)
+        self._cached.clear()
+        self._now, self.synced = _copy(self._platter), _copy(self._platter)
+
+    def wipe(self) -> None:
+        super().wipe()
+        self._cached.clear()
+        self._platter = MemoryRows()
+
+    def put_back(self, snapshot: Snapshot) -> None:
+        super().put_back(snapshot)
+        self._cached.clear()
+        self._platter = _copy(snapshot.rows)
+
+    def flip(self, position: bytes, at: int) -> None:
+        self.sync_for_sure()
+        super().flip(position, at)
+        self._platter.write(
+            [Write(Table.JOURNAL, position, self.get(Table.JOURNAL, [position])[0])]
+        )
 
 
 def _copy(rows: MemoryRows) -> MemoryRows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.simulation.checker import Checker
-from tests.simulation.disk import Snapshot
+from tests.simulation.disk import CachedDisk, Snapshot
 from tests.simulation.network import Network
 from tests.simulation.receiver_actor import ReceiverApplication
 from tests.simulation.source_actor import SourceApplication, SourceInstance
@@ -174,6 +174,13 @@ class Faults:
 
         self._fail_in_need(flip, 0.5)
 
+    def reboot_in_need(self) -> None:
+        def reboot(store: StoreActor) -> None:
+            if self._reboot(store):
+                self._world.later(0.01, store.start_if_down)
+
+        self._fail_in_need(reboot, 0.02)
+
     def put_back_in_need(self) -> None:
         def put_back(store: StoreActor) -> None:
             if self._put_back(store):
@@ -221,6 +228,22 @@ class Faults:
             self._destroys(store)
             store.put_back(copy, witnesses)
         return bool(witnesses)
+
+    def reboot_host(self) -> None:
+        """A host goes down; what its store had only in the page cache may be gone."""
+        if (store := self._destroyable()) is not None and self._reboot(store):
+            self._restart(store)
+
+    def _reboot(self, store: StoreActor) -> bool:
+        disk = store.disk
+        if not isinstance(disk, CachedDisk):
+            return False
+        self._world.fault("host rebooted, page cache lost", store.name)
+        self._destroys(store)
+        if store.alive:
+            store.crash()
+        disk.reboot()
+        return True
 
     def flip_bit(self) -> None:
         """A bit of a batch in some journal turns."""

@@ -39,6 +39,7 @@ CALM = {
     "slow_rate": 0.0,
     "honest": True,
     "founds": True,
+    "cached": (),
     "outlives": False,
     "consensus": Behaviour.HIGHEST,
     "modes": (AcknowledgeMode.BATCHED,) * 2,

@@ -47,6 +47,8 @@ RARE = (
     "unsynced commit survived",
     "answers for a source that is away",
     "found out as a copy",
+    "cached commits lost",
+    "in limbo for what was only cached",
 )
 """Rare states that a few hundred worlds reach; one that is never reached is a hole in the
 simulation."""

@@ -88,7 +88,14 @@ class Simulation:
         names = weather.stores
         self.stores = [
             StoreActor(
-                world, self.network, self.checker, name, names, weather.founds, weather.proxies
+                world,
+                self.network,
+                self.checker,
+                name,
+                names,
+                weather.founds,
+                weather.proxies,
+                name in weather.cached,
             )
             for name in names
         ]

@@ -6,7 +6,7 @@ production's own. Nothing here decides what is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from tests.simulation.asks import (
@@ -23,7 +23,7 @@ from tests.simulation.asks import (
     RegisteredReceiver,
 )
 from tests.simulation.checker import Checker
-from tests.simulation.disk import Disk, Snapshot
+from tests.simulation.disk import CachedDisk, Disk, Snapshot
 from tests.simulation.network import End, Network
 from tests.simulation.store_upkeep import StoreUpkeep
 from tests.simulation.store_writer import SimulatedWriter
@@ -47,6 +47,8 @@ from quorate.store.reading import read
 from quorate.store.receivers import Receivers
 from quorate.store.records import StoreRecord
 from quorate.store.state import AppendStream, Change, RegIds, SourceState
+from quorate.store.storage import Write
+from quorate.store.unclean import REASON, Run
 from quorate.store.writer import Writer
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -123,17 +125,19 @@ class StoreActor:
         peers: Sequence[str],
         founds: bool,
         proxies: bool,
+        cached: bool = False,
     ) -> None:
         """founds: an operator says that a group is new; else the stores find out together.
 
-        proxies: it answers for a source that is away if that falls to it.
+        proxies: it answers for a source that is away if that falls to it. cached: it acknowledges
+        what is in the page cache.
         """
         self.world = world
         self.network = network
         self.checker = checker
         self.name = name
         self.peers = frozenset(peers) - {name}
-        self.disk = Disk(world, name, checker)
+        self.disk = (CachedDisk if cached else Disk)(world, name, checker)
         self._drawn = 0
         self.starts = 0
         self._founds = founds
@@ -165,7 +169,7 @@ class StoreActor:
             f"{self.name} came back with commit {commit.number} after having acknowledged "
             f"{self.disk.acknowledged}"
         )
-        standing = self._standing(commit.number)
+        standing = self._standing(commit.number, sources)
         self.core = StoreCore(
             self.name, (".*",), self.disk, sources, reg_ids, commit.position, standing
         )
@@ -175,7 +179,7 @@ class StoreActor:
             self.process, self.disk, commit.number, lambda: self.core.position
         )
         writer = cast(Writer, self.writer)
-        self.engine = Engine(self.core, self.receivers, writer, self.disk, lambda _: True)
+        self.engine = Engine(self.core, self.receivers, writer, self.disk, lambda _: self.is_synced)
         self._watchers = _Watchers(self.engine)
         self.engine.directory = cast(Directory, self._watchers)
         self.checked = Event(self.process)
@@ -188,7 +192,7 @@ class StoreActor:
         self.checker.started(self)
         self.world.note("%s starts at commit %s", self.name, commit.number)
 
-    def _standing(self, commits: int) -> Standing:
+    def _standing(self, commits: int, sources: Mapping[SourceName, SourceState]) -> Standing:
         record = restart.store_record(self.disk)
         if record is None and self._founds:
             record = StoreRecord(self.draw())
@@ -196,9 +200,31 @@ class StoreActor:
         record = started(self.name, record, self.peers, self.draw)
         run = f"{self.name} at {self.world.now}".encode()
         standing = Standing(self.name, record, restart.peers(self.disk), run, commits)
-        self.disk.write((standing.row(),))
+        doubted = self._doubted(standing, sources)
+        self.disk.write((standing.row(), *doubted))
         self.disk.sync_for_sure()
+        self.disk.run = Run(self.disk.boot, synced=self.is_synced)
         return standing
+
+    def _doubted(
+        self, standing: Standing, sources: Mapping[SourceName, SourceState]
+    ) -> list[Write]:
+        """Put in limbo what a host that went down may have lost."""
+        run, boot = self.disk.run, self.disk.boot
+        lost = [
+            state
+            for name, state in sources.items()
+            if run is not None and run.may_have_lost(name.topic, boot)
+        ]
+        if lost:
+            self.world.reach("in limbo for what was only cached", self.name)
+            standing.renew(self.draw())
+        return [write for state in lost for write in state.enter_limbo(REASON)]
+
+    @property
+    def is_synced(self) -> bool:
+        """What it acknowledges is on the disk."""
+        return not isinstance(self.disk, CachedDisk)
 
     def greeting(self) -> store_v1.Greeting:
         return self.core.standing.greeting(self.name, self.disk.acknowledged)
@@ -393,7 +419,8 @@ class StoreActor:
             await engine.settled(stream.state)
             writes = self.core.append_held(stream, batch)
         self.checker.changes(self.name, stream.epoch, "takes batches")
-        call.commit = engine.submit(stream.state, writes, True, call, stream.expected - 1)
+        upto = stream.expected - 1
+        call.commit = engine.submit(stream.state, writes, self.is_synced, call, upto)
 
     def _control(self, stream: AppendStream, call: AppendCall, frame: v1.Frame) -> None:
         core, engine = self.core, self.engine
@@ -434,7 +461,7 @@ class StoreActor:
         state = self.core.sources[asked.source]
         commit = self.engine.submitted(state)
         if writes:
-            commit = self.engine.submit(state, writes)
+            commit = self.engine.submit(state, writes, self.is_synced)
         await self.writer.durable(commit)
 
     async def fetch(self, end: End, request: v1.FetchRequest) -> None:

@@ -47,6 +47,7 @@ from quorate.store.core import StoreCore
 from quorate.store.limbo import Heard, Standing
 from quorate.store.receivers import Receivers
 from quorate.store.state import AppendStream, Change
+from quorate.store.unclean import Run
 from quorate.v1 import messages_pb2 as v1
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -398,6 +399,11 @@ def _stores_serve_before_they_ask(to: pytest.MonkeyPatch) -> None:
     to.setattr(Standing, "begin_check", lambda *_: None)
 
 
+def _reboots_go_unnoticed(to: pytest.MonkeyPatch) -> None:
+    """A store that did not sync goes on after its host went down as if it had everything."""
+    to.setattr(Run, "may_have_lost", lambda *_: False)
+
+
 def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
     """A store goes on after a failed sync."""
     real = SimulatedWriter._commit
@@ -568,6 +574,14 @@ MUTATIONS = (
             "kinds": ("put_back_in_need", "copy_disk", "crash_store", "copy_disk"),
             **LAGGING,
             "pause_between_faults": 0.15,
+        },
+    ),
+    Mutation(
+        _reboots_go_unnoticed,
+        {
+            "kinds": ("reboot_in_need",),
+            **LAGGING,
+            "cached": ("store1", "store2", "store3"),
         },
     ),
     Mutation(_skips_of_unstable_are_taken, {"kinds": ("leave_behind", "crash_store")}, ("I1",)),

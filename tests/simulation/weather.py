@@ -41,6 +41,8 @@ KINDS: Mapping[str, int] = {
     "copy_disk": 2,
     "put_back": 2,
     "put_back_in_need": 1,
+    "reboot_host": 2,
+    "reboot_in_need": 1,
     "crash_receiver": 1,
     "pause_receiver": 1,
 }
@@ -67,6 +69,8 @@ class Weather:
     """Nobody breaks the protocol; else only guards that are left in keep what must hold."""
     founds: bool
     """An operator says that the group is new; else the stores find out together."""
+    cached: tuple[str, ...]
+    """Stores that acknowledge what is in the page cache."""
     proxies: bool
     """Stores answer for the source while it is away, and find out what is stable."""
     outlives: bool
@@ -110,6 +114,7 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         slow_rate=chooser.choice((0.0, 0.01, 0.1)),
         honest=True,
         founds=chooser.random() < 0.8,
+        cached=tuple(chooser.sample(names, chooser.choice((0, 0, 0, STORES_MAX // 2, STORES_MAX)))),
         proxies=seed % 2 == 1,
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
