@@ -19,6 +19,8 @@ from tests.simulation.world import World
 
 from quorate.store.storage import Table
 
+_YEARS_SECONDS = 3e8
+
 
 class Faults:
     """Makes things go wrong until it is stopped."""
@@ -110,6 +112,20 @@ class Faults:
             self._world.fault("store pause", store.name)
             store.process.pause()
             self._world.later(self._chooser.choice((0.1, 0.4, 1.5)), store.process.wake)
+
+    def jump_clock(self) -> None:
+        """Somebody takes it to be another time of day, by seconds, an hour, or years."""
+        chooser = self._chooser
+        whose: tuple[StoreActor | SourceInstance, ...] = (*self._stores, self._source.current)
+        chosen = chooser.choice(whose)
+        seconds = chooser.choice((-1, 1)) * chooser.choice((2.0, 3600.0, _YEARS_SECONDS))
+        ways = "forward" if seconds > 0 else "back"
+        self._world.fault(f"clock jumped {ways}", "%s, by %s s", chosen.process.name, seconds)
+        chosen.clock.jump(seconds)
+        if isinstance(chosen, StoreActor) and chosen.alive and chooser.random() < 0.5:
+            # A store looks at that clock when it starts.
+            chosen.crash()
+            self._restart(chosen)
 
     # Data is destroyed.
 

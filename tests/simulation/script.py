@@ -19,6 +19,7 @@ from tests.simulation.world import TRACE_LINES
 
 from quorate.protocol.consensus import Behaviour
 from quorate.receiver.options import AcknowledgeMode
+from quorate.store.lifetimes import Lifetimes
 from quorate.store.state import SourceState
 from quorate.store.storage import Table
 
@@ -40,6 +41,7 @@ CALM = {
     "honest": True,
     "founds": True,
     "cached": (),
+    "lifetimes": Lifetimes(),
     "outlives": False,
     "consensus": Behaviour.HIGHEST,
     "modes": (AcknowledgeMode.BATCHED,) * 2,

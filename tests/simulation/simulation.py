@@ -96,6 +96,7 @@ class Simulation:
                 weather.founds,
                 weather.proxies,
                 name in weather.cached,
+                weather.lifetimes,
             )
             for name in names
         ]

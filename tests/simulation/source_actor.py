@@ -16,7 +16,7 @@ from tests.simulation.checker import Checker
 from tests.simulation.network import End, Network
 from tests.simulation.rules import Setup
 from tests.simulation.weather import Weather
-from tests.simulation.world import Event, Pending, Process, World
+from tests.simulation.world import Event, Pending, Process, WallClock, World
 
 from quorate.protocol.errors import (
     Closed,
@@ -111,6 +111,7 @@ class SourceInstance:
         self.number = number
         self.take_over = take_over
         self.process = Process(world, f"source{number}")
+        self.clock = WallClock(world)
         self.publish_store = publish_store
         self.identity = self.process.name.encode()
         self.core = SourceCore(
@@ -466,7 +467,7 @@ class SourceInstance:
             self.process.start(self._pack())
 
     async def _pack(self) -> None:
-        packed = self.core.take(int(self.world.now * 1e9))
+        packed = self.core.take(int(self.clock.seconds() * 1e9))
         if self.publish_store.outlives:
             await self.process.sleep(self.world.chooser.uniform(0.0, 0.002))
         self.publish_store.append(packed.batch)

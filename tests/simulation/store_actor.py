@@ -7,6 +7,7 @@ production's own. Nothing here decides what is taken.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from tests.simulation.asks import (
@@ -27,7 +28,7 @@ from tests.simulation.disk import CachedDisk, Disk, Snapshot
 from tests.simulation.network import End, Network
 from tests.simulation.store_upkeep import StoreUpkeep
 from tests.simulation.store_writer import SimulatedWriter
-from tests.simulation.world import Event, Pending, Process, World
+from tests.simulation.world import Event, Pending, Process, WallClock, World
 
 from quorate.protocol.errors import Closed, ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
@@ -41,6 +42,7 @@ from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
 from quorate.store.engine import Engine
 from quorate.store.inventory import inventory
+from quorate.store.lifetimes import Lifetimes, Lives, Observed, Who
 from quorate.store.limbo import Standing, started
 from quorate.store.losses import Losses
 from quorate.store.reading import read
@@ -57,6 +59,7 @@ A = TypeVar("A")
 
 SILENCE_SECONDS = 3.0
 FETCH_BATCHES = 4
+FOR_EVER = Lifetimes()
 
 
 class AppendCall:
@@ -126,11 +129,12 @@ class StoreActor:
         founds: bool,
         proxies: bool,
         cached: bool = False,
+        lifetimes: Lifetimes = FOR_EVER,
     ) -> None:
         """founds: an operator says that a group is new; else the stores find out together.
 
         proxies: it answers for a source that is away if that falls to it. cached: it acknowledges
-        what is in the page cache.
+        what is in the page cache. lifetimes: of every source and receiver.
         """
         self.world = world
         self.network = network
@@ -142,6 +146,8 @@ class StoreActor:
         self.starts = 0
         self._founds = founds
         self.proxies = proxies
+        self.lifetimes = lifetimes
+        self.clock = WallClock(world)
         self.witnesses: set[str] = set()
         """Who can tell that its disk was put back; empty: it was not, or that was found out."""
         self.start()
@@ -170,8 +176,16 @@ class StoreActor:
             f"{self.disk.acknowledged}"
         )
         standing = self._standing(commit.number, sources)
+        lives = Lives(Observed(self.world.now, self.clock.seconds()), lambda _: self.lifetimes)
         self.core = StoreCore(
-            self.name, (".*",), self.disk, sources, reg_ids, commit.position, standing
+            self.name,
+            (".*",),
+            self.disk,
+            sources,
+            reg_ids,
+            commit.position,
+            standing,
+            restart.identities(self.disk, reg_ids, sources, lives),
         )
         self.receivers = Receivers(self.name, sources, reg_ids)
         self.losses = Losses(self.name, sources, self.disk, losses)
@@ -308,6 +322,8 @@ class StoreActor:
         promised = await self.made_durable(change.answer.state, change)
         record = promised.registration
         self._check_still(incarnation, record.name)
+        if not promised.limbo:
+            core.identities.lives.heard(Who(asked.source))
         if promised.limbo:
             self.world.reach("promise refused in limbo", "%s: %s", self.name, promised.limbo)
         else:
@@ -380,7 +396,8 @@ class StoreActor:
             self.world.reach("hole opened by a new stream", "%s from %s", self.name, lacks_from)
         call = AppendCall(end)
         self.engine.opened(stream, call)
-        await self.made_durable(stream.state, change)
+        came = self.core.identities.came(stream.state, FOR_EVER)
+        await self.made_durable(stream.state, replace(change, writes=(*change.writes, *came)))
         if end.error is not None:
             self.engine.closed(stream)
             return
@@ -452,7 +469,9 @@ class StoreActor:
         if source not in self.core.sources and (reason := self.core.limbo_of(None)):
             raise InLimbo(str(source), self.name, reason)
         change = self.receivers.register(source, asked.session_id, 0, asked.epoch, asked.instance)
-        answer = await self.made_durable(change.answer.state, change)
+        state = change.answer.state
+        came = self.core.identities.came(state, FOR_EVER, asked.session_id, asked.instance)
+        answer = await self.made_durable(state, replace(change, writes=(*change.writes, *came)))
         return RegisteredReceiver(answer, bool(self.core.limbo_of(answer.state)))
 
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
@@ -460,6 +479,7 @@ class StoreActor:
         writes = self.receivers.acknowledge(*asked)
         state = self.core.sources[asked.source]
         commit = self.engine.submitted(state)
+        self.core.identities.lives.heard(Who(asked.source, asked.session_id))
         if writes:
             commit = self.engine.submit(state, writes, self.is_synced)
         await self.writer.durable(commit)

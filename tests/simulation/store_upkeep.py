@@ -276,13 +276,13 @@ class SimulatedRepair(Repair):
 class SimulatedProxying(Proxying):
     """As it is, but that a source is given up sooner: nothing is away for long here."""
 
-    def __init__(self, store: StoreActor, peers: SimulatedPeers) -> None:
+    def __init__(self, store: StoreActor, peers: SimulatedPeers, *, enabled: bool) -> None:
         chooser = store.world.chooser
 
         def jitter() -> float:
             return PROXY_WAIT_SECONDS * chooser.uniform(0.5, 1.5)
 
-        super().__init__(store.engine, cast(Peers, peers), enabled=True, jitter=jitter)
+        super().__init__(store.engine, cast(Peers, peers), enabled=enabled, jitter=jitter)
         self._simulated = store
 
     def _is_away(self, state: SourceState) -> bool:
@@ -312,7 +312,7 @@ class StoreUpkeep:
         filler = SimulatedFiller(store)
         self._vouching = SimulatedVouching(store, self.peers, filler)
         self._repair = SimulatedRepair(store, self.peers, filler)
-        proxying = SimulatedProxying(store, self.peers)
+        proxying = SimulatedProxying(store, self.peers, enabled=store.proxies)
         self._keeper = Keeper(store.engine, cast(Peers, self.peers), proxying, GRACE_SECONDS)
 
     async def start(self) -> None:
@@ -320,7 +320,7 @@ class StoreUpkeep:
         await self._vouching.check()
         for task in (self._ask(), self._vouch(), self._mend(), self._scrub()):
             self._store.process.start(task)
-        if self._store.proxies:
+        if self._store.proxies or self._store.lifetimes.state_lifetime:
             self._store.process.start(self._keep())
 
     async def _ask(self) -> None:

@@ -44,6 +44,7 @@ from quorate.source.streams import Streams
 from quorate.store import batches, leaving, repair_plan, vouching
 from quorate.store import core as store_core
 from quorate.store.core import StoreCore
+from quorate.store.lifetimes import Lifetimes, Lives, Who
 from quorate.store.limbo import Heard, Standing
 from quorate.store.receivers import Receivers
 from quorate.store.state import AppendStream, Change
@@ -404,6 +405,15 @@ def _reboots_go_unnoticed(to: pytest.MonkeyPatch) -> None:
     to.setattr(Run, "may_have_lost", lambda *_: False)
 
 
+def _the_clock_decides_alone(to: pytest.MonkeyPatch) -> None:
+    """What is overdue by the time of day is deleted at once when a store starts."""
+
+    def overdue(self: Lives, who: Who) -> bool:
+        return self.marked(who)
+
+    to.setattr(Lives, "overdue", overdue)
+
+
 def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
     """A store goes on after a failed sync."""
     real = SimulatedWriter._commit
@@ -583,6 +593,10 @@ MUTATIONS = (
             **LAGGING,
             "cached": ("store1", "store2", "store3"),
         },
+    ),
+    Mutation(
+        _the_clock_decides_alone,
+        {"kinds": ("jump_clock", "crash_source"), "lifetimes": Lifetimes(0.0, 200.0), **THREE},
     ),
     Mutation(_skips_of_unstable_are_taken, {"kinds": ("leave_behind", "crash_store")}, ("I1",)),
 )

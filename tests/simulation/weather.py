@@ -15,6 +15,7 @@ from tests.simulation.rules import Setup
 
 from quorate.protocol.consensus import Behaviour
 from quorate.receiver.options import AcknowledgeMode
+from quorate.store.lifetimes import Lifetimes
 
 STORES_MAX = 7
 
@@ -42,6 +43,7 @@ KINDS: Mapping[str, int] = {
     "put_back": 2,
     "put_back_in_need": 1,
     "reboot_host": 2,
+    "jump_clock": 2,
     "reboot_in_need": 1,
     "crash_receiver": 1,
     "pause_receiver": 1,
@@ -71,6 +73,8 @@ class Weather:
     """An operator says that the group is new; else the stores find out together."""
     cached: tuple[str, ...]
     """Stores that acknowledge what is in the page cache."""
+    lifetimes: Lifetimes
+    """How long sources and receivers are protected and kept: so long that none is over in time."""
     proxies: bool
     """Stores answer for the source while it is away, and find out what is stable."""
     outlives: bool
@@ -115,6 +119,7 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         honest=True,
         founds=chooser.random() < 0.8,
         cached=tuple(chooser.sample(names, chooser.choice((0, 0, 0, STORES_MAX // 2, STORES_MAX)))),
+        lifetimes=chooser.choice((Lifetimes(), Lifetimes(0.0, 200.0), Lifetimes(0.4, 200.0))),
         proxies=seed % 2 == 1,
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),

@@ -19,6 +19,8 @@ Wait = Union["Pending[Any]", float, None]
 
 TRACE_LINES = 80
 _STEPS_MAX = 60_000
+_BEGINNING = 1_800_000_000.0
+"""The time of day when a world begins, in seconds since 1970."""
 _TURN_SECONDS = 0.00002
 """Between what wakes a task and the task going on, at most: who goes first differs by seed."""
 
@@ -209,6 +211,21 @@ class Process:
     def defer(self, callback: Callable[[], None]) -> None:
         """Have this called when the process wakes."""
         self._deferred.append(callback)
+
+
+class WallClock:
+    """The time of day as somebody takes it to be: it may jump, forwards and back."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ahead = 0.0
+
+    def jump(self, seconds: float) -> None:
+        self._ahead += seconds
+
+    def seconds(self) -> float:
+        """Since 1970; never before."""
+        return max(0.0, _BEGINNING + self._world.now + self._ahead)
 
 
 class Event:
