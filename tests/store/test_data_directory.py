@@ -85,6 +85,22 @@ def test_a_path_that_can_not_be_made_is_a_clear_error(tmp_path: Path) -> None:
         DataDirectory(tmp_path / "file" / "data", "s1")
 
 
+def test_a_new_directory_outlives_a_power_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    DataDirectory(tmp_path, "s1").close()
+    # FORMAT comes last: without it the directory counts as blank.
+    assert synced == ["acknowledged", "FORMAT.new", tmp_path.name]
+
+
 def test_the_acknowledged_mark_stays(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path, "s1")
     assert directory.acknowledged == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.protocol.errors import DataDirectoryCorrupt
+from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed
 from quorate.store.rocks import RocksStorage
 from quorate.store.storage import MemoryStorage, Storage, Table, Write
 
@@ -75,6 +75,23 @@ def test_rocks_keeps_what_was_written(tmp_path: Path) -> None:
     again = RocksStorage(tmp_path / "db")
     assert again.get(Table.INDEX, [b"a"]) == [b"value of a"]
     again.close()
+
+
+def test_rocks_closes_all_of_it_though_a_part_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rocks = RocksStorage(tmp_path / "db", create=True)
+    table = rocks._tables[Table.INDEX]
+
+    class Failing:
+        def close(self) -> None:
+            table.close()
+            raise OSError("the disk is gone")
+
+    monkeypatch.setitem(rocks._tables, Table.INDEX, Failing())
+    with pytest.raises(StorageFailed, match="the disk is gone"):
+        rocks.close()
+    RocksStorage(tmp_path / "db").close()
 
 
 def test_rocks_makes_no_database_by_itself(tmp_path: Path) -> None:

@@ -156,7 +156,11 @@ class DataDirectory:
             self.identity = self._write_format(self.identity.store)
 
     def _make(self, store: str) -> Identity:
-        (self.path / "acknowledged").write_bytes(_MARK.pack(0))
+        # Its length, too, must outlive a power failure: without its mark a store does not start.
+        with (self.path / "acknowledged").open("wb") as file:
+            file.write(_MARK.pack(0))
+            file.flush()
+            os.fsync(file.fileno())
         return self._write_format(store)
 
     def _write_format(self, store: str) -> Identity:

@@ -366,9 +366,16 @@ class StoreNode:
         if self._storage is not None:
             if not self._is_clean and self._directory is not None:
                 await asyncio.to_thread(self._end_run, self._directory, self._storage)
-            await asyncio.to_thread(self._storage.close)
+            await asyncio.to_thread(self._close, self._storage)
         if self._directory is not None:
             self._directory.close()
+
+    def _close(self, storage: Storage) -> None:
+        try:
+            storage.close()
+        except StorageFailed as error:
+            # What was acknowledged is synced; and a disk that failed before fails here again.
+            _log.log(logging.DEBUG if self._failure else logging.ERROR, "%s", error)
 
 
 def _check_port(listen: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -100,10 +100,12 @@ class RocksStorage:
             self._database.flush_wal(True)
 
     def close(self) -> None:
+        """Raises StorageFailed if not all of it can be closed as it should be."""
         self._handles.clear()
-        for table in self._tables.values():
-            table.close()
-        self._database.close()
+        with ExitStack() as all_of_it:
+            all_of_it.enter_context(self._failing())
+            for each in (self._database, *self._tables.values()):
+                all_of_it.callback(each.close)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
