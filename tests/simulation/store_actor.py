@@ -249,7 +249,12 @@ class StoreActor:
         return known is not None and known.run == other.core.standing.run
 
     def remembers_more(self, other: StoreActor, copy: Snapshot) -> bool:
-        """Whether this one has met the other as it was after that copy was made."""
+        """Whether this one has met the other as it was after that copy was made.
+
+        Before the group is founded there is nothing to be put back; who does is told to start over.
+        """
+        if self.core.standing.record.blank:
+            return False
         known = self.core.standing.peers.get(other.name)
         was = restart.store_record(copy.rows)
         if known is None or was is None:
