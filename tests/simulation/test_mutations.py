@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -37,19 +37,20 @@ from quorate.receiver.core import Stream
 from quorate.receiver.plan import FetchPlan, ProvenGap
 from quorate.source import core as source_core
 from quorate.source import registration, survivors
-from quorate.source.core import SourceCore
 from quorate.source.registration import Grant, Registration
 from quorate.source.retention import Retention
 from quorate.source.streams import Streams
 from quorate.store import batches, leaving, repair_plan, vouching
 from quorate.store import core as store_core
 from quorate.store.core import StoreCore
+from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Lifetimes, Lives, Who
-from quorate.store.limbo import Heard, Standing
+from quorate.store.limbo import PeerAnswer, Standing
 from quorate.store.receivers import Receivers
-from quorate.store.state import AppendStream, Change
+from quorate.store.state import AppendStream, Change, SourceState
 from quorate.store.unclean import Run
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -253,6 +254,20 @@ def _old_epochs_are_sent(to: pytest.MonkeyPatch) -> None:
     to.setattr(source_core, "sent_again", again)
 
 
+def _retries_get_new_numbers(to: pytest.MonkeyPatch) -> None:
+    """A source sends again what it has as if it were new, whatever the stores have kept."""
+
+    def again(epoch: int, kept_upto: int, unstable: Iterable[bytes]) -> Any:
+        for own in unstable:
+            header = check_batch(own)
+            first, payloads = kept_upto + 1, read_payloads(own, header)
+            kept_upto += len(payloads)
+            batch = encode_batch(header.source, epoch, first, payloads, header.timestamp_ns)
+            yield first, kept_upto, batch
+
+    to.setattr(source_core, "sent_again", again)
+
+
 def _stores_take_any_epoch(to: pytest.MonkeyPatch) -> None:
     """A store takes a batch of an epoch that its lineage does not name."""
     _old_epochs_are_sent(to)
@@ -351,45 +366,6 @@ def _limbo_ends_by_anyone(to: pytest.MonkeyPatch) -> None:
     to.setattr(vouching, "leave", leave)
 
 
-def _wiped_stores_found(to: pytest.MonkeyPatch) -> None:
-    """Some blank stores found a group, though not every peer has answered."""
-    real = Standing.founders
-
-    def founders(self: Standing, _: Any, heard: Mapping[str, Heard]) -> Any:
-        blank = {address: item for address, item in heard.items() if item.answer.blank}
-        return real(self, blank.keys(), blank) if blank else ()
-
-    to.setattr(Standing, "founders", founders)
-
-
-def _late_answers_are_ignored(to: pytest.MonkeyPatch) -> None:
-    """G2: a source goes on though a late answer shows an epoch that its decision did not know.
-
-    The late answer names the replaced store, too, whose promise is void then: see G3.
-    """
-    _replaced_stores_go_unnoticed(to)
-    real = Registration.promised
-
-    def promised(self: Registration, *arguments: Any) -> bool:
-        answer = real(self, *arguments)
-        self._superseded = False
-        return answer
-
-    to.setattr(Registration, "promised", promised)
-
-
-def _replaced_stores_go_unnoticed(to: pytest.MonkeyPatch) -> None:
-    """G3: nobody tells a source that a store came back with another incarnation."""
-    to.setattr(SourceCore, "known", lambda *_: [])
-    real = Registration.promised
-
-    def promised(self: Registration, *arguments: Any) -> bool:
-        real(self, *arguments)
-        return False
-
-    to.setattr(Registration, "promised", promised)
-
-
 def _copies_are_not_told(to: pytest.MonkeyPatch) -> None:
     """G4: a store whose disk was put back goes on with what it finds."""
     to.setattr(Standing, "check_remembered", lambda *_: "")
@@ -412,6 +388,19 @@ def _the_clock_decides_alone(to: pytest.MonkeyPatch) -> None:
         return self.marked(who)
 
     to.setattr(Lives, "overdue", overdue)
+
+
+def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
+    """A store deletes a source because another one does not know it."""
+    real = Keeper._look_at
+
+    async def look_at(self: Keeper, state: SourceState, news: Sequence[PeerAnswer]) -> None:
+        if all(state.name in answer.sources for answer in news):
+            await real(self, state, news)
+        else:
+            await self._bury(state, store_v1.DELETION_EXPIRED)
+
+    to.setattr(Keeper, "_look_at", look_at)
 
 
 def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
@@ -521,6 +510,13 @@ MUTATIONS = (
     Mutation(_same_promise_to_anyone),
     Mutation(_promise_is_not_durable, seeds=300),
     Mutation(_no_blocking_set, {"kinds": ("fail_sync", "pause_source", "crash_stores"), **THREE}),
+    Mutation(
+        _retries_get_new_numbers, {"kinds": ("strand_source", "crash_source"), "outlives": True}
+    ),
+    Mutation(
+        _what_a_peer_lacks_is_deleted,
+        {"kinds": ("wipe_store", "crash_source"), "proxies": True, **THREE},
+    ),
     Mutation(_no_floor, {"kinds": ("strand_source", "pause_store"), **LAGGING}),
     Mutation(_nothing_is_set_aside, {"kinds": ("strand_source",)}),
     Mutation(_acknowledged_before_the_sync),
@@ -552,16 +548,6 @@ MUTATIONS = (
     Mutation(
         _limbo_ends_at_what_is_known_stable, {"kinds": ("wipe_store", "crash_source"), **THREE}
     ),
-    Mutation(
-        _wiped_stores_found,
-        {
-            "kinds": ("wipe_stores", "crash_source", "leave_behind"),
-            **LAGGING,
-            "pause_between_sends": 0.1,
-        },
-        seeds=300,
-    ),
-    Mutation(_late_answers_are_ignored, {"kinds": ("wipe_store", "partition"), **THREE}, seeds=300),
     Mutation(_failed_syncs_are_tried_again, {"kinds": ("fail_sync", "crash_stores")}),
     Mutation(_nobody_repairs, {"kinds": ("leave_behind",), "complete_seconds": 10.0}),
     Mutation(_repair_follows_the_open_tail, {"kinds": ("strand_source", "partition")}),

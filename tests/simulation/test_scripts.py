@@ -7,7 +7,7 @@ store1, store2 and store3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -15,19 +15,23 @@ from unittest.mock import patch
 import pytest
 from tests.simulation.checker import Violation
 from tests.simulation.receiver_actor import ReceiverInstance
-from tests.simulation.rules import majority_of
+from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.script import LOOK_SECONDS, Script, play
 from tests.simulation.store_actor import StoreActor
 
+from quorate.protocol import recovery
 from quorate.protocol.lineage import Lineage
+from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.protocol.recovery import Decision
+from quorate.protocol.recovery import Decision, Lost, NeedMore
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
+from quorate.source import registration
 from quorate.source.bringing_up import BringingUp
 from quorate.source.core import SourceCore
-from quorate.source.registration import Grant, Phase, Registration
+from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
 from quorate.store.core import StoreCore
+from quorate.store.limbo import Heard, Standing
 from quorate.store.state import Change
 from quorate.v1 import messages_pb2 as v1
 
@@ -36,6 +40,7 @@ A, B, C = "store1", "store2", "store3"
 ALL = (A, B, C)
 D, E = "store4", "store5"
 FIVE = majority_of((*ALL, D, E))
+EITHER = Setup((Party("here", ALL), Party("there", (D, E))), "any")
 OLD = majority_of(ALL)
 NEW = majority_of(["store4", "store5", "store6"])
 
@@ -294,6 +299,30 @@ def _only_copy_left_turns(script: Script) -> None:
     assert script.source.core.registration.phase is Phase.PROMISING
 
 
+# Quorums of several groups need not meet.
+
+
+def _a_stable_set_is_enough(to: pytest.MonkeyPatch) -> None:
+    """A decision needs no more stores than a message does."""
+
+    def decide(*arguments: Any) -> Decision | NeedMore | Lost:
+        with patch.object(Policy, "blocks", Policy.stable):
+            return recovery.decide(*arguments)
+
+    to.setattr(registration, "decide", decide)
+
+
+def _the_other_group_has_it(script: Script) -> None:
+    """One group alone has 1, which is stable. The next source reaches only the other group."""
+    script.until_complete()
+    assert script.send_stable() == 0
+    script.cut("source1", *ALL)
+    assert script.send_stable() == 1
+    script.source.kill()
+    script.start_source(D, E)
+    script.run(1.0)
+
+
 # Stores that were wiped, and vouch again.
 
 
@@ -347,6 +376,51 @@ def _wiped_after_promising(script: Script) -> None:
     script.until(lambda: script.begun(A) == 2)
     script.mute("source2", A)
     script.run(LOOK_SECONDS)
+
+
+def _wiped_stores_found(to: pytest.MonkeyPatch) -> None:
+    """Some blank stores found a group, though not every peer has answered."""
+    real = Standing.founders
+
+    def founders(self: Standing, _: Any, heard: Mapping[str, Heard]) -> Any:
+        blank = {address: item for address, item in heard.items() if item.answer.blank}
+        return real(self, blank.keys(), blank) if blank else ()
+
+    to.setattr(Standing, "founders", founders)
+
+
+def _two_of_three_are_wiped(script: Script) -> None:
+    """B and C come back blank, and do not reach A. Nobody may start the stream over with them."""
+    _begin(script)
+    script.source.kill()
+    script.cut(A, B, C)
+    script.checker.beyond = True
+    script.wipe(B)
+    script.wipe(C)
+    script.start_source(A)
+    script.run(4.0)
+
+
+# A hung store.
+
+
+def _hung_stores_are_waited_for(to: pytest.MonkeyPatch) -> None:
+    """A source registers when all have answered, however long that takes."""
+    real = Registration.decide
+
+    def decide(self: Registration, _: float, own: OwnKnowledge) -> Decision | None:
+        return real(self, self._started_at, own)
+
+    to.setattr(Registration, "decide", decide)
+
+
+def _one_store_hangs(script: Script) -> None:
+    """C takes calls, and answers none; the others are enough."""
+    _begin(script)
+    script.source.kill()
+    script.stores[C].process.pause()
+    script.start_source()
+    script.until_complete()
 
 
 # Receivers.
@@ -516,6 +590,9 @@ GUARDS = (
     Guard(_unreadable_is_a_no, _only_copy_left_turns, "I1"),
     Guard(_replaced_stores_go_unnoticed, _wiped_after_acknowledging, "I1"),
     Guard(_begins_of_forgotten_promises, _wiped_after_promising, "I1", {"setups": (FIVE,)}),
+    Guard(_a_stable_set_is_enough, _the_other_group_has_it, "I1", {"setups": (EITHER,)}),
+    Guard(_wiped_stores_found, _two_of_three_are_wiped, "I1"),
+    Guard(_hung_stores_are_waited_for, _one_store_hangs, "I6"),
     Guard(_replaced_ones_come_back, _replaced_and_told_so_by_one, "I6"),
     Guard(_withdrawn_stays_consumed, _consumed_and_withdrawn, "I4"),
     Guard(_receivers_take_void_batches, _a_store_gives_what_is_void, "I3"),
