@@ -100,6 +100,31 @@ async def test_one_that_was_cut_off_during_the_take_over_never_has_anything_made
             await first.close()
 
 
+async def test_one_that_was_replaced_does_not_deregister_its_successor(stores: RealStores) -> None:
+    """It hears of that from one store, and has asked for an epoch that is higher still."""
+    async with AsyncExitStack() as stack:
+        proxies = [Proxy(int(stores.address(name).rpartition(":")[2])) for name in "abc"]
+        for proxy in proxies:
+            await stack.enter_async_context(proxy.running())
+        paths = [
+            StoreAddress(n, f"127.0.0.1:{p.port}") for n, p in zip("abc", proxies, strict=True)
+        ]
+        first = await stores.open(Layout.plain(paths), take_over=True)
+        await first.publish(b"0")
+        for proxy in proxies[1:]:
+            proxy.stall("there")
+            proxy.stall("back")
+        async with await stores.open("abc", take_over=True) as second:
+            assert isinstance((await event_of(first, SourceFailed)).error, Fenced)
+            for proxy in proxies:
+                proxy.heal()
+            with pytest.raises(Fenced):
+                await first.deregister(5)
+            await second.publish(b"1")
+            await stores.until_held("abc", numbered(0, 1))
+        await first.close()
+
+
 async def test_the_fenced_one_stays_fenced_when_the_second_has_gone(stores: RealStores) -> None:
     first = await stores.open("abc")
     await first.publish(b"0")

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from quorate.protocol.errors import Deregistered, NotYetStable, QuorateError, Unreachable
+from quorate.protocol.errors import Deregistered, Fenced, NotYetStable, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.source import events
@@ -144,8 +144,26 @@ class Engine:
         }
         await take_back(self.core.name, registration.epoch, addresses, self.core.instance)
 
+    async def until_owner(self, timeout: float) -> None:
+        """Wait until no epoch is asked for that is not decided: another instance may have it.
+
+        Raises Fenced if one has, and why it did not come to that within the timeout.
+        """
+        core = self.core
+        try:
+            async with asyncio.timeout(timeout):
+                while core.registration.decided_epoch != core.epoch and core.error is None:
+                    await self._news.wait()
+        except TimeoutError:
+            raise core.registration.unfinished() from None
+        if isinstance(core.error, Fenced):
+            raise core.error
+
     async def deregister(self, timeout: float) -> None:
-        """Stop, and have every store forget the source; raises what `deregister` raises."""
+        """Stop, and have every store forget the source; raises what `deregister` raises.
+
+        As the owner of the newest epoch that was decided here.
+        """
         error = Deregistered(f"Source {self.core.name}")
         self.core.end(error)
         self.receipts.fail(lambda _: error)
@@ -153,8 +171,9 @@ class Engine:
         stores = [session.store for session in self._sessions.values()]
         await self._end_streams()
         try:
+            epoch = self.core.registration.decided_epoch
             await deregister(
-                self.core.name, self.core.epoch, self.core.instance, stores, timeout, self.log.add
+                self.core.name, epoch, self.core.instance, stores, timeout, self.log.add
             )
             self.log.add(events.DeregistrationComplete())
             self._publish_store.forget()

@@ -282,10 +282,15 @@ class Source:
         are only away are told by the others once they are back. Raises Fenced if another instance
         owns the identity, Deregistered, Closed, StorageFailed.
         """
-        if self._closed:
-            raise self._core.refusal() or Closed(f"Source {self.name}")
+        self._check_not_closed()
+        await self._engine.until_owner(timeout)
+        self._check_not_closed()
         self._closed = True
         await self._engine.deregister(timeout)
+
+    def _check_not_closed(self) -> None:
+        if self._closed:
+            raise self._core.refusal() or Closed(f"Source {self.name}")
 
     # -- looking ----------------------------------------------------------------------------
 
