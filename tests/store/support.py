@@ -323,7 +323,7 @@ class Stream:
     async def read(self) -> store_v1.AppendResponse:
         """The next response; raises what the store ended the stream with."""
         try:
-            response = await asyncio.wait_for(self.call.read(), 10)
+            response = await asyncio.wait_for(self.call.read(), 30)
             if response is grpc.aio.EOF:
                 raise EOFError
         except grpc.aio.AioRpcError as error:

@@ -25,9 +25,11 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.store import unclean, vouching
+from quorate.store.engine import Engine
 from quorate.store.limbo import Standing
 from quorate.store.peers import Peers
 from quorate.store.records import StoreRecord
+from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
 
 THREE = Policy.majority_of(NAMES)
@@ -229,6 +231,30 @@ async def test_a_directory_that_was_put_back_is_found_out(group: Group, copied: 
         assert (await client.status()).incarnation != before
         await group.vouching("c")
         assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
+@pytest.mark.expects_log("enters limbo|is in limbo")
+async def test_an_operator_may_be_faster_than_the_peers(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(group, a=9, b=9, c=9)
+    await group.stop("c")
+    copy = await group.copy("c")
+    await group.start("c")
+    await group.greeted("a", by="c")
+    await group.put_back("c", copy)
+    settled, ended = Engine.settled, []
+
+    async def settle(engine: Engine, state: SourceState) -> None:
+        await settled(engine, state)
+        if state.limbo:
+            ended.append(state.limbo)
+            state.limbo = ""
+
+    monkeypatch.setattr(Engine, "settled", settle)
+    await group.start("c")
+    await group.vouching("c")
+    assert ended
 
 
 @pytest.mark.expects_log("enters limbo|is in limbo")

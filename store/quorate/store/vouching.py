@@ -156,6 +156,8 @@ class Vouching:
         state = core.sources.get(name)
         if state is not None:
             await engine.settled(state)
+            if core.sources.get(name) is not state or not state.limbo:
+                return  # it was deleted meanwhile, or an operator has ended its limbo
         change = core.take_over(name, adoption, reg_id)
         state = core.sources[name]
         if set_aside := await engine.made_durable(state, change):
