@@ -1,0 +1,104 @@
+"""Reading what an archive has."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.pipeline.archive.support import NOON_NS, ORDERS, TRADES, FakeStores, Stream, batch, here
+from tests.pipeline.archive.test_archiving import run
+
+from quorate.pipeline import schema
+from quorate.pipeline.archive import archiving, files
+from quorate.pipeline.archive.compacting import compact
+from quorate.pipeline.archive.reading import Archive
+from quorate.pipeline.decoding import record_batches
+from quorate.pipeline.fetching import Piece
+from quorate.protocol.errors import ArchiveInvalid
+from quorate.protocol.framing import read_header
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+
+FRAMES = [
+    batch(first, first + 9, time_ns=NOON_NS + first * 1000, attributes=first == 20)
+    for first in range(0, 60, 10)
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of an archive with [0, 59], but for [30, 39], in several files and row groups."""
+    monkeypatch.setattr(archiving, "FILE_BYTES_MAX", 300)
+    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 10)
+    stream = Stream(frames=[*FRAMES[:3], *FRAMES[4:]], stable_upto=59)
+    stream.losses = (HeldRange(30, 39, 1),)
+    run(FakeStores({ORDERS: stream}), tmp_path / "archive")
+    return tmp_path / "archive"
+
+
+def live(first: int, last: int, columns: pa.Schema) -> list[dict[str, object]]:
+    """The same messages as they would come from stores."""
+    pieces = []
+    for frame in FRAMES:
+        header = read_header(frame)
+        begin, end = max(first, header.first), min(last, header.last)
+        if begin <= end:
+            pieces.append(Piece(frame, header, begin, end))
+    return [row for rows in record_batches(pieces, columns) for row in rows.to_pylist()]
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 29), (40, 59), (7, 7), (9, 20), (45, 50)])
+def test_rows_are_those_that_stores_would_give(path: Path, first: int, last: int) -> None:
+    archive = pickle.loads(pickle.dumps(Archive(str(path))))
+    batches = list(archive.record_batches(ORDERS, first, last, schema.ARROW))
+    assert all(each.schema.equals(schema.ARROW) for each in batches)
+    assert [row for each in batches for row in each.to_pylist()] == live(first, last, schema.ARROW)
+
+
+def test_columns_are_as_wanted(path: Path) -> None:
+    archive = Archive(str(path))
+    some = pa.schema([schema.ARROW.field("sequence"), schema.ARROW.field("topic")])
+    rows = [row for each in archive.record_batches(ORDERS, 5, 6, some) for row in each.to_pylist()]
+    assert rows == [{"sequence": 5, "topic": "orders"}, {"sequence": 6, "topic": "orders"}]
+    none = archive.record_batches(ORDERS, 5, 26, pa.schema([]))
+    assert sum(len(each) for each in none) == 22
+
+
+def test_batches_are_the_sources(path: Path) -> None:
+    pieces = list(Archive(str(path)).pieces(ORDERS, 5, 24))
+    assert [piece.frame for piece in pieces] == FRAMES[:3]
+    assert [(piece.first, piece.last) for piece in pieces] == [(5, 9), (10, 19), (20, 24)]
+
+
+def test_what_it_lacks_is_an_error_never_left_out(path: Path) -> None:
+    archive = Archive(str(path))
+    assert archive.has(ORDERS) == RangeSet([Range(0, 29), Range(40, 59)])
+    assert not archive.has(TRADES)
+    for first, last in ((0, 59), (29, 30), (59, 60)):
+        with pytest.raises(ArchiveInvalid, match="lacks"):
+            list(archive.record_batches(ORDERS, first, last, schema.ARROW))
+        with pytest.raises(ArchiveInvalid, match="lacks"):
+            list(archive.pieces(ORDERS, first, last))
+
+
+def test_a_file_that_was_put_together_with_others_may_still_be_read(path: Path) -> None:
+    archive = Archive(str(path))
+    assert archive.sources[ORDERS].last == 59
+    assert compact(here, str(path)).before > 1
+    rows = archive.record_batches(ORDERS, 0, 29, schema.ARROW)
+    assert sum(len(each) for each in rows) == 30
+
+
+def test_messages_are_found_by_time(path: Path) -> None:
+    archive = Archive(str(path))
+    assert archive.first_since(ORDERS, 0) == 0
+    assert archive.first_since(ORDERS, NOON_NS + 10_000) == 10
+    assert archive.first_since(ORDERS, NOON_NS + 10_001) == 20
+    assert archive.first_since(ORDERS, NOON_NS + 20_001) == 40
+    assert archive.first_since(ORDERS, NOON_NS + 50_001) is None
+
+
+def test_a_path_without_an_archive_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveInvalid, match="no manifest"):
+        _ = Archive(str(tmp_path)).sources
