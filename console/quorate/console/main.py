@@ -51,6 +51,10 @@ COMMANDS = {
         "deregister",
         "Have every store forget a source or a receiver.",
     ),
+    "archive": Lazy(
+        "quorate.console.archive", "archive", "Move what is stable from the stores to Parquet."
+    ),
+    "restore": Lazy("quorate.console.archive", "restore", "Give stores back what an archive has."),
     "store": Lazy("quorate.console.store", "store", "Run a store, or check its configuration."),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."
@@ -64,6 +68,7 @@ _EXTRAS = {
     "psutil": "demo",
     "pyspark": "spark",
     "pyarrow": "spark",
+    "pandas": "spark",
 }
 """By module, the extra of the distribution that brings it."""
 

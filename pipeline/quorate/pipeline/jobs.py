@@ -1,0 +1,213 @@
+"""The jobs, as the command, `python -m quorate.pipeline` and `spark-submit` call them.
+
+From arguments to a report: here it is made sure that what a user gives is right before Spark is
+started, which takes seconds. What a job does is in a module of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from quorate.protocol.errors import InvalidArgument, QuorateError
+from quorate.protocol.identity import check_topic
+from quorate.protocol.layout import Layout, parse_group
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from quorate.pipeline.archive.archiving import ArchiveReport
+    from quorate.pipeline.archive.compacting import CompactReport
+    from quorate.pipeline.restoring import RestoreReport
+
+Told = Callable[[str], None]
+"""Is told how a job goes; for people."""
+
+
+def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], bool]:
+    """Which topics are meant: these, or those that a regular expression matches; all if neither.
+
+    Raises InvalidArgument.
+    """
+    if topics and pattern:
+        raise InvalidArgument("topics", "are given together with a pattern; give one")
+    if pattern:
+        try:
+            compiled = re.compile(pattern)
+        except re.error as error:
+            raise InvalidArgument("topics pattern", f"{pattern!r}: {error}") from None
+        return lambda topic: compiled.fullmatch(topic) is not None
+    wanted = frozenset(map(check_topic, topics))
+    return lambda topic: topic in wanted or not wanted
+
+
+def _session(name: str, told: Told) -> SparkSession:
+    from quorate.pipeline import session
+
+    told("starting Spark")
+    made = session(f"quorate {name}")
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+def run_archive(
+    stores: Sequence[str],
+    path: str,
+    *,
+    topics: Sequence[str] = (),
+    topics_pattern: str | None = None,
+    told: Told,
+) -> ArchiveReport:
+    """`quorate archive`; stores: host:port of each. Raises as archiving.archive, JavaNotFound."""
+    from quorate.pipeline.archive.archiving import archive
+    from quorate.pipeline.archive.directory import ArchiveDirectory
+    from quorate.pipeline.archive.tasks import on_spark
+    from quorate.pipeline.stores import Stores
+
+    selects = selection(topics, topics_pattern)
+    ArchiveDirectory(path).newest()
+    Stores(stores).sources()
+    spark = _session("archive", told)
+    try:
+        return archive(
+            on_spark(spark),
+            Stores(stores),
+            path,
+            selects=selects,
+            parts=os.cpu_count() or 1,
+            told=told,
+        )
+    finally:
+        spark.stop()
+
+
+def run_compact(path: str, *, told: Told) -> CompactReport:
+    """`quorate archive --compact`. Raises as compacting.compact, JavaNotFound."""
+    from quorate.pipeline.archive.compacting import compact
+    from quorate.pipeline.archive.tasks import on_spark
+
+    spark = _session("compact", told)
+    try:
+        return compact(on_spark(spark), path, told=told)
+    finally:
+        spark.stop()
+
+
+def run_restore(
+    layout: Layout,
+    path: str,
+    *,
+    topics: Sequence[str] = (),
+    topics_pattern: str | None = None,
+    told: Told,
+) -> RestoreReport:
+    """`quorate restore`. Raises as restoring.restore, JavaNotFound."""
+    from quorate.pipeline.archive.reading import Archive
+    from quorate.pipeline.archive.tasks import on_spark
+    from quorate.pipeline.restoring import restore
+
+    selects = selection(topics, topics_pattern)
+    known = Archive(path).sources
+    if not any(selects(source.topic) for source in known):
+        topics_known = ", ".join(sorted({source.topic for source in known})) or "none"
+        raise InvalidArgument("topics", f"the archive has none of them; it has {topics_known}")
+    spark = _session("restore", told)
+    try:
+        return restore(on_spark(spark), path, layout, selects=selects, told=told)
+    finally:
+        spark.stop()
+
+
+# `python -m quorate.pipeline`
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a job, and print its report as JSON; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m quorate.pipeline", description="The jobs of the pipeline, on Spark."
+    )
+    jobs = parser.add_subparsers(dest="job", required=True)
+    for name, add, summary in _JOBS:
+        add(jobs.add_parser(name, help=summary, description=summary))
+    given = parser.parse_args(arguments)
+    try:
+        done, report = given.run(given)
+    except QuorateError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InvalidArgument) else 1
+    print(json.dumps(report, indent=2))
+    return 0 if done else 1
+
+
+def _told(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _add_topics(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--topic", action="append", default=[], help="only this; several may be")
+    parser.add_argument("--topics-pattern", metavar="REGEX", help="only topics that match")
+
+
+def _add_archive(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="the archive's directory")
+    parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
+    _add_topics(parser)
+
+    def run(given: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+        stores = [store.address for store in Layout.plain(given.stores).stores]
+        report = run_archive(
+            stores,
+            given.path,
+            topics=given.topic,
+            topics_pattern=given.topics_pattern,
+            told=_told,
+        )
+        return not report.failures, report.as_object()
+
+    parser.set_defaults(run=run)
+
+
+def _add_compact(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="the archive's directory")
+    parser.set_defaults(run=lambda given: (True, run_compact(given.path, told=_told).as_object()))
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="the archive's directory")
+    parser.add_argument("--stores", metavar="[NAME=]HOST:PORT,…")
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="NAME[/RULE]=HOST:PORT,…[+BACKUPS]"
+    )
+    parser.add_argument("--intergroup", default="any")
+    _add_topics(parser)
+
+    def run(given: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+        if bool(given.stores) == bool(given.group):
+            raise InvalidArgument("stores", "give either --stores or --group")
+        layout = (
+            Layout.plain(given.stores)
+            if given.stores
+            else Layout.of(*map(parse_group, given.group), rule=given.intergroup)
+        )
+        report = run_restore(
+            layout,
+            given.path,
+            topics=given.topic,
+            topics_pattern=given.topics_pattern,
+            told=_told,
+        )
+        return report.done, report.as_object()
+
+    parser.set_defaults(run=run)
+
+
+_JOBS: tuple[tuple[str, Callable[[argparse.ArgumentParser], None], str], ...] = (
+    ("archive", _add_archive, "Move what is stable from the stores to Parquet."),
+    ("compact", _add_compact, "Put small files of an archive together."),
+    ("restore", _add_restore, "Give stores back what an archive has."),
+)
