@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -41,17 +42,23 @@ def read_part(
     stores: Stores, part: Part, columns: pa.Schema, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a part."""
-    return record_batches(_pieces(stores, part, fail_on_data_loss), columns)
+    for archived, ranges in groupby(part.ranges, lambda each: each.archived):
+        if not archived:
+            pieces = _pieces(stores, ranges, part.number, fail_on_data_loss)
+            yield from record_batches(pieces, columns)
+            continue
+        for each in ranges:
+            yield from stores.archived_rows(each, columns)
 
 
-def _pieces(stores: Stores, part: Part, fail_on_data_loss: bool) -> Iterator[Piece]:
-    for each in part.ranges:
+def _pieces(
+    stores: Stores, ranges: Iterable[SourceRange], turn: int, fail_on_data_loss: bool
+) -> Iterator[Piece]:
+    for each in ranges:
         first = each.first
         while first < each.until:
             try:
-                for piece in stores.fetch(
-                    each.source, each.lineage, first, each.until - 1, part.number
-                ):
+                for piece in stores.fetch(each.source, each.lineage, first, each.until - 1, turn):
                     yield piece
                     first = piece.last + 1
             except MessagesGone as gone:
@@ -59,6 +66,16 @@ def _pieces(stores: Stores, part: Part, fail_on_data_loss: bool) -> Iterator[Pie
                     raise
                 _log.warning("%s", gone)
                 first = gone.last + 1
+
+
+def stores_of(options: ReadOptions) -> Stores:
+    """Where to read: the stores, and the archive behind them if there is one."""
+    if options.archive:
+        # Parquet is not for everybody to wait for.
+        from quorate.pipeline.archive.falling_through import StoresAndArchive
+
+        return StoresAndArchive(options.stores, options.archive)
+    return Stores(options.stores)
 
 
 def sources_of(catalogue: Catalogue, options: ReadOptions) -> dict[SourceName, KnownSource]:
@@ -77,7 +94,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
         self._options = options
         self._columns = columns
-        self._stores = Stores(options.stores)
+        self._stores = stores_of(options)
         self._restriction = Restriction()
 
     def partitions(self) -> list[StoresPartition]:
@@ -112,7 +129,8 @@ class BatchReader(DataSourceReader):
             until = min(ends_at(self._stores, known, each) for each in ends)
             first, until = max(first, restriction.first), min(until, restriction.until)
             if first < until:
-                yield SourceRange(name, first, until, known.lineage)
+                wanted = SourceRange(name, first, until, known.lineage)
+                yield from self._stores.parted(known, wanted)
 
 
 class FilteringBatchReader(BatchReader):

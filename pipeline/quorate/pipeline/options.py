@@ -197,6 +197,8 @@ class ReadOptions:
     """Of a micro-batch, roughly; 0: no limit."""
     cursor: str
     """Under which progress is kept in the stores; empty: it is not."""
+    archive: str = ""
+    """Where what has left the stores is; empty: nowhere."""
 
     def selects(self, topic: str) -> bool:
         if self.topics:
@@ -220,6 +222,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         trigger_messages_max=options.parsed("maxMessagesPerTrigger", _at_least_one, 0),
         trigger_bytes_max=options.parsed("maxBytesPerTrigger", _at_least_one, 0),
         cursor=options.get("cursorName", "").strip(),
+        archive=options.get("archive", "").strip(),
     )
     options.check_all_known()
     if made.topics and made.topics_pattern:

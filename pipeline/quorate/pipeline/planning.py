@@ -6,7 +6,7 @@ Pure. A partition says all that its task needs, so that a task that runs again r
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
@@ -24,6 +24,8 @@ class SourceRange:
     until: int
     lineage: Lineage = NO_LINEAGE
     """As it was when this was planned: it tells which batches belong to the stream."""
+    archived: bool = False
+    """To be read from the archive: no store had any of it when this was planned."""
 
     def __len__(self) -> int:
         return self.until - self.first
@@ -75,7 +77,7 @@ def _filled(ranges: Sequence[SourceRange], size: int) -> Iterable[list[SourceRan
         first = each.first
         while first < each.until:
             until = min(each.until, first + size - now.messages)
-            now.ranges.append(SourceRange(each.source, first, until, each.lineage))
+            now.ranges.append(replace(each, first=first, until=until))
             now.messages += until - first
             first = until
             if now.messages == size:

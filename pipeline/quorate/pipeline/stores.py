@@ -12,10 +12,12 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import grpc
 
 from quorate.pipeline.fetching import Call, Piece, fetch
+from quorate.pipeline.planning import SourceRange
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -32,6 +34,9 @@ from quorate.transport.failures import error_from_blocking_call
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ANSWER_SECONDS_MAX = 5.0
 """How long a store may take to say what it has."""
@@ -190,6 +195,16 @@ class Stores:
         turn %= len(self.addresses)
         order = [*self.addresses[turn:], *self.addresses[:turn]]
         return fetch(_fetch, order, source, lineage, first, last)
+
+    def parted(self, known: KnownSource, wanted: SourceRange) -> Iterator[SourceRange]:
+        """A range in parts that are each to be read with `fetch`, or, if they are said to be
+        archived, with `archived_rows`: none is, without an archive."""
+        del known
+        return iter((wanted,))
+
+    def archived_rows(self, wanted: SourceRange, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of a part that is archived."""
+        raise AssertionError(f"no archive was given for {wanted} with {columns.names}")
 
 
 def _hear(

@@ -26,11 +26,12 @@ from quorate.pipeline.batch_reader import (
     default_parts,
     read_part,
     sources_of,
+    stores_of,
 )
 from quorate.pipeline.cursors import Cursor
 from quorate.pipeline.options import LATEST, PositionKind, ReadOptions
 from quorate.pipeline.planning import SourceRange, plan
-from quorate.pipeline.stores import Catalogue, KnownSource, Stores
+from quorate.pipeline.stores import Catalogue, KnownSource
 from quorate.protocol.errors import InvalidArgument, MissingMessages, OffsetsBehind
 from quorate.protocol.identity import SourceName
 
@@ -48,7 +49,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _check(options)
         self._options = options
         self._columns = columns
-        self._stores = Stores(options.stores)
+        self._stores = stores_of(options)
         self._cursor = Cursor(self._stores, options.cursor) if options.cursor else None
         self._initial: Offsets | None = None
         self._last: dict[SourceName, int] | None = None
@@ -155,8 +156,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = self._known_for(ranges)
         parts = plan(
             (
-                SourceRange(source, first, until, known[source].lineage)
+                part
                 for source, (first, until) in ranges.items()
+                for part in self._stores.parted(
+                    known[source], SourceRange(source, first, until, known[source].lineage)
+                )
             ),
             parts=default_parts(self._options),
             part_messages_max=self._options.part_messages_max,

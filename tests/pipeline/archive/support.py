@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from quorate.pipeline.archive.falling_through import StoresAndArchive
 from quorate.pipeline.archive.tasks import Entry
 from quorate.pipeline.fetching import Piece
 from quorate.pipeline.stores import Catalogue, KnownSource, Stores
@@ -69,7 +70,8 @@ class FakeStores(Stores):
         self.streams = streams
         self.archived: dict[SourceName, int] = {}
 
-    def sources(self) -> Catalogue:
+    def sources_within(self, grace: float) -> Catalogue:
+        del grace
         return Catalogue(
             {name: self._known(name, stream) for name, stream in self.streams.items()},
             self.addresses,
@@ -111,6 +113,19 @@ class FakeStores(Stores):
             first = end + 1
         if first <= last:
             raise MissingMessages(str(source), first, last, "nobody")
+
+    def first_since(self, source: SourceName, time_ns: int) -> int:
+        headers = [read_header(frame) for frame in self.streams[source].frames]
+        late = [each.first for each in headers if each.timestamp_ns >= time_ns]
+        return min(late, default=headers[-1].last + 1)
+
+
+class FakeBoth(StoresAndArchive, FakeStores):
+    """Such stores with a real archive behind them."""
+
+    def __init__(self, streams: dict[SourceName, Stream], path: str) -> None:
+        StoresAndArchive.__init__(self, ["h:1", "h:2", "h:3"], path)
+        self.streams = streams
 
 
 def here(parts: Sequence[Any], task: Callable[[Any], Iterator[Entry]]) -> list[Entry]:

@@ -1,0 +1,146 @@
+"""Stores with an archive behind them: one stream, whichever of the two has a message.
+
+What the stores hold is read from them; what has left them, from the archive, of which everything
+was stable. Where one goes on for the other no number is left out and none comes twice, because each
+is asked for ranges that follow on each other, and checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from quorate.pipeline.archive.manifest import ArchivedSource
+from quorate.pipeline.archive.reading import Archive
+from quorate.pipeline.fetching import Piece
+from quorate.pipeline.planning import SourceRange
+from quorate.pipeline.stores import Catalogue, KnownSource, Stores
+from quorate.protocol.errors import (
+    ArchiveDiffers,
+    MessagesGone,
+    MissingMessages,
+    QuorateError,
+)
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, diverges_at
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.wire import membership_to_wire
+
+
+class StoresAndArchive(Stores):
+    """The stores of a group, and the archive of what they had."""
+
+    def __init__(self, addresses: Sequence[str], path: str) -> None:
+        """Raises InvalidArgument if there is no store, or if the path is none."""
+        super().__init__(addresses)
+        self._path = path
+        self.archive = Archive(path)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"addresses": self.addresses, "_path": self._path}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self.archive = Archive(self._path)
+
+    def sources_within(self, grace: float) -> Catalogue:
+        """What the stores or the archive have; raises besides ArchiveDiffers, ArchiveInvalid."""
+        self.archive = Archive(self._path)
+        archived = self.archive.sources
+        catalogue = super().sources_within(grace)
+        sources = dict(catalogue.sources)
+        for name, source in archived.items():
+            sources[name] = joined(sources.get(name), source, self._path)
+        return replace(catalogue, sources={name: sources[name] for name in sorted(sources)})
+
+    def parted(self, known: KnownSource, wanted: SourceRange) -> Iterator[SourceRange]:
+        """The range in parts that are each to be read from the stores, or from the archive."""
+        numbers = RangeSet([Range(wanted.first, wanted.until - 1)])
+        archived = numbers.minus(known.held).both(self.archive.has(wanted.source))
+        for part in numbers.minus(archived):
+            yield replace(wanted, first=part.first, until=part.last + 1)
+        for part in archived:
+            yield replace(wanted, first=part.first, until=part.last + 1, archived=True)
+
+    def archived_rows(self, wanted: SourceRange, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of a range that the archive has; raises as Archive.record_batches."""
+        return self.archive.record_batches(wanted.source, wanted.first, wanted.until - 1, columns)
+
+    def first_since(self, source: SourceName, time_ns: int) -> int:
+        archived = self.archive.first_since(source, time_ns)
+        try:
+            found = super().first_since(source, time_ns)
+        except QuorateError:
+            if source not in self.archive.sources:
+                raise
+            found = self.archive.sources[source].last + 1
+        return found if archived is None else min(archived, found)
+
+    def message_bytes(self, source: SourceName, lineage: Lineage, first: int) -> float:
+        try:
+            return super().message_bytes(source, lineage, first)
+        except (MessagesGone, MissingMessages):
+            for piece in self.fetch(source, lineage, first, first):
+                header = piece.header
+                return (len(piece.frame) - header.body_at) / (header.last - header.first + 1)
+            raise
+
+    def fetch(
+        self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
+    ) -> Iterator[Piece]:
+        """As Stores.fetch; what no store has any more comes from the archive, if that has it."""
+        while first <= last:
+            try:
+                for piece in super().fetch(source, lineage, first, last, turn):
+                    yield piece
+                    first = piece.last + 1
+                return
+            except (MessagesGone, MissingMessages):
+                # It may have been archived since this was planned.
+                upto = min(Archive(self._path).has(source).contiguous_upto(first), last)
+                if upto < first:
+                    raise
+                for piece in Archive(self._path).pieces(source, first, upto):
+                    yield piece
+                    first = piece.last + 1
+
+
+def joined(known: KnownSource | None, archived: ArchivedSource, path: str) -> KnownSource:
+    """What stores and archive know of a source together; raises ArchiveDiffers."""
+    if known is None:
+        return _archived_only(archived)
+    parts_at = diverges_at(known.lineage, archived.lineage)
+    if parts_at <= min(known.stable_upto, archived.last):
+        theirs, ours = known.lineage.epoch_at(parts_at), archived.lineage.epoch_at(parts_at)
+        detail = f"the stores have epoch {theirs}, the archive {ours}"
+        raise ArchiveDiffers(str(archived.name), parts_at, path, detail)
+    if known.stable_upto >= archived.last:
+        return known
+    # The stores were wiped, or only those answer that were away.
+    held = known.held.minus([Range(known.stable_upto + 1, archived.last)])
+    return replace(
+        known,
+        lineage=archived.lineage,
+        stable_upto=archived.last,
+        held=held,
+        high=max(known.high, archived.last),
+    )
+
+
+def _archived_only(archived: ArchivedSource) -> KnownSource:
+    return KnownSource(
+        name=archived.name,
+        lineage=archived.lineage,
+        stable_upto=archived.last,
+        held=RangeSet(),
+        high=archived.last,
+        information=archived.information,
+        live=False,
+        stores=(),
+        membership=membership_to_wire(archived.membership),
+        promised_epoch=archived.promised_epoch,
+        reg_id=archived.reg_id,
+        losses=archived.losses,
+    )
