@@ -11,7 +11,8 @@ import grpc.aio
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.framing import check_batch, read_contents
-from quorate.protocol.identity import StoreAddress
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.wire import source_to_wire
 from quorate.source import Event, Layout, Source, SourceOptions
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.node import StoreNode
@@ -20,6 +21,7 @@ from quorate.v1 import messages_pb2 as m
 from quorate.v1.store_pb2_grpc import StoreStub
 
 SESSION = 0x10
+ORDERS = SourceName("orders", SESSION)
 HURRIED = SourceOptions(registration_interval=0.3, retention_bytes_max=0, backup_after=0.5)
 """Keeps nothing that is stable, so that stores have to get it from each other."""
 
@@ -73,14 +75,15 @@ class RealStores:
         settings: dict[str, Any] = {"session_id": SESSION, "options": HURRIED, "timeout": 15.0}
         return await Source.open("orders", stores=stores, **(settings | changes))
 
-    async def held(self, name: str) -> dict[int, bytes]:
+    async def held(self, name: str, of: SourceName = ORDERS) -> dict[int, bytes]:
         """The payloads that this store serves of the stream."""
-        return {number: payload for number, (payload, _) in (await self.contents(name)).items()}
+        contents = await self.contents(name, of)
+        return {number: payload for number, (payload, _) in contents.items()}
 
-    async def contents(self, name: str) -> dict[int, tuple[bytes, bytes]]:
+    async def contents(self, name: str, of: SourceName = ORDERS) -> dict[int, tuple[bytes, bytes]]:
         """What this store serves of the stream: payloads and attributes."""
         messages: dict[int, tuple[bytes, bytes]] = {}
-        source = m.SourceName(topic="orders", session_id=SESSION)
+        source = source_to_wire(of)
         request = m.FetchRequest(source=source, first=0, last=2**62, protocol_version=1)
         async with open_channel(self._listen[name]) as channel:
             try:

@@ -6,7 +6,13 @@ Spark pickles objects of this class to its workers and makes new ones for each s
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from quorate.pipeline import schema as rows
@@ -14,7 +20,7 @@ from quorate.pipeline.options import read_options
 
 
 class QuorateDataSource(DataSource):
-    """Everything that the stores hold and that is stable, as a table."""
+    """Everything that the stores hold and that is stable; what is written to it is sent."""
 
     @classmethod
     def name(cls) -> str:
@@ -32,6 +38,16 @@ class QuorateDataSource(DataSource):
         from quorate.pipeline.stream_reader import StreamReader
 
         return StreamReader(read_options(self.options), columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from quorate.pipeline.batch_writer import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from quorate.pipeline.stream_writer import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
 
 
 def columns(schema: StructType) -> pa.Schema:

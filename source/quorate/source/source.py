@@ -204,7 +204,7 @@ class Source:
         return await self.commit_checked(ready, marker)
 
     async def commit_checked(self, messages: Ready, marker: bytes) -> range:
-        """For the blocking source: commit what was checked already."""
+        """For the blocking source and the pipeline: commit what was checked already."""
         first = await self._packer.commit(messages, marker)
         return range(first, first + len(messages))
 
