@@ -46,6 +46,11 @@ class Group:
 
     def start(self, *numbers: int) -> None:
         """Start these, or all; return when they serve and vouch for what they lack."""
+        self.launch(*numbers)
+        until("all vouch", self._all_vouch)
+
+    def launch(self, *numbers: int) -> None:
+        """Start these, or all; return when they serve."""
         wanted = numbers or range(len(self.addresses))
         for number in wanted:
             self._processes[number] = self._started(number)
@@ -55,7 +60,6 @@ class Group:
             ready = stdout.readline()
             assert ready, f"store {number} did not start: {self.log(number)}"
             assert json.loads(ready)["address"] == self.addresses[number]
-        until("all vouch", self._all_vouch)
 
     def _all_vouch(self) -> bool:
         catalogue = Stores([self.addresses[number] for number in self._processes]).sources()
@@ -63,19 +67,22 @@ class Group:
 
     def _started(self, number: int) -> subprocess.Popen[bytes]:
         address = self.addresses[number]
-        peers = [f"--peer={other}" for other in self.addresses if other != address]
         with self._log(number).open("ab") as log:
             return subprocess.Popen(
                 [
                     *(sys.executable, "-m", "quorate.console.main", "store", "run"),
                     *("--name", f"s{number}", "--listen", address, "-o", "json"),
                     *("--data-directory", str(self.directory / f"s{number}")),
-                    *("--stop-with-parent", *(peers or ["--no-peers"])),
+                    *("--stop-with-parent", *(self._peers(address) or ["--no-peers"])),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
             )
+
+    def _peers(self, address: str) -> list[str]:
+        """How a store is told of the others."""
+        return [f"--peer={other}" for other in self.addresses if other != address]
 
     def _log(self, number: int) -> Path:
         return self.directory / f"s{number}.log"

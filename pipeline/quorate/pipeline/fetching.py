@@ -104,7 +104,7 @@ def fetch(
         addresses = [*addresses[1:], address]
         before = first
         try:
-            with _Answers(call, address, source, first, last) as answers:
+            with Answers(call, address, source, first, last) as answers:
                 for piece in _pieces(answers, address, source, lineage, first, last, said):
                     yield piece
                     first = piece.last + 1
@@ -218,7 +218,7 @@ def _told(details: dict[str, str]) -> str:
     return "; ".join(f"{address}: {detail}" for address, detail in sorted(details.items()))
 
 
-class _Answers:
+class Answers:
     """The answers of one store, taken ahead by a thread; a store that hangs is an error."""
 
     def __init__(
@@ -236,7 +236,7 @@ class _Answers:
         self._thread = threading.Thread(target=self._take, name="quorate-fetch", daemon=True)
         self._over = False
 
-    def __enter__(self) -> _Answers:
+    def __enter__(self) -> Answers:
         self._thread.start()
         return self
 
@@ -247,7 +247,7 @@ class _Answers:
             self._over = isinstance(self._queue.get(), QuorateError | None)
         self._thread.join()
 
-    def __iter__(self) -> _Answers:
+    def __iter__(self) -> Answers:
         return self
 
     def __next__(self) -> v1.FetchResponse:

@@ -1,0 +1,221 @@
+"""Asking every store for itself what it has, and what follows for each source.
+
+First all are asked what is stable, and then what they hold: so a store that is told of a message
+while the others are asked is not taken for the only one that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import grpc
+
+from quorate.pipeline.audit.facts import Copy, SourceFacts, StoreFacts
+from quorate.pipeline.stores import channel_to
+from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.policy import Policy
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import (
+    held_from_wire,
+    lineage_from_wire,
+    membership_from_wire,
+    policy_from_wire,
+    source_from_wire,
+)
+from quorate.transport.failures import error_from_blocking_call
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+ANSWER_SECONDS_MAX = 10.0
+"""How long a store may take to say what it has."""
+
+_Sources = dict[SourceName, store_v1.SourceInventory]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What all stores said."""
+
+    stores: tuple[StoreFacts, ...]
+    sources: tuple[SourceFacts, ...]
+
+    def address_of(self) -> dict[str, str]:
+        """The address of each store, by what it calls itself."""
+        return {store.name: store.address for store in self.stores}
+
+
+def ask(addresses: Sequence[str], selects: Callable[[str], bool]) -> Answers:
+    """What the stores say of the sources of the topics that are selected.
+
+    Raises Unreachable if no store answers, InvalidArgument if two addresses are one store.
+    """
+    status, silent = _statuses(addresses)
+    held: dict[str, _Sources] = {}
+    for address in status:
+        try:
+            held[address] = _inventory(address)
+        except grpc.RpcError as error:
+            silent[address] = error_from_blocking_call(address, error)
+    if not held:
+        detail = "; ".join(f"{address}: {why}" for address, why in silent.items())
+        raise Unreachable(", ".join(addresses), detail)
+    names = {address: status[address].store_name for address in held}
+    _check_distinct(names, {address: status[address].incarnation for address in held})
+    stores = tuple(
+        StoreFacts(address, address, str(silent[address]))
+        if address in silent
+        else StoreFacts(names[address], address, limbo=status[address].limbo_reason)
+        for address in addresses
+    )
+    found = {name for of_store in held.values() for name in of_store if selects(name.topic)}
+    sources = tuple(
+        _source(
+            name,
+            stores,
+            {names[at]: _status_of(status[at], name) for at in held},
+            {names[at]: of_store[name] for at, of_store in held.items() if name in of_store},
+        )
+        for name in sorted(found)
+    )
+    return Answers(stores, sources)
+
+
+def _statuses(
+    addresses: Sequence[str],
+) -> tuple[dict[str, store_v1.StatusResponse], dict[str, QuorateError]]:
+    request = store_v1.StatusRequest(protocol_version=PROTOCOL_VERSION)
+    calls = {
+        address: StoreStub(channel_to(address)).Status.future(request, timeout=ANSWER_SECONDS_MAX)
+        for address in addresses
+    }
+    answered: dict[str, store_v1.StatusResponse] = {}
+    silent: dict[str, QuorateError] = {}
+    for address, call in calls.items():
+        try:
+            answered[address] = call.result()
+        except grpc.RpcError as error:
+            silent[address] = error_from_blocking_call(address, error)
+    return answered, silent
+
+
+def _inventory(address: str) -> _Sources:
+    request = store_v1.InventoryRequest(protocol_version=PROTOCOL_VERSION)
+    call = StoreStub(channel_to(address)).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+    return {
+        source_from_wire(answer.source.source): answer.source
+        for answer in call
+        if answer.HasField("source") and answer.source.begun_epoch and not answer.source.deletion
+    }
+
+
+def _check_distinct(names: Mapping[str, str], incarnations: Mapping[str, bytes]) -> None:
+    """One store that is asked twice must not pass for two that agree."""
+    for what in (names, incarnations):
+        seen: dict[object, str] = {}
+        for address, value in what.items():
+            if value in seen:
+                detail = (
+                    f"{seen[value]} and {address} are one store, or copies of one; name it once"
+                )
+                raise InvalidArgument("stores", detail)
+            seen[value] = address
+
+
+def _status_of(
+    status: store_v1.StatusResponse, name: SourceName
+) -> tuple[store_v1.SourceStatus, str]:
+    """What a store's status says of a source, and why it can not vouch, if it can not."""
+    for source in status.sources:
+        if source_from_wire(source.information.source) == name:
+            return source, source.limbo_reason or status.limbo_reason
+    return store_v1.SourceStatus(stable_upto=-1), status.limbo_reason
+
+
+def _source(
+    name: SourceName,
+    stores: Iterable[StoreFacts],
+    status: Mapping[str, tuple[store_v1.SourceStatus, str]],
+    held: Mapping[str, store_v1.SourceInventory],
+) -> SourceFacts:
+    told = max(held.values(), key=lambda each: (each.stable_upto, each.begun_epoch))
+    newest = max(
+        (each.information for each in held.values()), key=lambda one: (one.epoch, one.version)
+    )
+    lineage = lineage_from_wire(told.lineage)
+    stable_upto = max(source.stable_upto for source, _ in status.values())
+    policies = _policies(told, newest)
+    called = _called(told, newest, stores)
+    members = {called.get(store, store) for policy in policies for store in policy.stores}
+    copies: dict[str, Copy] = {}
+    unseen: dict[str, str] = {}
+    by_name = {store.name: store for store in stores}
+    for store in sorted({*held, *members}):
+        if store in held:
+            copies[store] = _copy(store, lineage, stable_upto, held[store], *status[store])
+        elif store not in by_name:
+            unseen[store] = "it is to have it, and is not among the stores that were asked"
+        elif silence := by_name[store].silence:
+            unseen[store] = silence
+        elif limbo := by_name[store].limbo:
+            unseen[store] = f"it does not know the source, and is in limbo: {limbo}"
+        else:
+            copies[store] = Copy(store)
+    return SourceFacts(name, lineage, stable_upto, copies, policies, called, unseen)
+
+
+def _copy(
+    store: str,
+    lineage: Lineage,
+    stable_upto: int,
+    held: store_v1.SourceInventory,
+    status: store_v1.SourceStatus,
+    limbo: str,
+) -> Copy:
+    ranges = lineage.belonging(held_from_wire(held.held))
+    above = RangeSet(_ranges(held_from_wire(status.held)))
+    above.remove(0, stable_upto)
+    return Copy(
+        store,
+        lineage_from_wire(held.lineage),
+        ranges,
+        above,
+        RangeSet(_ranges(held_from_wire(status.unreadable))),
+        lineage.belonging(held_from_wire(held.accepted_losses)),
+        held.stable_upto,
+        limbo,
+        held.live,
+        {each.session_id: each.acknowledged_upto for each in status.receivers},
+    )
+
+
+def _ranges(held: Iterable[HeldRange]) -> Iterable[Range]:
+    return (Range(each.first, each.last) for each in held)
+
+
+def _policies(told: store_v1.SourceInventory, newest: v1.SourceInformation) -> tuple[Policy, ...]:
+    """By which messages are stable now."""
+    if told.HasField("membership"):
+        return membership_from_wire(told.membership).to_policies
+    return (policy_from_wire(newest.policy),) if newest.policy.groups else ()
+
+
+def _called(
+    told: store_v1.SourceInventory, newest: v1.SourceInformation, stores: Iterable[StoreFacts]
+) -> dict[str, str]:
+    """What the stores that policies name call themselves, as far as they were asked."""
+    by_address = {store.address: store.name for store in stores}
+    names = {store.name for store in stores}
+    called: dict[str, str] = {}
+    for entry in (*told.membership.stores, *newest.stores):
+        if entry.store_name in names:
+            called[entry.name] = entry.store_name
+        elif entry.address in by_address:
+            called[entry.name] = by_address[entry.address]
+        else:
+            called.setdefault(entry.name, entry.name)
+    return called

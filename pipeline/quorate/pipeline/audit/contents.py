@@ -1,0 +1,124 @@
+"""Comparing what stores have under the same numbers. Pure.
+
+Batches may begin and end elsewhere with the same content: only other content is a difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from quorate.pipeline.audit.facts import Finding, Kind
+from quorate.protocol.ranges import Range, RangeSet
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that a store has, or part of one: the numbers [first, last] of it."""
+
+    first: int
+    last: int
+    epoch: int
+    checksum: int
+    """Of the whole batch: batches of one checksum have the same messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A store's digest of the numbers [first, last]."""
+
+    first: int
+    last: int
+    held: int
+    digest: int
+
+
+def content_hash(payload: bytes, attributes: bytes) -> bytes:
+    """What tells a message from others."""
+    hasher = hashlib.blake2b(len(payload).to_bytes(8, "little"), digest_size=16)
+    hasher.update(payload)
+    hasher.update(attributes)
+    return hasher.digest()
+
+
+def suspicious(blocks: Mapping[str, Sequence[Block]]) -> list[Range]:
+    """The blocks that are not the same at all stores, or not as full as they must be."""
+    found: list[Range] = []
+    for of_each in zip(*blocks.values(), strict=True):
+        one = of_each[0]
+        if any(each != one for each in of_each) or one.held != one.last - one.first + 1:
+            found.append(Range(one.first, one.last))
+    return found
+
+
+def surplus(blocks: Mapping[str, Sequence[Block]]) -> Iterator[Finding]:
+    """Stores that count more numbers in a block than there are."""
+    for store, of_store in blocks.items():
+        for block in of_store:
+            more = block.held - (block.last - block.first + 1)
+            if more > 0:
+                detail = f"its index names {more:,} of these numbers more than once"
+                yield Finding(Kind.DUPLICATE, (store,), block.first, block.last, detail)
+
+
+def other_batches(batches: Mapping[str, Sequence[Batch]], wanted: Range) -> RangeSet:
+    """The numbers of a range for which the stores do not have the same batch."""
+    if len(batches) < 2:
+        return RangeSet()
+    same = RangeSet([wanted])
+    one, *others = batches.values()
+    for other in others:
+        same = same.both(RangeSet(_common(one, other)))
+    return RangeSet([wanted]).minus(same)
+
+
+def _common(one: Sequence[Batch], other: Sequence[Batch]) -> Iterator[Range]:
+    """Where both have the same batch; they ascend."""
+    mine, theirs = iter(one), iter(other)
+    here, there = next(mine, None), next(theirs, None)
+    while here is not None and there is not None:
+        first, last = max(here.first, there.first), min(here.last, there.last)
+        if first <= last and (here.checksum, here.epoch) == (there.checksum, there.epoch):
+            yield Range(first, last)
+        if here.last <= there.last:
+            here = next(mine, None)
+        else:
+            there = next(theirs, None)
+
+
+def divergent(contents: Mapping[str, Mapping[int, bytes]]) -> list[Finding]:
+    """Where stores have other content under a number; by store, number and hash.
+
+    Each finding says in its detail which of them agree.
+    """
+    numbers = sorted({number for of_store in contents.values() for number in of_store})
+    found: list[Finding] = []
+    for number in numbers:
+        sides: dict[bytes, list[str]] = {}
+        for store, of_store in contents.items():
+            if number in of_store:
+                sides.setdefault(of_store[number], []).append(store)
+        if len(sides) > 1:
+            stores = tuple(sorted(store for side in sides.values() for store in side))
+            detail = " against ".join(sorted(", ".join(sorted(side)) for side in sides.values()))
+            found.append(Finding(Kind.DIVERGENT, stores, number, number, detail))
+    return merged(found)
+
+
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """The same with neighbours put together; by kind, stores and number."""
+    found: list[Finding] = []
+    ordered = sorted(
+        findings, key=lambda each: (each.kind.text, each.stores, each.detail, each.first)
+    )
+    for each in ordered:
+        if found:
+            last = found[-1]
+            same = (last.kind, last.stores, last.detail) == (each.kind, each.stores, each.detail)
+            if same and each.first <= last.last + 1:
+                upto = max(last.last, each.last)
+                found[-1] = Finding(last.kind, last.stores, last.first, upto, last.detail)
+                continue
+        found.append(each)
+    return found

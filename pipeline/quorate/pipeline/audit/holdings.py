@@ -1,0 +1,118 @@
+"""Which stores hold which messages: stretches with the same holders, and whether that is enough.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from quorate.pipeline.audit.facts import SourceFacts
+from quorate.pipeline.planning import SourceRange, plan
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import RangeSet
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The messages [first, last], which the same stores hold, all of it."""
+
+    first: int
+    last: int
+    holders: frozenset[str]
+
+
+def stretches(held: Mapping[str, RangeSet], first: int, last: int) -> list[Stretch]:
+    """Part [first, last] by who holds what; ascending, without a gap; also where nobody does."""
+    if first > last:
+        return []
+    changes: dict[int, list[tuple[str, bool]]] = {first: []}
+    for store, ranges in held.items():
+        for each in ranges:
+            begin, end = max(each.first, first), min(each.last, last)
+            if begin <= end:
+                changes.setdefault(begin, []).append((store, True))
+                changes.setdefault(end + 1, []).append((store, False))
+    found: list[Stretch] = []
+    holders: frozenset[str] = frozenset()
+    places = sorted(place for place in changes if place <= last)
+    for place, after in zip(places, [*places[1:], last + 1], strict=True):
+        for store, begins in changes[place]:
+            holders = holders | {store} if begins else holders - {store}
+        if found and found[-1].holders == holders:
+            found[-1] = Stretch(found[-1].first, after - 1, holders)
+        else:
+            found.append(Stretch(place, after - 1, holders))
+    return found
+
+
+class Kept(enum.Enum):
+    """Whether the stores that have a message make it stable."""
+
+    STABLE = "yes"
+    UNKNOWN = "not known"
+    """They would, together with stores that could not be looked at."""
+    TOO_FEW = "no"
+
+
+def kept(facts: SourceFacts, holders: Set[str], unsure: Set[str] = frozenset()) -> Kept:
+    """What the policies say of messages that these stores have.
+
+    unsure: stores that may have them, besides those that could not be looked at at all.
+    """
+    if _stable(facts, holders):
+        return Kept.STABLE
+    return Kept.UNKNOWN if _stable(facts, {*holders, *unsure, *facts.unseen}) else Kept.TOO_FEW
+
+
+def _stable(facts: SourceFacts, holders: Set[str]) -> bool:
+    return all(
+        policy.stable({name for name in policy.stores if facts.called.get(name, name) in holders})
+        for policy in facts.policies
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What is looked at in one piece: all of these stores hold all of it."""
+
+    source: SourceName
+    lineage: Lineage
+    first: int
+    last: int
+    stores: tuple[str, ...]
+
+
+def segments(
+    sources: Iterable[SourceFacts], *, parts: int, part_messages_min: int, part_messages_max: int
+) -> list[tuple[Segment, ...]]:
+    """Everything that is held and stable, as parts of about the same size."""
+    held: dict[SourceName, list[Stretch]] = {}
+    ranges: list[SourceRange] = []
+    for facts in sources:
+        by_store = {store: copy.held for store, copy in facts.copies.items()}
+        found = stretches(by_store, facts.first, facts.stable_upto)
+        held[facts.name] = found
+        ranges += [
+            SourceRange(facts.name, each.first, each.last + 1, facts.lineage)
+            for each in found
+            if each.holders
+        ]
+    planned = plan(
+        ranges,
+        parts=parts,
+        part_messages_min=part_messages_min,
+        part_messages_max=part_messages_max,
+    )
+    return [tuple(_segment(each, held[each.source]) for each in part.ranges) for part in planned]
+
+
+def _segment(each: SourceRange, held: Sequence[Stretch]) -> Segment:
+    at = bisect_left(held, each.first, key=lambda stretch: stretch.last)
+    return Segment(
+        each.source, each.lineage, each.first, each.until - 1, tuple(sorted(held[at].holders))
+    )

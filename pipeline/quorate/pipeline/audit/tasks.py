@@ -1,0 +1,325 @@
+"""What an audit's tasks do in Spark's workers: ask stores for digests, and read where they differ.
+
+A task is a pure function of its part; what it finds it tells as JSON. Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import grpc
+
+from quorate.pipeline.archive.tasks import Entry
+from quorate.pipeline.audit.contents import (
+    Batch,
+    Block,
+    content_hash,
+    divergent,
+    merged,
+    other_batches,
+    surplus,
+    suspicious,
+)
+from quorate.pipeline.audit.facts import Finding, Kind
+from quorate.pipeline.audit.holdings import Segment
+from quorate.pipeline.fetching import Answers, Call
+from quorate.pipeline.options import parse_source
+from quorate.pipeline.stores import channel_to
+from quorate.protocol.errors import (
+    CorruptBatch,
+    QuorateError,
+    StorageFailed,
+    UnknownTopic,
+)
+from quorate.protocol.framing import BatchHeader, check_batch, read_contents
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.ranges import Range
+from quorate.protocol.wire import source_to_wire
+from quorate.transport.failures import error_from_blocking_call
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+_BLOCK = 1 << 16
+_CLOSE_BLOCK = 1 << 12
+_DIGESTS_AT_ONCE = 1 << 22
+"""How many numbers a request for digests covers: a store reads the index row of each batch."""
+_DIGEST_SECONDS_MAX = 60.0
+_READ_AT_ONCE = 1 << 18
+"""How many numbers are read at each store before they are compared."""
+
+Addresses = Mapping[str, str]
+"""Of the stores, by what they call themselves."""
+
+
+def audit_part(part: Sequence[Segment], *, addresses: Addresses, thorough: bool) -> Iterator[Entry]:
+    """Look at what a part names."""
+    look = _read_all if thorough else _compare_digests
+    for segment in part:
+        stores = Reader(segment, addresses)
+        for finding in merged(look(stores)):
+            yield finding_to_json(segment.source, finding)
+        yield {
+            "source": str(segment.source),
+            "compared": segment.last - segment.first + 1,
+            "read": stores.read,
+        }
+
+
+def finding_to_json(source: SourceName, finding: Finding) -> Entry:
+    return {
+        "source": str(source),
+        "kind": finding.kind.text,
+        "stores": finding.stores,
+        "first": finding.first,
+        "last": finding.last,
+        "detail": finding.detail,
+    }
+
+
+def finding_from_json(entry: Entry) -> tuple[SourceName, Finding]:
+    return parse_source(entry["source"]), Finding(
+        Kind.of(entry["kind"]),
+        tuple(entry["stores"]),
+        entry["first"],
+        entry["last"],
+        entry["detail"],
+    )
+
+
+class Reader:
+    """The stores of a segment, as a task asks them; one that falls silent is asked no more."""
+
+    def __init__(self, segment: Segment, addresses: Addresses) -> None:
+        self.segment = segment
+        self.read = 0
+        """Messages, at all stores together."""
+        self._addresses = {store: addresses[store] for store in segment.stores}
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Those that can be asked still."""
+        return tuple(self._addresses)
+
+    def chunks(self, size: int) -> Iterator[Range]:
+        """The segment in pieces; all but the first begin at a multiple of their size."""
+        first = self.segment.first
+        while first <= self.segment.last:
+            last = min(first - first % size + size - 1, self.segment.last)
+            yield Range(first, last)
+            first = last + 1
+
+    def digests(self, wanted: Range, block: int) -> dict[str, list[Block]]:
+        """Each store's; not of one that can not make them.
+
+        Raises Unreachable and the like of one that does not answer, with nothing noted.
+        """
+        request = store_v1.DigestRequest(
+            source=source_to_wire(self.segment.source),
+            first=wanted.first,
+            last=wanted.last,
+            block=block,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        calls = {
+            store: StoreStub(channel_to(address)).Digest.future(
+                request, timeout=_DIGEST_SECONDS_MAX
+            )
+            for store, address in self._addresses.items()
+        }
+        found: dict[str, list[Block]] = {}
+        for store, call in calls.items():
+            try:
+                found[store] = [
+                    Block(each.first, each.last, each.held, each.digest)
+                    for each in call.result().blocks
+                ]
+            except grpc.RpcError as error:
+                failed = error_from_blocking_call(self._addresses[store], error)
+                if not isinstance(failed, CorruptBatch | StorageFailed | UnknownTopic):
+                    raise _Silent(store, failed) from error
+        return found
+
+    def gone(self, silent: _Silent, first: int) -> Finding:
+        """Ask a store no more; what is to be said of it."""
+        del self._addresses[silent.store]
+        return Finding(Kind.UNSEEN, (silent.store,), first, self.segment.last, str(silent.error))
+
+    def served(
+        self, store: str, wanted: Range, take: Callable[[bytes, BatchHeader, Range], None]
+    ) -> list[Finding]:
+        """Read what a store has of a range, and hand over each batch; what is wrong with it."""
+        segment, findings, reached = self.segment, list[Finding](), wanted.first
+
+        def wrong(kind: Kind, first: int, last: int, detail: str) -> None:
+            if first <= last:
+                findings.append(Finding(kind, (store,), first, last, detail))
+
+        try:
+            with Answers(
+                _fetch, self._addresses[store], segment.source, wanted.first, wanted.last
+            ) as answers:
+                for answer in answers:
+                    kind = answer.WhichOneof("kind")
+                    if kind == "end":
+                        continue
+                    missing, fetched = answer.missing, answer.fetched
+                    told = missing if kind == "missing" else fetched
+                    part = _within(told.first, told.last, wanted)
+                    if part is None:
+                        continue
+                    wrong(Kind.HOLE, reached, part.first - 1, "it says nothing of it")
+                    reached = max(reached, part.last + 1)
+                    if kind == "missing":
+                        what = _MISSING.get(missing.why, Kind.UNREADABLE)
+                        wrong(what, part.first, part.last, missing.detail)
+                        continue
+                    frame = fetched.batch
+                    try:
+                        take(frame, _checked(frame, segment, part, store), part)
+                        self.read += len(part)
+                    except CorruptBatch as error:
+                        wrong(Kind.UNREADABLE, part.first, part.last, error.detail)
+        except UnknownTopic:
+            pass
+        except QuorateError as error:
+            findings.append(self.gone(_Silent(store, error), reached))
+            return findings
+        wrong(Kind.HOLE, reached, wanted.last, "it has no more")
+        return findings
+
+
+class _Silent(Exception):
+    """A store does not answer."""
+
+    def __init__(self, store: str, error: QuorateError) -> None:
+        super().__init__(str(error))
+        self.store = store
+        self.error = error
+
+
+_MISSING = {
+    v1.LOOKUP_ABSENT: Kind.HOLE,
+    v1.LOOKUP_LOST: Kind.HOLE,
+    v1.LOOKUP_UNKNOWN: Kind.UNREADABLE,
+}
+
+
+def _fetch(address: str, request: v1.FetchRequest) -> Call:
+    call: Call = StoreStub(channel_to(address)).Fetch(request)
+    return call
+
+
+def _within(first: int, last: int, wanted: Range) -> Range | None:
+    first, last = max(first, wanted.first), min(last, wanted.last)
+    return Range(first, last) if first <= last else None
+
+
+def _checked(frame: bytes, segment: Segment, part: Range, store: str) -> BatchHeader:
+    where = f"from {store}"
+    header = check_batch(frame, where)
+    if (
+        header.source != segment.source
+        or not header.first <= part.first <= part.last <= header.last
+    ):
+        raise CorruptBatch(where, f"it is {header.source} [{header.first}, {header.last}]")
+    epochs = {segment.lineage.epoch_at(part.first), segment.lineage.epoch_at(part.last)}
+    if epochs != {header.epoch}:
+        raise CorruptBatch(where, f"it is of epoch {header.epoch}, which is not in force there")
+    return header
+
+
+# Digests first.
+
+
+def _compare_digests(stores: Reader) -> Iterator[Finding]:
+    for chunk in stores.chunks(_DIGESTS_AT_ONCE):
+        for block in _differing(stores, chunk, _BLOCK):
+            if isinstance(block, Finding):
+                yield block
+                continue
+            for close in _differing(stores, block, _CLOSE_BLOCK):
+                yield from [close] if isinstance(close, Finding) else _compare_all(stores, close)
+
+
+def _differing(stores: Reader, wanted: Range, block: int) -> Iterator[Range | Finding]:
+    """The blocks that must be looked at more closely, and what is found on the way."""
+    blocks: dict[str, list[Block]] = {}
+    while stores.stores:
+        try:
+            blocks = stores.digests(wanted, block)
+        except _Silent as silent:
+            yield stores.gone(silent, wanted.first)
+            continue
+        break
+    if block == _CLOSE_BLOCK:
+        yield from surplus(blocks)
+    # Who can not make digests is read.
+    yield from suspicious(blocks) if len(blocks) == len(stores.stores) else [wanted]
+
+
+def _compare_all(stores: Reader, wanted: Range) -> Iterator[Finding]:
+    """Compare a few messages one by one."""
+    first = wanted.first
+    while first <= wanted.last:
+        last = min(first + _CLOSE_BLOCK - 1, wanted.last)
+        yield from _compare_contents(stores, Range(first, last))
+        first = last + 1
+
+
+def _compare_contents(stores: Reader, wanted: Range) -> Iterator[Finding]:
+    contents: dict[str, dict[int, bytes]] = {}
+    for store in stores.stores:
+        found: dict[int, bytes] = {}
+        twice: list[Finding] = []
+        take = partial(_take_contents, found=found, twice=twice, store=store)
+        yield from stores.served(store, wanted, take)
+        yield from twice
+        contents[store] = found
+    yield from divergent(contents)
+
+
+def _take_contents(
+    frame: bytes,
+    header: BatchHeader,
+    part: Range,
+    *,
+    found: dict[int, bytes],
+    twice: list[Finding],
+    store: str,
+) -> None:
+    contents = read_contents(frame, header, part.first, part.last)
+    for number, content in enumerate(contents, part.first):
+        hashed = content_hash(*content)
+        if number in found:
+            how = "the same" if found[number] == hashed else "other"
+            detail = f"it serves it twice, with {how} content"
+            twice.append(Finding(Kind.DUPLICATE, (store,), number, number, detail))
+        found[number] = hashed
+
+
+# Everything.
+
+
+def _read_all(stores: Reader) -> Iterator[Finding]:
+    for chunk in stores.chunks(_READ_AT_ONCE):
+        # The index may name numbers twice that are served once.
+        for block in _differing(stores, chunk, _CLOSE_BLOCK):
+            if isinstance(block, Finding):
+                yield block
+        batches: dict[str, list[Batch]] = {}
+        for store in stores.stores:
+            found: list[Batch] = []
+            yield from stores.served(store, chunk, partial(_take_batch, found=found))
+            batches[store] = found
+        for other in other_batches(batches, chunk):
+            for finding in _compare_all(stores, other):
+                if finding.kind not in (Kind.HOLE, Kind.UNREADABLE):  # they were found before
+                    yield finding
+
+
+def _take_batch(frame: bytes, header: BatchHeader, part: Range, *, found: list[Batch]) -> None:
+    del frame
+    found.append(Batch(part.first, part.last, header.epoch, header.checksum))

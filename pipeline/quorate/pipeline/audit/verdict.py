@@ -1,0 +1,428 @@
+"""The verdict of an audit: what is to be said of each source, and of all. Pure.
+
+A loss is never called a difference, what was not seen is never called whole, and what an operator
+accepted as lost is lost.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from quorate.pipeline.audit.contents import merged
+from quorate.pipeline.audit.facts import Copy, Finding, Kind, SourceFacts, StoreFacts, Weight
+from quorate.pipeline.audit.holdings import Kept, Stretch, kept, stretches
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import diverges_at
+from quorate.protocol.ranges import Range, RangeSet
+
+_NAMED_MAX = 4
+"""How many findings a summary names; all of them are in the list."""
+
+
+class Outcome(enum.Enum):
+    """What came of it; the number is the exit code of a command."""
+
+    NO_LOSS = "no loss", 0
+    UNKNOWN = "not known", 10
+    DIFFERENCE = "difference", 1
+    LOSS = "loss", 1
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        self.text = text
+        self.exit_code = exit_code
+
+    @staticmethod
+    def of(weights: Iterable[Weight]) -> Outcome:
+        """What the worst of the findings makes of it."""
+        return _OUTCOMES[max(weights, default=Weight.NOTE)]
+
+    @property
+    def weight(self) -> Weight:
+        return next(weight for weight, outcome in _OUTCOMES.items() if outcome is self)
+
+
+_OUTCOMES = {
+    Weight.NOTE: Outcome.NO_LOSS,
+    Weight.UNKNOWN: Outcome.UNKNOWN,
+    Weight.DIFFERENCE: Outcome.DIFFERENCE,
+    Weight.LOSS: Outcome.LOSS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which stores have the messages [first, last], and whether they make them stable."""
+
+    first: int
+    last: int
+    stores: tuple[str, ...]
+    kept: Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Up to where a receiver has acknowledged a source."""
+
+    session_id: int
+    by_store: Mapping[str, int]
+    upto: int
+    """At the store that was told most."""
+    behind: int
+    """How many stable messages it has not acknowledged."""
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVerdict:
+    """What is to be said of a source."""
+
+    source: SourceName
+    outcome: Outcome
+    summary: str
+    messages: int
+    """That are stable."""
+    stable_upto: int
+    stores: tuple[str, ...]
+    """Those that have all of it."""
+    findings: tuple[Finding, ...]
+    coverage: tuple[Coverage, ...]
+    positions: tuple[Position, ...]
+
+
+@dataclass(slots=True)
+class AuditReport:
+    """What the audit saw."""
+
+    stores: list[StoreFacts]
+    sources: list[SourceVerdict] = field(default_factory=list)
+    compared: int = 0
+    """Messages of which stores' digests were compared, or the messages themselves."""
+    read: int = 0
+    """Messages that were read, at each store, one by one."""
+    thorough: bool = False
+    seconds: float = 0.0
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of all: a store that was not heard of may have sources that nobody else knows."""
+        weights = [each.outcome.weight for each in self.sources]
+        weights += [Weight.UNKNOWN for each in self.stores if each.silence]
+        return Outcome.of(weights)
+
+    @property
+    def summary(self) -> str:
+        """In one line."""
+        counts = ", ".join(
+            f"{count:,} {outcome.text}"
+            for outcome in reversed(Outcome)
+            if (count := sum(each.outcome is outcome for each in self.sources))
+        )
+        silent = [each.name for each in self.stores if each.silence]
+        parts = [f"{len(self.sources):,} sources: {counts}" if counts else "no source is known"]
+        parts += [f"{', '.join(silent)} did not answer"] if silent else []
+        return f"{self.outcome.text}: {'; '.join(parts)}"
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "outcome": self.outcome.text,
+            "summary": self.summary,
+            "thorough": self.thorough,
+            "compared": self.compared,
+            "read": self.read,
+            "seconds": round(self.seconds, 3),
+            "stores": [
+                {
+                    "store": each.name,
+                    "address": each.address,
+                    "silence": each.silence,
+                    "limbo": each.limbo,
+                }
+                for each in self.stores
+            ],
+            "sources": [_as_object(each) for each in self.sources],
+        }
+
+
+def _as_object(verdict: SourceVerdict) -> dict[str, Any]:
+    return {
+        "topic": verdict.source.topic,
+        "source": f"{verdict.source.session_id:#x}",
+        "outcome": verdict.outcome.text,
+        "summary": verdict.summary,
+        "messages": verdict.messages,
+        "stable_upto": verdict.stable_upto,
+        "stores": list(verdict.stores),
+        "findings": [
+            {
+                "kind": each.kind.text,
+                "weight": each.kind.weight.name.lower(),
+                "stores": list(each.stores),
+                "first": each.first,
+                "last": each.last,
+                "detail": each.detail,
+            }
+            for each in verdict.findings
+        ],
+        "coverage": [
+            {
+                "first": each.first,
+                "last": each.last,
+                "stores": list(each.stores),
+                "stable": each.kept.value,
+            }
+            for each in verdict.coverage
+        ],
+        "receivers": [
+            {
+                "receiver": f"{each.session_id:#x}",
+                "acknowledged_upto": each.upto,
+                "behind": each.behind,
+                "by_store": dict(each.by_store),
+                "remarks": list(each.remarks),
+            }
+            for each in verdict.positions
+        ],
+    }
+
+
+# Judging a source.
+
+
+def judge(facts: SourceFacts, found: Sequence[Finding]) -> SourceVerdict:
+    """What is to be said of a source.
+
+    found: what a look at the contents brought to light.
+    """
+    findings = [each for each in found if each.kind is not Kind.HOLE]
+    findings += _known_unreadable(facts)
+    facts = _after_a_look(facts, found)
+    by_store = {store: copy.held for store, copy in facts.copies.items()}
+    whole = stretches(by_store, facts.first, facts.stable_upto)
+    for stretch in whole:
+        findings += _of_stretch(facts, stretch)
+    findings += _unseen(facts)
+    findings += _of_lineages(facts)
+    findings += _tails(facts)
+    findings = merged(findings)
+    findings.sort(key=lambda each: (-each.kind.weight, each.first, each.kind.text, each.stores))
+    outcome = Outcome.of(each.kind.weight for each in findings)
+    coverage = tuple(
+        Coverage(each.first, each.last, tuple(sorted(each.holders)), kept(facts, each.holders))
+        for each in whole
+    )
+    messages = sum(each.last - each.first + 1 for each in whole)
+    stores = tuple(
+        sorted(
+            store
+            for store in facts.copies
+            if messages and all(store in each.holders for each in whole)
+        )
+    )
+    return SourceVerdict(
+        facts.name,
+        outcome,
+        _summary(outcome, messages, stores, findings),
+        messages,
+        facts.stable_upto,
+        stores,
+        tuple(findings),
+        coverage,
+        tuple(_positions(facts)),
+    )
+
+
+def _known_unreadable(facts: SourceFacts) -> Iterator[Finding]:
+    for store, copy in sorted(facts.copies.items()):
+        for each in copy.unreadable:
+            if each.first <= facts.stable_upto:
+                last = min(each.last, facts.stable_upto)
+                detail = "the store found that it can not read it"
+                yield Finding(Kind.UNREADABLE, (store,), each.first, last, detail)
+
+
+def _after_a_look(facts: SourceFacts, found: Sequence[Finding]) -> SourceFacts:
+    """What the stores really have."""
+    copies = dict(facts.copies)
+    for store, copy in facts.copies.items():
+        lacking, unreadable = (
+            RangeSet(
+                Range(each.first, each.last)
+                for each in found
+                if each.kind is kind and store in each.stores
+            )
+            for kind in (Kind.HOLE, Kind.UNREADABLE)
+        )
+        copies[store] = copy.without(lacking, unreadable)
+    return replace(facts, copies=copies)
+
+
+def _of_stretch(facts: SourceFacts, stretch: Stretch) -> Iterator[Finding]:
+    first, last = stretch.first, stretch.last
+    lackers = {store: copy for store, copy in facts.copies.items() if store not in stretch.holders}
+    for part, lost, unreadable in _parts(lackers, Range(first, last)):
+        yield from _of_part(facts, stretch, part, lackers, lost, unreadable)
+
+
+def _parts(
+    lackers: Mapping[str, Copy], whole: Range
+) -> Iterator[tuple[Range, bool, frozenset[str]]]:
+    """Parts of a range, each with whether its loss was accepted, and who can not read it."""
+    said = {f"r{store}": copy.unreadable for store, copy in lackers.items()}
+    said |= {f"l{store}": copy.losses for store, copy in lackers.items()}
+    for each in stretches(said, whole.first, whole.last):
+        unreadable = frozenset(name[1:] for name in each.holders if name[0] == "r")
+        lost = any(name[0] == "l" for name in each.holders)
+        yield Range(each.first, each.last), lost, unreadable
+
+
+def _of_part(
+    facts: SourceFacts,
+    stretch: Stretch,
+    part: Range,
+    lackers: Mapping[str, Copy],
+    lost: bool,
+    unreadable: frozenset[str],
+) -> Iterator[Finding]:
+    first, last = part.first, part.last
+    doubtful = {store for store, copy in lackers.items() if copy.limbo}
+    if not stretch.holders:
+        unseen = sorted({*doubtful, *facts.unseen})
+        if lost:
+            detail = "no store that answered has it, and an operator accepted its loss"
+            yield Finding(Kind.ACCEPTED, (), first, last, detail)
+        elif unseen:
+            detail = f"no store that answered and vouches has it; {', '.join(unseen)} may have it"
+            yield Finding(Kind.UNSEEN, tuple(unseen), first, last, detail)
+        else:
+            yield Finding(Kind.MISSING, (), first, last, "no store has it")
+        return
+    holders = ", ".join(sorted(stretch.holders))
+    for store, copy in sorted(lackers.items()):
+        if store in unreadable or store not in facts.members:
+            continue
+        if copy.limbo:
+            detail = f"it lacks it and can not vouch for that: {copy.limbo}"
+            yield Finding(Kind.UNSEEN, (store,), first, last, detail)
+        elif copy.live and first > copy.held.high:
+            detail = f"the source is sending to it; {holders} have it"
+            yield Finding(Kind.BEHIND, (store,), first, last, detail)
+        else:
+            yield Finding(Kind.HOLE, (store,), first, last, f"it is held by {holders}")
+    match kept(facts, stretch.holders, doubtful):
+        case Kept.TOO_FEW:
+            detail = f"held by {holders} only, which does not make it stable"
+            yield Finding(Kind.FEW_COPIES, tuple(sorted(stretch.holders)), first, last, detail)
+        case Kept.UNKNOWN:
+            others = tuple(sorted(doubtful)) or tuple(sorted(facts.unseen))
+            detail = f"held by {holders}; stable only if others have it that were not seen"
+            yield Finding(Kind.UNSEEN, others, first, last, detail)
+        case Kept.STABLE:
+            pass
+
+
+def _unseen(facts: SourceFacts) -> Iterator[Finding]:
+    upto = max(facts.first, facts.stable_upto)
+    for store, why in facts.unseen.items():
+        yield Finding(Kind.UNSEEN, (store,), facts.first, upto, why)
+
+
+def _of_lineages(facts: SourceFacts) -> Iterator[Finding]:
+    for store, copy in sorted(facts.copies.items()):
+        at = diverges_at(copy.lineage, facts.lineage)
+        if not copy.lineage.terms or at > facts.stable_upto:
+            continue
+        upto = facts.stable_upto
+        ours = f"from {at} on it is in epoch {copy.lineage.epoch_at(at)}, the others in "
+        detail = f"{ours}{facts.lineage.epoch_at(at)}"
+        if copy.stable_upto >= at:
+            detail += f", and it was told that it is stable up to {copy.stable_upto}"
+            yield Finding(Kind.LINEAGE, (store,), at, max(upto, copy.stable_upto), detail)
+        else:
+            yield Finding(Kind.OUTDATED, (store,), at, upto, detail)
+
+
+def _tails(facts: SourceFacts) -> Iterator[Finding]:
+    for store, copy in sorted(facts.copies.items()):
+        for each in copy.tail:
+            yield Finding(
+                Kind.TAIL, (store,), each.first, each.last, "held, and not known to be stable"
+            )
+
+
+def _positions(facts: SourceFacts) -> Iterator[Position]:
+    sessions = sorted({each for copy in facts.copies.values() for each in copy.positions})
+    for session_id in sessions:
+        by_store = {
+            store: copy.positions.get(session_id, -1) for store, copy in facts.copies.items()
+        }
+        upto = max(by_store.values())
+        behind = max(0, facts.stable_upto - upto)
+        remarks = []
+        if behind:
+            remarks.append(f"{behind:,} behind")
+        if upto > facts.stable_upto:
+            remarks.append("above what is stable")
+        if len(set(by_store.values())) > 1:
+            remarks.append("stores differ")
+        yield Position(session_id, by_store, upto, behind, tuple(remarks))
+
+
+# Words.
+
+
+def _summary(
+    outcome: Outcome,
+    messages: int,
+    stores: Sequence[str],
+    findings: Sequence[Finding],
+) -> str:
+    if outcome is Outcome.NO_LOSS:
+        if not messages:
+            return "no loss: nothing is stable yet"
+        agree = "1 store has them" if len(stores) == 1 else f"{len(stores)} stores agree"
+        return f"no loss: {messages:,} messages, {agree}{_but(findings)}"
+    if outcome is Outcome.UNKNOWN:
+        seen = f"{messages:,} messages, of which {len(stores)} stores have all"
+        return f"not known: {seen}; {_named(findings)}"
+    return f"{outcome.text}: {_named(findings)}"
+
+
+def _but(findings: Sequence[Finding]) -> str:
+    behind = {store for each in findings if each.kind is Kind.BEHIND for store in each.stores}
+    return f"; {', '.join(sorted(behind))} takes the newest just now" if behind else ""
+
+
+def _named(findings: Sequence[Finding]) -> str:
+    """The findings that make the verdict what it is."""
+    grave = [each for each in findings if each.kind.weight > Weight.NOTE]
+    named = [_sentence(each) for each in grave[:_NAMED_MAX]]
+    if len(grave) > _NAMED_MAX:
+        named.append(f"and {len(grave) - _NAMED_MAX:,} more")
+    return "; ".join(named)
+
+
+def _sentence(each: Finding) -> str:
+    where, stores = f"[{each.first}, {each.last}]", ", ".join(each.stores)
+    match each.kind:
+        case Kind.MISSING:
+            return f"{where} is nowhere ({len(each):,} messages)"
+        case Kind.ACCEPTED:
+            return f"{where} is lost, as an operator accepted ({len(each):,} messages)"
+        case Kind.HOLE:
+            return f"{stores} lacks {where}"
+        case Kind.UNREADABLE:
+            return f"{stores} can not read {where}"
+        case Kind.DIVERGENT:
+            return f"{where} has other content: {each.detail}"
+        case Kind.DUPLICATE:
+            return f"{stores} has numbers of {where} more than once"
+        case Kind.FEW_COPIES:
+            return f"{where} is {each.detail}"
+        case Kind.LINEAGE:
+            return f"{stores} has another history from {each.first} on"
+        case _:
+            return f"{stores} was not seen for {where}: {each.detail}"
