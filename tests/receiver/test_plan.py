@@ -18,6 +18,7 @@ from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
 NAME = SourceName("orders", 7)
 ONE = Lineage((Term(1, 0),))
 STORES = ("a", "b", "c")
+NOW = 0.0
 
 
 def batch(first: int, last: int, epoch: int = 1) -> tuple[BatchHeader, bytes]:
@@ -87,7 +88,7 @@ def test_one_store_having_it_is_enough() -> None:
     stream, plan = planned()
     deny(plan, request(plan, "a"))
     deny(plan, request(plan, "b"), Answer.UNKNOWN)
-    assert plan.gap() is None
+    assert plan.gap(NOW) is None
     serve(plan, request(plan, "c"))
     assert stream.next == 10
 
@@ -107,10 +108,10 @@ def test_a_gap_needs_a_no_from_everyone() -> None:
     _, plan = planned()
     for store in STORES:
         deny(plan, request(plan, store))
-    assert plan.gap() is None
+    assert plan.gap(NOW) is None
     assert plan.waiting_for() == ((SOURCE, None, ""),)
     deny(plan, request(plan, SOURCE))
-    gap = plan.gap()
+    gap = plan.gap(NOW)
     assert gap is not None
     assert (gap.first, gap.last, gap.cause) == (0, 9, Answer.ABSENT)
     assert [(name, answer) for name, answer, _ in gap.evidence] == [
@@ -125,7 +126,7 @@ def test_a_source_that_is_gone_can_not_be_asked() -> None:
     _, plan = planned(attached=False)
     for store in STORES:
         deny(plan, request(plan, store))
-    gap = plan.gap()
+    gap = plan.gap(NOW)
     assert gap is not None
     assert gap.evidence[-1][:2] == (SOURCE, Answer.AWAY)
 
@@ -140,7 +141,7 @@ def test_silence_is_not_a_no(silence: str) -> None:
         plan.failed(asked, 0.0)
     elif silence == "not yet":
         plan.ended(asked, -1, -1, ONE, 0.0)
-    assert plan.gap() is None
+    assert plan.gap(NOW) is None
     assert plan.waiting_for() == (("c", None, ""),)
 
 
@@ -151,7 +152,7 @@ def test_a_store_that_can_not_say_may_have_it() -> None:
     deny(plan, request(plan, "b"))
     for round_ in range(3):
         deny(plan, request(plan, "c", now=10.0 * round_), Answer.UNKNOWN, now=10.0 * round_)
-        assert plan.gap() is None
+        assert plan.gap(NOW) is None
         assert plan.waiting_for()[-1][:2] == ("c", Answer.UNKNOWN)
     serve(plan, request(plan, "c", now=30.0))
     assert stream.next == 10
@@ -162,12 +163,12 @@ def test_an_accepted_loss_is_proof_by_itself() -> None:
     asked = request(plan, "b")
     plan.fetched(asked, *batch(0, 2), 0, 2, 0.0)
     plan.missing(asked, 3, 6, Answer.LOST, "by the operator", 0.0)
-    gap = plan.gap()
+    gap = plan.gap(NOW)
     assert gap is not None
     assert (gap.first, gap.last, gap.cause) == (3, 6, Answer.LOST)
     assert gap.evidence == (("b", Answer.LOST, "by the operator"),)
     stream.skip(gap.last)
-    assert plan.gap() is None, "what follows may be anywhere"
+    assert plan.gap(NOW) is None, "what follows may be anywhere"
 
 
 def test_an_accepted_loss_that_is_there_after_all_is_no_gap() -> None:
@@ -175,7 +176,7 @@ def test_an_accepted_loss_that_is_there_after_all_is_no_gap() -> None:
     plan.missing(request(plan, "b"), 0, 9, Answer.LOST, "", 0.0)
     header, frame = batch(0, 9)
     assert stream.fetched(header, frame, 0, 9).name == "TAKEN"
-    assert plan.gap() is None
+    assert plan.gap(NOW) is None
 
 
 def test_a_newer_lineage_voids_an_accepted_loss() -> None:
@@ -186,7 +187,7 @@ def test_a_newer_lineage_voids_an_accepted_loss() -> None:
     stream.heard_of_epoch(2)
     plan.ended(asked, 9, 9, newer, 0.0)
     assert stream.behind
-    assert plan.gap() is None
+    assert plan.gap(NOW) is None
 
 
 def test_a_gap_is_only_what_all_deny() -> None:
@@ -195,7 +196,7 @@ def test_a_gap_is_only_what_all_deny() -> None:
         asked = request(plan, store)
         plan.missing(asked, 0, last, Answer.ABSENT, "", 0.0)
         plan.ended(asked, last, -1, ONE, 0.0)
-    gap = plan.gap()
+    gap = plan.gap(NOW)
     assert gap is not None
     assert (gap.first, gap.last) == (0, 3)
 
@@ -213,7 +214,7 @@ def test_a_store_that_lags_is_asked_again_soon() -> None:
     serve(plan, request(plan, "a"), high=3)
     for store in ("b", "c"):
         deny(plan, request(plan, store))
-    assert plan.gap() is None
+    assert plan.gap(NOW) is None
     assert plan.request("a", 0.01) is None
     assert plan.request("a", 0.06) is not None
 
@@ -228,7 +229,7 @@ def test_a_void_batch_is_not_a_no_and_does_not_come_at_once_again() -> None:
     asked = request(plan, "b")
     plan.fetched(asked, *batch(5, 9), 5, 9, 0.0)
     plan.ended(asked, 9, 9, ONE, 0.0)
-    assert plan.gap() is None
+    assert plan.gap(NOW) is None
     assert plan.request("b", 0.01) is None
     assert stream.stable_upto == -1
 
@@ -336,7 +337,7 @@ class World:
     def collect(self) -> None:
         for piece in self.stream.take_ready():
             self.handed += range(piece.first, piece.last + 1)
-        while (gap := self.plan.gap()) is not None:
+        while (gap := self.plan.gap(self.now)) is not None:
             asked = (*STORES, SOURCE) if self.plan.source_live else STORES
             for number in range(gap.first, gap.last + 1):
                 assert not any(self.has(peer, number) for peer in asked), "a gap needs proof"

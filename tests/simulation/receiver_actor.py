@@ -379,7 +379,7 @@ class ReceiverInstance:
 
     def _settle(self) -> None:
         self._hand_on()
-        while (gap := self.plan.gap()) is not None:
+        while (gap := self.plan.gap(self.world.now)) is not None:
             self.world.reach("gap", "%s [%s, %s]", self.name, gap.first, gap.last)
             self.checker.gap(self.name, gap.first, gap.last, gap.evidence)
             self.acknowledgements.progress.skip(gap.first, gap.last)

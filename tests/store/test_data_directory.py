@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from pathlib import Path
 
 import pytest
@@ -11,24 +10,10 @@ from quorate.protocol.errors import (
     DataDirectoryCorrupt,
     DataDirectoryInUse,
     DataDirectoryNewer,
+    DataDirectoryOlder,
     StorageFailed,
 )
-from quorate.store.data_directory import FORMAT, DataDirectory, Identity
-
-
-def test_a_directory_of_format_1_is_taken_over_when_its_content_is(tmp_path: Path) -> None:
-    DataDirectory(tmp_path / "deep" / "data", "s1").close()
-    path = tmp_path / "deep" / "data"
-    incarnation = uuid.uuid4()
-    old = {"format": 1, "incarnation": str(incarnation), "store": "s1"}
-    (path / "FORMAT").write_text(json.dumps(old))
-    directory = DataDirectory(path, "s1")
-    assert directory.identity == Identity("s1", 1, incarnation.bytes)
-    directory.upgrade()
-    directory.close()
-    directory = DataDirectory(path, "s1")
-    assert directory.identity == Identity("s1", FORMAT)
-    directory.close()
+from quorate.store.data_directory import FORMAT, DataDirectory
 
 
 def test_a_directory_is_used_once_at_a_time(tmp_path: Path) -> None:
@@ -55,9 +40,18 @@ def test_a_newer_format_is_left_alone(tmp_path: Path) -> None:
     assert (caught.value.theirs, caught.value.ours) == (FORMAT + 1, FORMAT)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"format": 1, "incarnation": "x", "store": "s1"}']
-)
+def test_an_older_format_is_left_alone_and_the_error_says_what_to_do(tmp_path: Path) -> None:
+    DataDirectory(tmp_path, "s1").close()
+    path = tmp_path / "FORMAT"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": FORMAT - 1}))
+    before = path.read_text()
+    with pytest.raises(DataDirectoryOlder, match="refilled from its peers") as caught:
+        DataDirectory(tmp_path, "s1")
+    assert (caught.value.theirs, caught.value.ours) == (FORMAT - 1, FORMAT)
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "x", "store": "s1"}'])
 def test_a_damaged_format_is_refused(tmp_path: Path, text: str) -> None:
     DataDirectory(tmp_path, "s1").close()
     (tmp_path / "FORMAT").write_text(text)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import shutil
 import socket
 import threading
 import time
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,9 +27,7 @@ from quorate.store import fetch
 from quorate.store.data_directory import DataDirectory
 from quorate.store.node import StoreNode
 from quorate.store.reading import StoredBatch
-from quorate.store.records import STORE_KEY
 from quorate.store.rocks import RocksStorage
-from quorate.store.storage import Table, Write
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -98,26 +94,6 @@ async def test_who_gives_a_promise_back_late_says_nothing_of_what_was_deleted(
         tombstone = engine.core.identities.tombstones[ORDERS]
         assert tombstone.cause == store_v1.DELETION_EXPIRED
         assert tombstone.registration.promised_epoch == 1
-
-
-async def test_a_directory_of_format_1_is_taken_over(tmp_path: Path) -> None:
-    async with running(tmp_path) as node, Client(node.address) as client:
-        await (await client.stream()).append(0, 9)
-    incarnation = uuid.uuid4()
-    database = RocksStorage(tmp_path / "rocksdb")
-    database.write([Write(Table.META, STORE_KEY, None)])
-    database.sync()
-    del database._tables[Table.MARKERS], database._handles[Table.MARKERS]
-    database._database.drop_column_family("markers")  # format 1 had none
-    database.close()
-    old = {"format": 1, "incarnation": str(incarnation), "store": "s1"}
-    (tmp_path / "FORMAT").write_text(json.dumps(old))
-    for starts in (1, 2):
-        async with running(tmp_path, peers=None) as node, Client(node.address) as client:
-            status = await client.status()
-            assert (status.incarnation, status.starts) == (incarnation.bytes, starts)
-            assert not status.limbo
-            assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
 
 
 async def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.ConfigurationInvalid: CONFIGURATION,
     errors.DataDirectoryInUse: CONFIGURATION,
     errors.DataDirectoryNewer: CONFIGURATION,
+    errors.DataDirectoryOlder: CONFIGURATION,
     errors.DataDirectoryCorrupt: FAILED,
     errors.NotFounded: CONFIGURATION,
 }

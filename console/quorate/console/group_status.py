@@ -153,6 +153,8 @@ def _store_row(store: StoreAddress, answer: StatusResponse) -> Row:
         "checked": round(answer.repair.scrub.part, 3),
         "checked_passes": answer.repair.scrub.passes,
         "found_unreadable": answer.repair.scrub.unreadable,
+        "released_messages": answer.retention.messages,
+        "released_bytes": answer.retention.bytes,
         "incarnation": answer.incarnation.hex(),
         "data_directory": answer.data_directory,
     }
@@ -168,8 +170,9 @@ def _sources(answers: Iterable[StatusResponse]) -> set[SourceName]:
 
 
 def held_upto(source: SourceStatus) -> int:
-    """The newest message of the source that the store holds; -1: none."""
-    return source.held[-1].last if source.held else NOTHING
+    """The newest message of the source that the store holds, or has let go; -1: none."""
+    newest = source.held[-1].last if source.held else NOTHING
+    return max(newest, source.retained_from - 1)
 
 
 def _compare_source(
@@ -201,7 +204,8 @@ def _compare_source(
             "state": "live" if any(source.live for source in at.values()) else "away",
             "epoch": newest.begun_epoch,
             "first": min(
-                (source.held[0].first for source in at.values() if source.held), default=0
+                (source.held[0].first for source in at.values() if source.held),
+                default=max(source.retained_from for source in at.values()),
             ),
             "newest": max(map(held_upto, at.values())),
             "stable_upto": stable_upto,
@@ -213,6 +217,13 @@ def _compare_source(
                 store: _texts(source.accepted_losses)
                 for store, source in at.items()
                 if source.accepted_losses
+            },
+            "retained_from": {store: source.retained_from for store, source in at.items()},
+            "archived_upto": {store: source.archived_upto for store, source in at.items()},
+            "journal_bytes": {store: source.journal_bytes for store, source in at.items()},
+            "released_bytes": {store: source.released_bytes for store, source in at.items()},
+            "kept_because": {
+                store: source.kept_because for store, source in at.items() if source.kept_because
             },
             "set_aside": {store: source.set_aside for store, source in at.items()},
         }

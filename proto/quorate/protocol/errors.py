@@ -11,7 +11,7 @@
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
     ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
-    │   DataDirectoryCorrupt, NotFounded                                     a store can not start
+    │   DataDirectoryOlder, DataDirectoryCorrupt, NotFounded                 a store can not start
     ├── JavaNotFound, MessagesGone, OffsetsBehind                            no reading with Spark
     └── ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveDiffers         files of an archive
 
@@ -559,6 +559,20 @@ class DataDirectoryNewer(QuorateError):
             f"Data directory {self.path} has format {self.theirs}, written by a newer version; "
             f"this one reads up to {self.ours}. Nothing was changed. "
             "Start it with the newer version."
+        )
+
+
+@dataclass(eq=False)
+class DataDirectoryOlder(QuorateError):
+    path: str
+    theirs: int
+    ours: int
+
+    def describe(self) -> str:
+        return (
+            f"Data directory {self.path} has format {self.theirs}, of a version before the first "
+            f"release; this one reads format {self.ours} only. Nothing was changed. Move it away, "
+            "one store after the other: each is refilled from its peers."
         )
 
 

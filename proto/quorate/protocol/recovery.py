@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from quorate.protocol.consensus import Behaviour, consensus
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
-from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
@@ -39,6 +39,8 @@ class Promise:
     """The newest of what is stable, and all above."""
     losses: tuple[HeldRange, ...] = ()
     """Ranges that an operator has accepted as lost: nobody has to have them."""
+    retained_from: int = 0
+    """Everything below was stable and was let go on purpose, here or at another store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,16 @@ class Decision:
     """The newest that was committed with what is kept."""
     losses: RangeSet = field(default_factory=RangeSet)
     """What of all this an operator has accepted as lost, and no answering store has either."""
+    retained_from: int = 0
+    """Everything below was stable and was let go on purpose by some store: nobody has to have it,
+    though holders may."""
+
+
+def released_below(lineage: Lineage, theirs: Lineage, retained_from: int, stable_upto: int) -> int:
+    """As far as what a store says it let go was stable, as it says, in this lineage: what is below
+    nobody has to have. The answer holds for ever, whatever became of the store since.
+    """
+    return min(retained_from, stable_upto + 1, diverges_at(lineage, theirs))
 
 
 def newest_begun(promises: Iterable[Promise]) -> Promise:
@@ -114,7 +126,14 @@ def decide(
     stable_upto = max((promise.stable_upto for promise in promises.values()), default=NOTHING)
     floor = max(stable_upto, _may_be_stable_upto(in_force, holders, vouching))
     available = RangeSet(item for held in holders.values() for item in held)
-    holes = RangeSet(available.holes(0, floor) if floor >= 0 else [])
+    retained_from = max(
+        (
+            released_below(lineage, each.lineage, each.retained_from, each.stable_upto)
+            for each in promises.values()
+        ),
+        default=0,
+    )
+    holes = RangeSet(available.holes(retained_from, floor))
     accepted = lineage.belonging(loss for each in promises.values() for loss in each.losses)
     losses = holes.both(accepted)
     if missing := next(iter(holes.minus(losses)), None):
@@ -128,7 +147,17 @@ def decide(
     for held in holders.values():
         held.remove(survives_upto + 1, SEQUENCE_MAX)
     marker = _newest_marker(lineage, promises.values(), survives_upto)
-    return Decision(survives_upto, floor, stable_upto, lineage, policies, holders, marker, losses)
+    return Decision(
+        survives_upto,
+        floor,
+        stable_upto,
+        lineage,
+        policies,
+        holders,
+        marker,
+        losses,
+        retained_from,
+    )
 
 
 def _newest_marker(lineage: Lineage, promises: Iterable[Promise], kept_upto: int) -> Marker | None:

@@ -34,6 +34,7 @@ class Lookup(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOOKUP_ABSENT: _ClassVar[Lookup]
     LOOKUP_UNKNOWN: _ClassVar[Lookup]
     LOOKUP_LOST: _ClassVar[Lookup]
+    LOOKUP_RELEASED: _ClassVar[Lookup]
 INTRAGROUP_RULE_UNSPECIFIED: IntragroupRule
 INTRAGROUP_RULE_QUORUM: IntragroupRule
 INTRAGROUP_RULE_ALL_ACTIVE: IntragroupRule
@@ -51,6 +52,7 @@ LOOKUP_UNSPECIFIED: Lookup
 LOOKUP_ABSENT: Lookup
 LOOKUP_UNKNOWN: Lookup
 LOOKUP_LOST: Lookup
+LOOKUP_RELEASED: Lookup
 
 class SourceName(_message.Message):
     __slots__ = ("topic", "session_id")
@@ -274,14 +276,16 @@ class Missing(_message.Message):
     def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., why: _Optional[_Union[Lookup, str]] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class FetchEnd(_message.Message):
-    __slots__ = ("high", "stable_upto", "lineage")
+    __slots__ = ("high", "stable_upto", "lineage", "retained_from")
     HIGH_FIELD_NUMBER: _ClassVar[int]
     STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     high: int
     stable_upto: int
     lineage: _containers.RepeatedCompositeFieldContainer[LineageEntry]
-    def __init__(self, high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[LineageEntry, _Mapping]]] = ...) -> None: ...
+    retained_from: int
+    def __init__(self, high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[LineageEntry, _Mapping]]] = ..., retained_from: _Optional[int] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("kind", "message", "fields")

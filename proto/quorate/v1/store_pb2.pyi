@@ -35,7 +35,7 @@ class PromiseRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., protocol_version: _Optional[int] = ..., decided_epoch: _Optional[int] = ...) -> None: ...
 
 class PromiseResponse(_message.Message):
-    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers", "known")
+    __slots__ = ("reg_id", "incarnation", "limbo", "begun_epoch", "lineage", "membership", "held", "stable_upto", "store_name", "limbo_reason", "information", "accepted_losses", "markers", "known", "retained_from")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     LIMBO_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,7 @@ class PromiseResponse(_message.Message):
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
     MARKERS_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
+    RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     incarnation: bytes
     limbo: bool
@@ -64,7 +65,8 @@ class PromiseResponse(_message.Message):
     accepted_losses: _containers.RepeatedCompositeFieldContainer[_messages_pb2.HeldRange]
     markers: _containers.RepeatedCompositeFieldContainer[Marker]
     known: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
-    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
+    retained_from: int
+    def __init__(self, reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., store_name: _Optional[str] = ..., limbo_reason: _Optional[str] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., retained_from: _Optional[int] = ...) -> None: ...
 
 class Marker(_message.Message):
     __slots__ = ("sequence", "epoch", "value")
@@ -161,7 +163,7 @@ class RegisterReceiverRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ...) -> None: ...
 
 class RegisterReceiverResponse(_message.Message):
-    __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage")
+    __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage", "retained_from")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     SOURCE_REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -172,6 +174,7 @@ class RegisterReceiverResponse(_message.Message):
     STABLE_UPTO_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     source_reg_id: int
     incarnation: bytes
@@ -182,7 +185,8 @@ class RegisterReceiverResponse(_message.Message):
     stable_upto: int
     known: bool
     lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
-    def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ...) -> None: ...
+    retained_from: int
+    def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., retained_from: _Optional[int] = ...) -> None: ...
 
 class Acknowledgement(_message.Message):
     __slots__ = ("source", "epoch", "upto", "source_epoch", "instance")
@@ -279,7 +283,7 @@ class StatusRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair", "accepted_losses")
+    __slots__ = ("store_name", "address", "version", "incarnation", "limbo", "uptime_seconds", "durability", "data_directory", "disk_bytes", "disk_free_bytes", "position", "messages", "bytes", "syncs", "sync_seconds", "rejected", "sources", "limbo_reason", "starts", "peers", "repair", "accepted_losses", "retention")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -302,6 +306,7 @@ class StatusResponse(_message.Message):
     PEERS_FIELD_NUMBER: _ClassVar[int]
     REPAIR_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     version: str
@@ -324,7 +329,18 @@ class StatusResponse(_message.Message):
     peers: _containers.RepeatedCompositeFieldContainer[PeerStatus]
     repair: RepairStatus
     accepted_losses: _containers.RepeatedCompositeFieldContainer[LossRecord]
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ...) -> None: ...
+    retention: RetentionStatus
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., retention: _Optional[_Union[RetentionStatus, _Mapping]] = ...) -> None: ...
+
+class RetentionStatus(_message.Message):
+    __slots__ = ("messages", "batches", "bytes")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    batches: int
+    bytes: int
+    def __init__(self, messages: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class LossRecord(_message.Message):
     __slots__ = ("source", "first", "last", "reason", "time_ns", "lineage")
@@ -393,7 +409,7 @@ class ScrubStatus(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., part: _Optional[float] = ..., passes: _Optional[int] = ..., unreadable: _Optional[int] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds")
+    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -413,6 +429,11 @@ class SourceStatus(_message.Message):
     PROXY_FIELD_NUMBER: _ClassVar[int]
     CLEAN_FIELD_NUMBER: _ClassVar[int]
     INACTIVE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_UPTO_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BECAUSE_FIELD_NUMBER: _ClassVar[int]
     information: _messages_pb2.SourceInformation
     reg_id: int
     promised_epoch: int
@@ -432,7 +453,12 @@ class SourceStatus(_message.Message):
     proxy: str
     clean: bool
     inactive_seconds: float
-    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ...) -> None: ...
+    retained_from: int
+    archived_upto: int
+    journal_bytes: int
+    released_bytes: int
+    kept_because: str
+    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ...) -> None: ...
 
 class ReceiverStatus(_message.Message):
     __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto")
@@ -523,7 +549,7 @@ class StoreInventory(_message.Message):
     def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ..., known: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ...) -> None: ...
 
 class SourceInventory(_message.Message):
-    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy")
+    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy", "retained_from", "markers")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROMISED_TO_FIELD_NUMBER: _ClassVar[int]
@@ -541,6 +567,8 @@ class SourceInventory(_message.Message):
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     DELETION_FIELD_NUMBER: _ClassVar[int]
     PROXY_FIELD_NUMBER: _ClassVar[int]
+    RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     promised_epoch: int
     promised_to: bytes
@@ -558,7 +586,25 @@ class SourceInventory(_message.Message):
     reg_id: int
     deletion: Deletion
     proxy: bool
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ...) -> None: ...
+    retained_from: int
+    markers: _containers.RepeatedCompositeFieldContainer[Marker]
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ...) -> None: ...
+
+class ArchivedRequest(_message.Message):
+    __slots__ = ("source", "upto", "protocol_version")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    source: _messages_pb2.SourceName
+    upto: int
+    protocol_version: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., upto: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+
+class ArchivedResponse(_message.Message):
+    __slots__ = ("archived_upto",)
+    ARCHIVED_UPTO_FIELD_NUMBER: _ClassVar[int]
+    archived_upto: int
+    def __init__(self, archived_upto: _Optional[int] = ...) -> None: ...
 
 class DigestRequest(_message.Message):
     __slots__ = ("source", "first", "last", "block", "protocol_version")

@@ -96,6 +96,11 @@ class StoreStub(object):
                 request_serializer=quorate_dot_v1_dot_store__pb2.DigestRequest.SerializeToString,
                 response_deserializer=quorate_dot_v1_dot_store__pb2.DigestResponse.FromString,
                 _registered_method=True)
+        self.Archived = channel.unary_unary(
+                '/quorate.v1.Store/Archived',
+                request_serializer=quorate_dot_v1_dot_store__pb2.ArchivedRequest.SerializeToString,
+                response_deserializer=quorate_dot_v1_dot_store__pb2.ArchivedResponse.FromString,
+                _registered_method=True)
         self.Repair = channel.unary_stream(
                 '/quorate.v1.Store/Repair',
                 request_serializer=quorate_dot_v1_dot_store__pb2.RepairRequest.SerializeToString,
@@ -197,6 +202,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Archived(self, request, context):
+        """What an archive has of a source: retention may wait for it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Repair(self, request, context):
         """For operators: repair now, and tell how it goes.
         """
@@ -280,6 +292,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Digest,
                     request_deserializer=quorate_dot_v1_dot_store__pb2.DigestRequest.FromString,
                     response_serializer=quorate_dot_v1_dot_store__pb2.DigestResponse.SerializeToString,
+            ),
+            'Archived': grpc.unary_unary_rpc_method_handler(
+                    servicer.Archived,
+                    request_deserializer=quorate_dot_v1_dot_store__pb2.ArchivedRequest.FromString,
+                    response_serializer=quorate_dot_v1_dot_store__pb2.ArchivedResponse.SerializeToString,
             ),
             'Repair': grpc.unary_stream_rpc_method_handler(
                     servicer.Repair,
@@ -622,6 +639,33 @@ class Store(object):
             '/quorate.v1.Store/Digest',
             quorate_dot_v1_dot_store__pb2.DigestRequest.SerializeToString,
             quorate_dot_v1_dot_store__pb2.DigestResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Archived(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quorate.v1.Store/Archived',
+            quorate_dot_v1_dot_store__pb2.ArchivedRequest.SerializeToString,
+            quorate_dot_v1_dot_store__pb2.ArchivedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -85,11 +85,16 @@ class Acknowledgements:
         """The first number that was to be delivered."""
         self._stretches: deque[Progress] = deque([Progress(start)])
         self._sent = start - 1
+        self._says_from = start
 
     @property
     def progress(self) -> Progress:
         """Where the consumption of what is delivered from now on is counted."""
         return self._stretches[-1]
+
+    def say_start(self) -> None:
+        """Acknowledge what is before the start, too."""
+        self._says_from = self.start - 1
 
     def withdraw(self, first: int) -> None:
         """From this number on the stream begins anew with other messages."""
@@ -112,4 +117,4 @@ class Acknowledgements:
         the same number; a position beyond it would make a restarted receiver miss that one.
         """
         self._sent = max(self._sent, min(self.consumed_upto(), stable_upto))
-        return self._sent if self._sent >= self.start else None
+        return self._sent if self._sent >= self._says_from else None

@@ -151,13 +151,14 @@ class SourceChanged:
 @dataclass(frozen=True, slots=True)
 class Gap:
     """[first, last] can not be delivered: every store, and the source, said no; or an operator
-    accepted its loss."""
+    accepted its loss; or retention has let it go."""
 
     source: SourceName
     first: int
     last: int
     cause: Answer
-    """ABSENT if all know that they do not have it; LOST if an operator accepted its loss."""
+    """ABSENT if all know that they do not have it; LOST if an operator accepted its loss; RELEASED
+    if it was stable and stores let it go on purpose, and none that can be asked has it still."""
     evidence: tuple[tuple[str, str], ...]
     """Who said what."""
 

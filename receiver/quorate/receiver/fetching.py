@@ -19,7 +19,11 @@ from quorate.v1 import messages_pb2 as v1
 
 log = logging.getLogger("quorate.receiver")
 
-_ANSWERS = {v1.LOOKUP_ABSENT: Answer.ABSENT, v1.LOOKUP_LOST: Answer.LOST}
+_ANSWERS = {
+    v1.LOOKUP_ABSENT: Answer.ABSENT,
+    v1.LOOKUP_LOST: Answer.LOST,
+    v1.LOOKUP_RELEASED: Answer.RELEASED,
+}
 """Any other, also one that a newer version of a store may give, proves nothing."""
 
 

@@ -2,7 +2,8 @@
 
 No I/O, no clock: times are passed in. Lookups are three-valued: a store has a message, says that it
 does not, or can not say. Only "it does not" is a "no": being unable to say, silence, a refusal, a
-timeout or "not yet" is none. A loss that an operator accepted needs no other proof.
+timeout or "not yet" is none. A loss that an operator accepted needs no other proof. What a store
+let go on purpose others may keep longer; but who can not be asked is not waited for without end.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ POLL_SECONDS_QUIET = 10.0
 """The same while no store says that the source streams to it."""
 NO_SECONDS = 2.0
 """A "no" that led to nothing is asked again after this: repair may have changed it."""
+RELEASED_SECONDS = 5.0
+"""What one store let go is waited for no longer than this if the others can not be asked."""
 BACK_OFF_SECONDS = 0.05
 BACK_OFF_SECONDS_MAX = 2.0
 
@@ -47,6 +50,8 @@ class Answer(enum.Enum):
     """It can not say: corrupt, unreadable, or in limbo. This proves nothing."""
     LOST = "lost"
     """An operator has accepted that nobody has the messages."""
+    RELEASED = "released"
+    """It was stable, and was let go on purpose: retention."""
     AWAY = "away"
     """The source itself is gone, and with it what it retained."""
 
@@ -72,15 +77,17 @@ class ProvenGap:
 
     @property
     def cause(self) -> Answer:
-        """ABSENT or LOST."""
-        lost = any(answer is Answer.LOST for _, answer, _ in self.evidence)
-        return Answer.LOST if lost else Answer.ABSENT
+        """LOST, RELEASED or ABSENT."""
+        answers = {answer for _, answer, _ in self.evidence}
+        return next(a for a in (Answer.LOST, Answer.RELEASED, Answer.ABSENT) if a in answers)
 
 
 @dataclass(slots=True)
 class _Peer:
     absent: RangeSet = field(default_factory=RangeSet)
     unknown: RangeSet = field(default_factory=RangeSet)
+    released: RangeSet = field(default_factory=RangeSet)
+    """Never asked for again: no store takes that back."""
     detail: str = ""
     no_until: float = 0.0
     reaches: int = SEQUENCE_MAX
@@ -98,10 +105,7 @@ class _Peer:
             self.reaches = SEQUENCE_MAX
 
     def said_no(self) -> RangeSet:
-        both = RangeSet(self.absent)
-        for item in self.unknown:
-            both.add(item.first, item.last)
-        return both
+        return self.absent.union(self.unknown).union(self.released)
 
     def refuses_upto(self, first: int) -> int:
         """The last of the numbers from first on that it does not give; first - 1 if it may."""
@@ -109,6 +113,8 @@ class _Peer:
 
     def answer_at(self, sequence: int) -> Answer | None:
         """What it said of this one, if it said anything."""
+        if sequence in self.released:
+            return Answer.RELEASED
         if sequence in self.absent:
             return Answer.ABSENT
         return Answer.UNKNOWN if sequence in self.unknown else None
@@ -131,6 +137,8 @@ class FetchPlan:
         self._under_way: dict[str, Request] = {}
         self._lost: list[tuple[Range, str, str]] = []
         """Accepted losses, with who said so and what."""
+        self._released_front = (-1, 0.0)
+        """The front that a store let go, and since when that is known."""
         self.attached = False
         """A live stream comes in, so there is no need to ask for what is new."""
         self._source_live = False
@@ -249,10 +257,13 @@ class FetchPlan:
             return
         if answer is Answer.LOST:
             self._lost.append((Range(first, last), request.peer, detail))
-        (peer.unknown if answer is Answer.UNKNOWN else peer.absent).add(first, last)
         if detail:
             peer.detail = detail
-        peer.no_until = peer.no_until or now + NO_SECONDS
+        if answer is Answer.RELEASED:
+            peer.released.add(first, last)
+        else:
+            (peer.unknown if answer is Answer.UNKNOWN else peer.absent).add(first, last)
+            peer.no_until = peer.no_until or now + NO_SECONDS
         if first <= request.next:
             request.next = max(request.next, last + 1)
 
@@ -289,9 +300,9 @@ class FetchPlan:
         """The request was abandoned through no fault of the peer's."""
         self._finish(request)
 
-    def gap(self) -> ProvenGap | None:
+    def gap(self, now: float) -> ProvenGap | None:
         """The front of what is missing, if every store, and the source, said no to it; or if an
-        operator accepted that it is lost."""
+        operator accepted that it is lost; or if a store let it go, and no other can be asked."""
         stream = self._stream
         if not stream.behind or stream.outdated or not self._stores:
             return None
@@ -302,18 +313,53 @@ class FetchPlan:
             if lost.first <= first <= lost.last:
                 evidence = ((peer, Answer.LOST, detail),)
                 return ProvenGap(first, min(upto, lost.last), evidence)
-        return self._denied_by_all(first, upto)
+        return self._denied_by_all(first, upto) or self._released(first, upto, now)
 
     def _denied_by_all(self, first: int, upto: int) -> ProvenGap | None:
         asked = self._askable()
         for peer in asked.values():
-            upto = min(upto, peer.absent.contiguous_upto(first))
+            upto = min(upto, peer.absent.union(peer.released).contiguous_upto(first))
+        upto = self._of_one_cause(first, upto)
         if upto < first:
             return None
-        denied = tuple((name, Answer.ABSENT, peer.detail) for name, peer in asked.items())
+        denied = tuple(
+            (name, peer.answer_at(first) or Answer.ABSENT, peer.detail)
+            for name, peer in asked.items()
+        )
         if SOURCE not in asked:
             denied += ((SOURCE, Answer.AWAY, "no store has a live stream of it"),)
         return ProvenGap(first, upto, denied)
+
+    def _released(self, first: int, upto: int, now: float) -> ProvenGap | None:
+        """What a store let go, while none of the others gives it, can be asked, or can say."""
+        asked = self._askable()
+        if not any(first in peer.released for peer in asked.values()):
+            return None
+        if self._released_front[0] != first:
+            self._released_front = (first, now)
+        if now < self._released_front[1] + RELEASED_SECONDS:
+            return None
+        evidence = []
+        for name, peer in asked.items():
+            said = peer.refuses_upto(first)
+            if said >= first:
+                upto = min(upto, said)
+                evidence.append((name, peer.answer_at(first) or Answer.UNKNOWN, peer.detail))
+            elif peer.failures:
+                evidence.append((name, Answer.UNKNOWN, "it does not answer"))
+            else:
+                return None
+        return ProvenGap(first, self._of_one_cause(first, upto), tuple(evidence))
+
+    def _of_one_cause(self, first: int, upto: int) -> int:
+        """The end of what was all let go, or of what nobody says was let go."""
+        released = RangeSet()
+        for peer in self._askable().values():
+            released = released.union(peer.released)
+        end = released.contiguous_upto(first)
+        if end < first:
+            end = next((item.first - 1 for item in released if item.first > first), upto)
+        return min(upto, end)
 
     def waiting_for(self) -> tuple[tuple[str, Answer | None, str], ...]:
         """Who may yet have the first missing message: has neither brought it nor said no, with what
@@ -322,7 +368,7 @@ class FetchPlan:
         return tuple(
             (name, answer, peer.detail if answer else "")
             for name, peer in self._askable().items()
-            if (answer := peer.answer_at(first)) is not Answer.ABSENT
+            if (answer := peer.answer_at(first)) not in (Answer.ABSENT, Answer.RELEASED)
         )
 
     # Inside.

@@ -52,6 +52,10 @@ class StoreAnswer:
     limbo: bool = False
     """The store can not vouch for what it lacks: its position means "at least this"."""
     source_reg_id: int = 0
+    low: int = NOTHING
+    """The lowest number that the store has."""
+    retained_from: int = 0
+    """Everything below was let go on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Start:
     point: StartingPoint
     lineage: Lineage
     stable_upto: int
+    is_new: bool = False
+    """No store knew the receiver: it starts at what is still there."""
 
 
 def vouching(answers: Mapping[str, StoreAnswer]) -> frozenset[str]:
@@ -86,11 +92,17 @@ def decide_start(
         {store: agreed(one, one.acknowledged_upto) + 1 for store, one in answers.items()},
         vouching(answers),
     )
+    is_new = not any(one.known for one in answers.values())
+    released = max(agreed(one, one.retained_from - 1) for one in answers.values()) + 1
+    if is_new and low < released:
+        there = (one.low for one in answers.values() if low <= one.low <= released)
+        low = min(there, default=released)
     high = max(agreed(one, one.high) for one in answers.values())
     stable_upto = max(agreed(one, one.stable_upto) for one in answers.values())
     # A position may be ahead of every store that answered; what it acknowledged exists.
     point = starting_point(low, max(high, low - 1), options.request_maximum)
-    return Start(choose_start(point, options.choose_start), point, lineage, stable_upto)
+    first = choose_start(point, options.choose_start)
+    return Start(first, point, lineage, stable_upto, is_new and 0 < first <= released)
 
 
 class Registrar:
@@ -120,6 +132,8 @@ class Registrar:
         self._take_over = take_over
         self._refused = refused
         self._reasons: dict[str, QuorateError] = {}
+        self._new_at: set[str] = set()
+        """Stores that know the receiver from this instance only."""
         self.instance = uuid.uuid4().bytes
         self.epoch = 1
         """Of the registration: above any that a store had for this receiver."""
@@ -262,15 +276,19 @@ class Registrar:
             self._complain(name, error)
             return 0
         self._reasons.pop(name, None)
+        if not answer.known:
+            self._new_at.add(name)
         self.answers[name] = StoreAnswer(
             answer.reg_id,
-            answer.known,
+            answer.known and name not in self._new_at,
             max(answer.acknowledged_upto, NOTHING),
             answer.high,
             answer.stable_upto,
             lineage,
             answer.limbo,
             answer.source_reg_id,
+            answer.low,
+            answer.retained_from,
         )
         return 0
 

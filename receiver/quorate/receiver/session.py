@@ -126,6 +126,10 @@ class Session:
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
         self.acknowledgements = Acknowledgements(start.first)
+        if start.is_new:
+            # Else the next instance, should it come before any message, is told of a gap that
+            # this one had no right to either.
+            self.acknowledgements.say_start()
         self._tell_complete(start)
         self.registered.set()
         self._tell_proxy("", self.record.proxy)
@@ -220,9 +224,19 @@ class Session:
     def settle(self) -> None:
         """After an answer: hand over, and give up what nobody has."""
         self.hand_on()
-        while (gap := self.plan.gap()) is not None:
+        now = asyncio.get_running_loop().time()
+        while (gap := self.plan.gap(now)) is not None:
             evidence = tuple(_said(*one) for one in gap.evidence)
-            log.error("%s: [%d, %d] is lost: %s", self.source, gap.first, gap.last, evidence)
+            released = gap.cause is Answer.RELEASED
+            log.log(
+                logging.WARNING if released else logging.ERROR,
+                "%s: [%d, %d] %s: %s",
+                self.source,
+                gap.first,
+                gap.last,
+                "was let go by the stores" if released else "is lost",
+                evidence,
+            )
             self.events.tell(event.Gap(self.source, gap.first, gap.last, gap.cause, evidence))
             self.acknowledgements.progress.skip(gap.first, gap.last)
             self.stream.skip(gap.last)

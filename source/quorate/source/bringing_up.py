@@ -23,6 +23,7 @@ class _Look:
     due_at: float
     under_way: bool = False
     held: RangeSet | None = None
+    retained_from: int = 0
 
 
 class BringingUp:
@@ -49,8 +50,13 @@ class BringingUp:
             self._looks[store].under_way = True
         return stores
 
-    def answered(self, store: str, held: Iterable[Range] | None, now: float) -> None:
-        """What the store holds of the stream; None if it did not say."""
+    def answered(
+        self, store: str, held: Iterable[Range] | None, now: float, retained_from: int = 0
+    ) -> None:
+        """What the store holds of the stream; None if it did not say.
+
+        retained_from: what is below was stable, was let go, and need not be brought up.
+        """
         look = self._looks.get(store)
         if look is None:
             return
@@ -58,24 +64,29 @@ class BringingUp:
         look.due_at = now + LOOK_SECONDS
         if held is not None:
             look.held = RangeSet(held)
+            look.retained_from = retained_from
 
     def ready(self, stable_upto: int) -> bool:
         """Whether the new policy holds everything up to there that is to be had."""
         held = {store: look.held for store, look in self._looks.items() if look.held is not None}
+        retained_from = max((look.retained_from for look in self._looks.values()), default=0)
         return all(
             policy.blocks(held.keys() & policy.stores) for policy in self._policies
-        ) and not (lacking(self._new, held, stable_upto))
+        ) and not (lacking(self._new, held, stable_upto, min(retained_from, stable_upto + 1)))
 
 
-def lacking(policy: Policy, held: Mapping[str, RangeSet], upto: int) -> list[Range]:
-    """What some store holds of the numbers up to there, and no stable set of the policy does."""
+def lacking(
+    policy: Policy, held: Mapping[str, RangeSet], upto: int, begins: int = 0
+) -> list[Range]:
+    """What some store holds of the numbers from `begins` up to there, and no stable set of the
+    policy does."""
     # Who holds a number changes only at the ends of ranges.
-    edges = {0, upto + 1}
+    edges = {begins, upto + 1}
     for ranges in held.values():
         for item in ranges:
             edges |= {min(item.first, upto + 1), min(item.last, upto) + 1}
     found: list[Range] = []
-    ordered = sorted(edge for edge in edges if 0 <= edge <= upto + 1)
+    ordered = sorted(edge for edge in edges if begins <= edge <= upto + 1)
     for first, after in pairwise(ordered):
         holders = {store for store, ranges in held.items() if first in ranges}
         if holders and not policy.stable(holders, held.keys()):

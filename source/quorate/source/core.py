@@ -521,13 +521,14 @@ class SourceCore:
         """What a store holds that was due; None if it did not answer."""
         if self._bringing_up is None or epoch != self.epoch:
             return
-        held = None
+        held, retained_from = None, 0
         if grant is not None and grant.promise.begun_epoch == epoch:
             # Of a former incarnation the answer is void, though the store has joined again since.
             present = self.registration.grant(store)
             if present is not None and present.incarnation == grant.incarnation:
                 held = self.registration.lineage.belonging(grant.promise.held)
-        self._bringing_up.answered(store, held, now)
+                retained_from = grant.promise.retained_from
+        self._bringing_up.answered(store, held, now, retained_from)
         self._check_stores(now)
 
     def _others_open_soon(self, now: float) -> bool:

@@ -14,7 +14,7 @@ import grpc.aio
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
 from quorate.protocol.framing import check_batch, cut
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import source_to_wire
@@ -22,7 +22,7 @@ from quorate.source.store_session import StoreSession
 from quorate.source.survivors import Kept, Load
 from quorate.transport.channels import SILENCE_SECONDS_MAX
 from quorate.transport.failures import error_from_call
-from quorate.v1.messages_pb2 import Fetched, FetchRequest
+from quorate.v1.messages_pb2 import LOOKUP_RELEASED, Fetched, FetchRequest
 
 _log = logging.getLogger("quorate.source")
 _RETRY_SECONDS = 0.2
@@ -33,22 +33,26 @@ async def fetch_kept(
 ) -> list[Kept]:
     """All messages of the load, in order, without those that are lost.
 
-    Goes on trying until a store that has them answers.
+    Goes on trying until a store that has them answers, or has let them go meanwhile: they were
+    stable then.
     """
     kept: list[Kept] = []
     first = load.first
     while (first := load.losses.contiguous_upto(first) + 1) <= load.last:
         upto, holders = load.run(first)
-        before = len(kept)
+        before = first
         for store in holders:
             if (session := sessions.get(store)) is None:
                 continue
             try:
-                await _fetch_from(session, source, load.lineage, Range(first, upto), kept)
+                wanted = Range(first, upto)
+                released_upto = await _fetch_from(session, source, load.lineage, wanted, kept)
+                first = max(first, released_upto + 1)
             except QuorateError as error:
                 _log.warning("fetching kept messages of %s from %s: %s", source, store, error)
-            if len(kept) > before:
-                first = kept[-1].last + 1
+            if kept:
+                first = max(first, kept[-1].last + 1)
+            if first > before:
                 break
         else:
             await asyncio.sleep(_RETRY_SECONDS)
@@ -57,8 +61,11 @@ async def fetch_kept(
 
 async def _fetch_from(
     session: StoreSession, source: SourceName, lineage: Lineage, wanted: Range, kept: list[Kept]
-) -> None:
-    """Add what this store has, from the first message that is not there yet, without a gap."""
+) -> int:
+    """Add what this store has, from the first message that is not there yet, without a gap.
+
+    Returns how far the store has let go what comes next.
+    """
     address, first = session.store.address, wanted.first
     request = FetchRequest(
         source=source_to_wire(source),
@@ -70,8 +77,10 @@ async def _fetch_from(
         async with asyncio.timeout(SILENCE_SECONDS_MAX) as deadline:
             async for response in session.stub.Fetch(request):
                 deadline.reschedule(asyncio.get_running_loop().time() + SILENCE_SECONDS_MAX)
+                if response.missing.why == LOOKUP_RELEASED and response.missing.first == first:
+                    return int(response.missing.last)
                 if not response.HasField("fetched"):
-                    return
+                    return NOTHING
                 rest = Range(first, wanted.last)
                 item = clipped(source, lineage, response.fetched, rest, session.store.name)
                 if item.first != first:
@@ -82,6 +91,7 @@ async def _fetch_from(
         raise Unreachable(address, "no answer to a fetch") from None
     except grpc.aio.AioRpcError as error:
         raise error_from_call(address, error) from error
+    return NOTHING
 
 
 def clipped(

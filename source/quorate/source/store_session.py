@@ -174,6 +174,7 @@ class StoreSession:
             response.limbo,
             markers_from_wire(response.markers),
             held_from_wire(response.accepted_losses),
+            response.retained_from,
         )
         return Grant(
             response.reg_id,

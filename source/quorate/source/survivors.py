@@ -58,6 +58,8 @@ def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -
     own = first_of(unstable)
     if own is not None:
         first = min(first, own)
+    # What was let go was stable, and there is nothing left to compare with.
+    first = max(first, decision.retained_from)
     last = decision.kept_upto
     if first > last:
         return None

@@ -19,11 +19,15 @@ from quorate.store.records import (
     Malformed,
     index_key,
     pack_index,
+    pack_released,
     position_key,
     set_aside_key,
     unpack_index,
+    unpack_released,
 )
 from quorate.store.storage import Reads, Row, Table, Write
+
+_HIGHEST = 2**64 - 1
 
 
 def entries(
@@ -93,13 +97,79 @@ def serve(
 
 
 def cut_out(reg_id: int, entry: IndexEntry, part: Range) -> list[Write]:
-    """Leave a row what it serves outside of a part."""
+    """Leave a row what it serves outside of a part; if that is nothing the batch may leave."""
+    rows = _without(reg_id, entry, part)
+    return [*rows, may_leave(reg_id, entry.position, entry.size if len(rows) == 1 else 0)]
+
+
+def _without(reg_id: int, entry: IndexEntry, part: Range) -> list[Write]:
     writes = [Write(Table.INDEX, index_key(reg_id, entry.first), None)]
     for first, last in ((entry.first, part.first - 1), (part.last + 1, entry.last)):
         if first <= last:
             rest = Range(first, last)
             writes.append(_row(reg_id, rest, entry.position, entry.epoch, entry.checksum))
     return writes
+
+
+def may_leave(reg_id: int, position: int, size: int) -> Write:
+    """Note that a row that named a batch has gone: it leaves the journal if that was the last.
+
+    size: as in IndexEntry; 0: it has to be looked for others.
+    """
+    return Write(Table.RELEASED, position_key(position), pack_released(reg_id, size))
+
+
+def leaving_bytes(writes: Iterable[Write]) -> int:
+    """How many bytes of the journal these rows let go for certain."""
+    released = (unpack_released(write.value) for write in writes if write.value is not None
+                and write.table is Table.RELEASED)  # fmt: skip
+    return sum(size for _, size in released)
+
+
+def is_referred_to(reads: Reads, reg_id: int, position: int, numbers: Range) -> bool:
+    """Whether a row of the index, or one set aside, names the batch of these numbers.
+
+    Raises StorageFailed, CorruptBatch.
+    """
+    rows = entries(reads, reg_id, numbers.first, numbers.last)
+    if any(entry.position == position for entry in rows):
+        return True
+    return any(entry.position == position for _, entry in aside(reads, reg_id))
+
+
+def aside(reads: Reads, reg_id: int) -> Iterator[tuple[bytes, IndexEntry]]:
+    """Every row of a source that was set aside, with its key."""
+    key, end = set_aside_key(reg_id, 0, 0), set_aside_key(reg_id, _HIGHEST, _HIGHEST)
+    while rows := reads.scan(Table.SET_ASIDE, key, end, 1024):
+        for row in rows:
+            yield row[0], _aside_entry(row)
+        key = rows[-1][0] + b"\0"
+
+
+def rows_of(
+    reads: Reads, reg_id: int, rows_max: int
+) -> Iterator[tuple[Table, bytes, int | None, int]]:
+    """Rows of the index, and as many set aside: table, key, position and size of the batch.
+
+    The position is None if the row can not be read. Raises StorageFailed.
+    """
+    index = reads.scan(Table.INDEX, index_key(reg_id, 0), index_key(reg_id, _HIGHEST), rows_max)
+    lowest, highest = set_aside_key(reg_id, 0, 0), set_aside_key(reg_id, _HIGHEST, _HIGHEST)
+    aside = reads.scan(Table.SET_ASIDE, lowest, highest, rows_max)
+    for table, rows, read in ((Table.INDEX, index, _entry), (Table.SET_ASIDE, aside, _aside_entry)):
+        for row in rows:
+            try:
+                entry = read(row)
+            except CorruptBatch:
+                yield table, row[0], None, 0
+            else:
+                yield table, row[0], entry.position, entry.size
+
+
+def _aside_entry(row: Row) -> IndexEntry:
+    # Its key has the epoch between the RegID and the number.
+    key, value = row
+    return _entry((key[:8] + key[16:], value))
 
 
 def _row(reg_id: int, part: Range, position: int, epoch: int, checksum: int) -> Write:
@@ -113,7 +183,9 @@ def moves_aside(reads: Reads, reg_id: int, first: int) -> list[Write]:
     for entry in entries(reads, reg_id, first, SEQUENCE_MAX):
         begins = max(entry.first, first)
         key = set_aside_key(reg_id, entry.epoch, begins)
-        row = pack_index(entry.position, entry.last, entry.epoch, entry.checksum)
+        size = entry.size if begins == entry.first else 0
+        row = pack_index(entry.position, entry.last, entry.epoch, entry.checksum, size)
         writes.append(Write(Table.SET_ASIDE, key, row))
-        writes += cut_out(reg_id, entry, Range(begins, entry.last))
+        # The batch stays: what was set aside refers to it.
+        writes += _without(reg_id, entry, Range(begins, entry.last))
     return writes

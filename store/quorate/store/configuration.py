@@ -20,6 +20,7 @@ from pydantic import (
 from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.limits import FRAME_BYTES_MAX
 from quorate.store.lifetimes import Lifetimes
+from quorate.store.retention import Bounds
 
 _MIB = 1024 * 1024
 _MODEL = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -47,6 +48,8 @@ Durability = Literal["fsync", "os"]
 
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+Condition = Literal["acknowledged", "archived"]
 
 
 class TopicConfiguration(BaseModel):
@@ -61,6 +64,10 @@ class TopicConfiguration(BaseModel):
     source_state_lifetime: Seconds | None = None
     receiver_activity_timeout: Seconds | None = None
     receiver_state_lifetime: Seconds | None = None
+    retention_bytes: Count | None = None
+    retention_seconds: Seconds | None = None
+    retention_messages: Count | None = None
+    retain_until: tuple[Condition, ...] | None = None
     """As for the whole store; what is not given, is as there."""
 
 
@@ -100,6 +107,17 @@ class StoreConfiguration(BaseModel):
     deletion_grace: Seconds = 86_400.0
     """Seconds for which the messages of a deleted source are kept aside, in case it turns out to
     live on elsewhere."""
+    retention_bytes: Count = 0
+    """Bytes that the batches of one source may take in the journal; over it its oldest go, of what
+    is stable. 0: no such bound. Like what follows it is for each source, and best the same at all
+    stores of a group: what one of them has let go no other fetches again."""
+    retention_seconds: Seconds = 0.0
+    """Seconds after which a batch goes, counted from when the store took it. 0: no such bound."""
+    retention_messages: Count = 0
+    """Messages of one source that are kept. 0: no such bound."""
+    retain_until: tuple[Condition, ...] = ()
+    """What must be so before anything goes, whatever the bounds say. `acknowledged`: every receiver
+    that is registered with the source has acknowledged it; `archived`: an archive has it."""
     proxies: bool = True
     """Whether this store may answer for sources that are away."""
     topic: tuple[TopicConfiguration, ...] = ()
@@ -139,6 +157,27 @@ class StoreConfiguration(BaseModel):
             return configured
 
         return Lifetimes(value("activity_timeout"), value("state_lifetime"))
+
+    def retention_of(self, topic: str) -> Bounds:
+        """What is kept of each source of this topic."""
+        entry = next((each for each in self.topic if re.fullmatch(each.pattern, topic)), None)
+
+        def value(name: str) -> Any:
+            chosen = getattr(entry, name, None)
+            return getattr(self, name) if chosen is None else chosen
+
+        return Bounds(
+            value("retention_bytes"),
+            value("retention_seconds"),
+            value("retention_messages"),
+            frozenset(value("retain_until")),
+        )
+
+    @property
+    def shortest_retention(self) -> float:
+        """The shortest time after which anything goes, in seconds; 0: nothing goes by age."""
+        given = [self.retention_seconds, *(each.retention_seconds or 0.0 for each in self.topic)]
+        return min((seconds for seconds in given if seconds), default=0.0)
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> StoreConfiguration:

@@ -30,7 +30,7 @@ from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
-from quorate.store import batches
+from quorate.store import batches, retention
 from quorate.store.deletion import REASON as DELETED
 from quorate.store.identities import Identities
 from quorate.store.leaving import Adoption, ReceiverKnowledge
@@ -61,6 +61,7 @@ class Promised:
     markers: tuple[Marker, ...]
     limbo: str
     """Why the store can not vouch for what it lacks, and has promised nothing; empty: it has."""
+    retained_from: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +388,7 @@ class StoreCore:
             state.held.stable_upto,
             state.markers,
             self.doubt_of(state),
+            state.held.retained_from,
         )
 
     def remove(self, source: SourceName, error: QuorateError) -> tuple[Ending, ...]:
@@ -435,7 +437,10 @@ class StoreCore:
         return replace(change, writes=(*old, *change.writes, state.limbo_row()))
 
     def leave_limbo(self, state: SourceState, adoption: Adoption) -> Change[bool]:
-        """Vouch again for a source; answers whether all is there that was to be taken over."""
+        """Vouch again for a source; answers whether all is there that was to be taken over.
+
+        Every write of this source so far must be readable. Raises StorageFailed, CorruptBatch.
+        """
         if self.sources.get(state.name) is not state:
             return Change(False)  # it was deleted meanwhile, and what is there now is another one
         record = state.registration
@@ -445,6 +450,12 @@ class StoreCore:
         ):
             return Change(False)
         held = state.held
+        released = retention.take_over(
+            self._reads,
+            state,
+            adoption.retained_from,
+            (adoption.marker,) if adoption.marker is not None else (),
+        )
         held.stable_upto = max(held.stable_upto, adoption.stable_upto)
         held.next_sequence = max(held.next_sequence, adoption.floor + 1)
         receivers = [
@@ -453,7 +464,14 @@ class StoreCore:
         ]
         state.limbo = ""
         return Change(
-            True, (state.registration_row(), state.held_row(), state.limbo_row(), *receivers)
+            True,
+            (
+                *released,
+                state.registration_row(),
+                state.held_row(),
+                state.limbo_row(),
+                *receivers,
+            ),
         )
 
     def _adopt_receiver(
@@ -676,6 +694,7 @@ class StoreCore:
         if not needed:
             return read_well
         rows = batches.serve(self._reads, state.reg_id, needed, self.position, header)
+        state.held.released_bytes += batches.leaving_bytes(rows)
         self._hold(state, header.first, last)
         return (
             self._journal_write(state, frame),
@@ -694,7 +713,8 @@ class StoreCore:
         self, state: SourceState, header: BatchHeader, frame: bytes, last: int
     ) -> tuple[Write, ...]:
         """For a batch none of whose numbers were held."""
-        row = pack_index(self.position, last, header.epoch, header.checksum)
+        size = len(frame) if last == header.last else 0
+        row = pack_index(self.position, last, header.epoch, header.checksum, size)
         return (
             self._journal_write(state, frame),
             Write(Table.INDEX, index_key(state.reg_id, header.first), row),

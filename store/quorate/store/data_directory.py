@@ -18,7 +18,6 @@ import json
 import mmap
 import os
 import struct
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,10 +25,11 @@ from quorate.protocol.errors import (
     DataDirectoryCorrupt,
     DataDirectoryInUse,
     DataDirectoryNewer,
+    DataDirectoryOlder,
     StorageFailed,
 )
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever an older version could not read what this one writes."""
 
 _MARK = struct.Struct("<Q")
@@ -50,15 +50,12 @@ class Identity:
     """What FORMAT says."""
 
     store: str
-    format: int = FORMAT
-    incarnation: bytes = b""
-    """Only in format 1, which had it here; since then it is in the database."""
 
 
 def read_identity(path: Path) -> Identity | None:
     """What FORMAT says; None in a blank directory.
 
-    Raises DataDirectoryNewer, DataDirectoryCorrupt.
+    Raises DataDirectoryNewer, DataDirectoryOlder, DataDirectoryCorrupt.
     """
     try:
         text = (path / "FORMAT").read_text()
@@ -75,8 +72,9 @@ def read_identity(path: Path) -> Identity | None:
         number = int(fields["format"])
         if number > FORMAT:
             raise DataDirectoryNewer(str(path), number, FORMAT)
-        incarnation = uuid.UUID(fields["incarnation"]).bytes if number == 1 else b""
-        return Identity(str(fields["store"]), number, incarnation)
+        if number < FORMAT:
+            raise DataDirectoryOlder(str(path), number, FORMAT)
+        return Identity(str(fields["store"]))
     except (ValueError, KeyError, TypeError) as error:
         raise DataDirectoryCorrupt(str(path), f"FORMAT can not be read: {error!r}") from None
 
@@ -87,7 +85,8 @@ class DataDirectory:
     def __init__(self, path: Path, store: str) -> None:
         """Open it, or make a new one for this store.
 
-        Raises DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt, StorageFailed.
+        Raises DataDirectoryInUse, DataDirectoryNewer, DataDirectoryOlder, DataDirectoryCorrupt,
+        StorageFailed.
         """
         self.path = path
         try:
@@ -120,11 +119,6 @@ class DataDirectory:
         return self.acknowledged == 0
 
     @property
-    def is_older(self) -> bool:
-        """It is of an older format, whose database has fewer tables."""
-        return self.identity.format < FORMAT
-
-    @property
     def acknowledged(self) -> int:
         """The number of the last commit known to be synced."""
         return int(_MARK.unpack_from(self._mark)[0])
@@ -149,11 +143,6 @@ class DataDirectory:
     def close(self) -> None:
         self._mark.close()
         os.close(self._lock)
-
-    def upgrade(self) -> None:
-        """Say that the directory is of the present format; what is in it must be so."""
-        if self.is_older:
-            self.identity = self._write_format(self.identity.store)
 
     def _make(self, store: str) -> Identity:
         # Its length, too, must outlive a power failure: without its mark a store does not start.

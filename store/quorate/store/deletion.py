@@ -2,7 +2,7 @@
 
 First the source goes out of service and a tombstone takes the place of its rows, all in one commit;
 its messages stay where they are. After a grace period they are dropped from the index, a bounded
-part at a time; rows of the journal stay until retention takes whole partitions of it. Pure.
+part at a time, and leave the journal like all that is let go (quorate.store.retention). Pure.
 
 A store that deleted a source must not vouch for what it lacks of it: peers may still have it, and
 what was stable on this store and one of them is then on that one alone. So the tombstone answers
@@ -22,18 +22,17 @@ from quorate.protocol.lineage import diverges_at
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.wire import membership_from_wire
+from quorate.store import batches
 from quorate.store.life_records import Tombstone, gone_key, life_key, pack_tombstone
 from quorate.store.limbo import PeerAnswer
 from quorate.store.records import (
     Held,
     Registration,
-    index_key,
     limbo_key,
     marker_key,
     pack_marker,
     receiver_key,
     reg_id_key,
-    set_aside_key,
 )
 from quorate.store.state import SourceState
 from quorate.store.storage import Reads, Table, Write
@@ -41,7 +40,6 @@ from quorate.store.upkeep_records import unreadable_key
 from quorate.v1 import store_pb2 as store_v1
 
 REASON = "it was deleted here, and other stores may still have it"
-_HIGHEST = 2**64 - 1
 
 
 def bury(
@@ -90,15 +88,11 @@ def tombstone_row(tombstone: Tombstone) -> Write:
 def purge(reads: Reads, tombstone: Tombstone, rows_max: int) -> tuple[Tombstone, list[Write]]:
     """The second phase, a part of it; the last one says that it is emptied."""
     reg_id = tombstone.reg_id
-    index = reads.scan(Table.INDEX, index_key(reg_id, 0), index_key(reg_id, _HIGHEST), rows_max)
-    aside = reads.scan(
-        Table.SET_ASIDE,
-        set_aside_key(reg_id, 0, 0),
-        set_aside_key(reg_id, _HIGHEST, _HIGHEST),
-        rows_max,
-    )
-    writes = [Write(Table.INDEX, key, None) for key, _ in index]
-    writes += [Write(Table.SET_ASIDE, key, None) for key, _ in aside]
+    writes: list[Write] = []
+    for table, key, position, size in batches.rows_of(reads, reg_id, rows_max):
+        writes.append(Write(table, key, None))
+        if position is not None:
+            writes.append(batches.may_leave(reg_id, position, size))
     emptied = not writes
     if emptied or not tombstone.dropped:
         # With the first rows, so that what is left of them is never taken for all.

@@ -115,10 +115,16 @@ class Engine:
         It is so until the caller awaits something. Raises StorageFailed.
         """
         while True:
-            before = _as_held(state, first, last)
+            before = self.as_held(state, first, last)
             await self.written(state)
-            if before == _as_held(state, first, last):
+            if before == self.as_held(state, first, last):
                 return
+
+    @staticmethod
+    def as_held(state: SourceState, first: int, last: int) -> object:
+        """Changes with whatever serves any of these numbers."""
+        held = state.held
+        return state.lineage, state.unreadable, held.ranges.low, held.ranges.holes(first, last)
 
     async def made_durable(self, state: SourceState, change: Change[A]) -> A:
         """The answer of a change, once it may be seen; raises StorageFailed."""
@@ -203,8 +209,3 @@ class Engine:
         """End every stream."""
         for call in list(self._calls.values()):
             call.end(error)
-
-
-def _as_held(state: SourceState, first: int, last: int) -> object:
-    """Changes with whatever serves any of these numbers."""
-    return state.lineage, state.unreadable, state.held.ranges.holes(first, last)

@@ -36,11 +36,15 @@ async def fetch(
     state = _known_source(engine, source)
     known = await _readable(engine, state)
     count = _CHUNK_BATCHES_FIRST
-    while first <= min(last, known.held.ranges.high):
+    while first <= min(last, known.held.high):
         if state.lineage is not known.lineage:
             known = await _readable(engine, state)
             continue
-        piece, is_held = known.piece(first, min(last, known.held.ranges.high))
+        if released := known.released_at(first):
+            yield _missing(released, v1.LOOKUP_RELEASED, f"store {engine.core.store} let it go")
+            first = released.last + 1
+            continue
+        piece, is_held = known.piece(first, min(last, known.held.high))
         if not is_held:
             for response in _lacking(engine, state, piece):
                 yield response
@@ -51,6 +55,11 @@ async def fetch(
         )
         if state.lineage is not known.lineage:
             continue  # a new epoch began meanwhile: what was read may no longer belong
+        if state.held.retained_from > known.held.retained_from and any(
+            batch.problem for batch in chunk
+        ):
+            known = await _readable(engine, state)  # it was let go while it was read
+            continue
         for batch in chunk:
             if batch.problem:
                 engine.found_unreadable(state, batch.part, batch.problem)
@@ -101,9 +110,10 @@ def _end_of(state: SourceState) -> v1.FetchResponse:
     held = state.held
     return v1.FetchResponse(
         end=v1.FetchEnd(
-            high=held.ranges.high,
+            high=held.high,
             stable_upto=held.stable_upto,
             lineage=lineage_to_wire(state.lineage),
+            retained_from=held.retained_from,
         )
     )
 

@@ -16,14 +16,14 @@ from quorate.store.rocks import RocksStorage
 def initialize(configuration: StoreConfiguration, new: bool) -> str:
     """Make the directory; with new the store founds a group. Returns its incarnation.
 
-    Raises StorageFailed, DataDirectoryNewer, DataDirectoryCorrupt, and DataDirectoryInUse, also if
-    the directory has been used already.
+    Raises StorageFailed, DataDirectoryNewer, DataDirectoryOlder, DataDirectoryCorrupt, and
+    DataDirectoryInUse, also if the directory has been used already.
     """
     directory = DataDirectory(configuration.data_directory, configuration.name)
     try:
         storage = RocksStorage(directory.database, create=directory.is_new)
         try:
-            if directory.identity.incarnation or restart.store_record(storage) is not None:
+            if restart.store_record(storage) is not None:
                 raise DataDirectoryInUse(str(directory.path), f"store {configuration.name!r}")
             incarnation = uuid.uuid4()
             record = StoreRecord(incarnation.bytes, limbo="" if new else NEW_REASON, blank=not new)

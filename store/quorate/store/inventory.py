@@ -15,6 +15,8 @@ from quorate.protocol.wire import (
     held_to_wire,
     lineage_from_wire,
     lineage_to_wire,
+    markers_from_wire,
+    markers_to_wire,
     membership_from_wire,
     source_from_wire,
     source_to_wire,
@@ -161,6 +163,8 @@ def _source(state: SourceState, limbo: bool) -> store_v1.SourceInventory:
         ],
         accepted_losses=held_to_wire(state.lineage.parted(state.lost())),
         reg_id=state.reg_id,
+        retained_from=state.held.retained_from,
+        markers=markers_to_wire(state.markers),
     )
 
 
@@ -212,4 +216,6 @@ def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
         wire.deletion,
         wire.proxy,
         wire.reg_id,
+        wire.retained_from,
+        markers_from_wire(wire.markers),
     )

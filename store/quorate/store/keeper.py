@@ -270,7 +270,7 @@ class Keeper:
             verdict = judge_unused(state, epoch, unused_promise_to)
         else:
             verdict = judge_source(state, epoch, instance)
-        high = state.held.ranges.high
+        high = state.held.high
         if verdict is Verdict.BURY:
             _log.warning("%s is deregistered, and its messages are deleted", source)
             record = state.registration
@@ -293,7 +293,7 @@ class Keeper:
         writes = self._identities.deregistered(source, epoch)
         await self._engine.writer.durable(self._engine.writer.submit(writes))
         return store_v1.DeregisterResponse(
-            reg_id=tombstone.reg_id, last_sequence=tombstone.held.ranges.high
+            reg_id=tombstone.reg_id, last_sequence=tombstone.held.high
         )
 
     async def _deregister_receiver(

@@ -17,7 +17,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, RangeSet
-from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide
+from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.v1.messages_pb2 import SourceInformation
 
@@ -61,6 +61,10 @@ class Adoption:
     receivers: Mapping[int, ReceiverKnowledge] = field(default_factory=dict)
     """By session ID."""
     losses: tuple[HeldRange, ...] = ()
+    retained_from: int = 0
+    """What is below some store has let go: it is not fetched."""
+    marker: Marker | None = None
+    """The newest that was committed with what is taken over, or was let go."""
 
 
 def names_of(
@@ -93,7 +97,7 @@ def leave(
     known = {answer.address: answer.sources.get(name, SourceKnowledge()) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
     newest = _newest([own, *known.values()])
-    receivers = _receivers([own, *known.values()], newest.lineage)
+    receivers = positions([own, *known.values()], newest.lineage)
     promised_epoch, promised_to = _highest_promise([own, *known.values()])
     if newest.membership is None:
         if silent := sorted(set(configured) - vouching):
@@ -142,6 +146,8 @@ def leave(
         {each: decision.holders[called[each]] for each in known},
         receivers,
         tuple(dict.fromkeys(losses)),
+        decision.retained_from,
+        decision.marker,
     )
 
 
@@ -187,7 +193,7 @@ def _highest_promise(known: Sequence[SourceKnowledge]) -> tuple[int, bytes]:
     return epoch, promised_to.pop() if len(promised_to) == 1 else b""
 
 
-def _receivers(known: Iterable[SourceKnowledge], lineage: Lineage) -> dict[int, ReceiverKnowledge]:
+def positions(known: Iterable[SourceKnowledge], lineage: Lineage) -> dict[int, ReceiverKnowledge]:
     """Where each receiver was, as far as what it acknowledged belongs to the lineage."""
     highest: dict[int, ReceiverKnowledge] = {}
     for each in known:
@@ -226,7 +232,9 @@ def _promises(
             each.held,
             each.stable_upto,
             limbo=store not in trusted,
+            markers=each.markers,
             losses=each.accepted_losses,
+            retained_from=each.retained_from,
         )
         for store, each in everything.items()
     }
@@ -235,7 +243,7 @@ def _promises(
 def _lacking(decision: Decision, me: str) -> RangeSet:
     if decision.floor < 0:
         return RangeSet()
-    lacking = RangeSet(decision.holders[me].holes(0, decision.floor))
+    lacking = RangeSet(decision.holders[me].holes(decision.retained_from, decision.floor))
     return lacking.minus(decision.losses)
 
 

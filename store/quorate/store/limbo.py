@@ -16,6 +16,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange
+from quorate.protocol.recovery import Marker
 from quorate.store.records import (
     STORE_KEY,
     StoreRecord,
@@ -62,6 +63,10 @@ class SourceKnowledge:
     """The peer answers for it while it is away."""
     reg_id: int = 0
     """That the source has at the peer."""
+    retained_from: int = 0
+    """Everything below was stable and was let go on purpose."""
+    markers: tuple[Marker, ...] = ()
+    """The newest of what is stable, and all above."""
 
 
 @dataclass(frozen=True, slots=True)

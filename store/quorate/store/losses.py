@@ -117,6 +117,7 @@ class Losses:
                 writes += batches.cut_out(state.reg_id, entry, part)
             state.held.ranges.remove(part.first, part.last)
             writes += state.read_well(part.first, part.last)
+        state.held.released_bytes += batches.leaving_bytes(writes)
         return [*writes, state.held_row()] if gone else []
 
 

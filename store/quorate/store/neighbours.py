@@ -128,6 +128,8 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
         ),
         information=knowledge.information,
         reg_id=knowledge.reg_id,
+        retained_from=knowledge.retained_from,
+        markers=knowledge.markers,
     )
 
 
@@ -149,6 +151,7 @@ def own_view(store: str, state: SourceState | None, address: str = "") -> OwnVie
         state.live,
         record.promised_to,
         address,
+        held.retained_from,
     )
 
 

@@ -36,7 +36,8 @@ from quorate.store.limbo import Standing, started
 from quorate.store.peers import Peers
 from quorate.store.proxying import Proxying
 from quorate.store.receivers import Receivers
-from quorate.store.records import Malformed, StoreRecord
+from quorate.store.records import Malformed
+from quorate.store.releasing import Releasing
 from quorate.store.rocks import RocksStorage
 from quorate.store.service import Service
 from quorate.store.state import RegIds, SourceState
@@ -87,8 +88,8 @@ class StoreNode:
     async def start(self) -> None:
         """Open everything and serve.
 
-        Raises StorageFailed, DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt,
-        NotFounded, InvalidArgument if the address can not be listened on.
+        Raises StorageFailed, DataDirectoryInUse, DataDirectoryNewer, DataDirectoryOlder,
+        DataDirectoryCorrupt, NotFounded, InvalidArgument if the address can not be listened on.
         """
         try:
             await self._start()
@@ -120,9 +121,7 @@ class StoreNode:
         )
         self._directory = directory
         self._check_room()
-        storage = await asyncio.to_thread(
-            RocksStorage, directory.database, directory.is_new or directory.is_older
-        )
+        storage = await asyncio.to_thread(RocksStorage, directory.database, directory.is_new)
         self._storage = storage
         reg_ids = RegIds(configuration.name)
         try:
@@ -130,10 +129,11 @@ class StoreNode:
             directory.check_recovered(last.number)
             sources = await asyncio.to_thread(restart.sources, storage, reg_ids)
             identities = restart.identities(storage, reg_ids, sources, self._lives())
-            standing = self._standing(directory, storage, last.number)
+            standing = self._standing(storage, last.number)
             doubted = self._doubted(directory, standing, sources)
             records = await asyncio.to_thread(restart.losses, storage)
             checked = restart.scrub(storage)
+            ages = restart.ages(storage)
         except (Malformed, StorageFailed) as error:
             raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
         await asyncio.to_thread(self._begin_run, directory, storage, (standing.row(), *doubted))
@@ -165,7 +165,16 @@ class StoreNode:
         proxying = Proxying(self._engine, peers, enabled=configuration.proxies)
         keeper = Keeper(self._engine, peers, proxying, configuration.deletion_grace)
         self.keeper = keeper
-        upkeep = await self._serve(self._engine, peers, keeper, records, checked)
+        releasing = Releasing(
+            self._engine,
+            self._executor,
+            peers,
+            storage,
+            configuration.retention_of,
+            configuration.shortest_retention,
+            ages,
+        )
+        upkeep = await self._serve(self._engine, peers, keeper, records, checked, releasing)
         vouching = Vouching(self._engine, peers, upkeep.repair.filler, self.address)
         await vouching.check()
         assert self._service is not None
@@ -174,6 +183,7 @@ class StoreNode:
             asyncio.create_task(peers.run()),
             asyncio.create_task(vouching.run()),
             asyncio.create_task(keeper.run()),
+            asyncio.create_task(releasing.run()),
             *upkeep.start(),
         ]
         _log.info(
@@ -199,12 +209,10 @@ class StoreNode:
         observed = Observed(time.monotonic(), time.time())
         return Lives(observed, lambda who: configured(who.source.topic, bool(who.receiver)))
 
-    def _standing(self, directory: DataDirectory, storage: Storage, commits: int) -> Standing:
+    def _standing(self, storage: Storage, commits: int) -> Standing:
         """Who this store is from now on; commits: how many were recovered."""
         configuration = self._configuration
         record = restart.store_record(storage)
-        if record is None and directory.identity.incarnation:
-            record = StoreRecord(directory.identity.incarnation)
         record = started(
             configuration.name, record, configuration.peers, lambda: uuid.uuid4().bytes
         )
@@ -239,7 +247,6 @@ class StoreNode:
         """Make durable, before anything is served, what this run begins with."""
         storage.write(writes)
         storage.sync()
-        directory.upgrade()
         unclean.begin(directory.path, self._run(unclean.boot_id()))
         self._is_clean = False
 
@@ -272,6 +279,7 @@ class StoreNode:
         keeper: Keeper,
         records: Sequence[LossRecord],
         checked: ScrubRecord,
+        releasing: Releasing,
     ) -> Upkeep:
         configuration = self._configuration
         host, _, _ = configuration.listen.rpartition(":")
@@ -301,7 +309,7 @@ class StoreNode:
             used = await asyncio.to_thread(disk_bytes, configuration.data_directory)
             assert self._directory is not None
             free = self._directory.free_bytes()
-            return upkeep.add_status(status(facts, engine, peers.status(), used, free))
+            return upkeep.add_status(status(facts, engine, peers.status(), used, free, releasing))
 
         self._service = Service(
             engine, keeper, self._executor, self._greeting, self.address, tell_status, upkeep

@@ -36,6 +36,7 @@ class Registered:
     high: int
     stable_upto: int
     known: bool
+    retained_from: int
 
 
 class Receivers:
@@ -93,9 +94,10 @@ class Receivers:
             state.lineage,
             record.acknowledged_upto,
             held.ranges.low,
-            held.ranges.high,
+            held.high,
             held.stable_upto,
             known,
+            held.retained_from,
         )
         return Change(answer, (state.receiver_row(session_id, record),))
 
@@ -126,7 +128,7 @@ class Receivers:
             raise Fenced(who, epoch, record.epoch)
         if state.is_of_former_stream(source_epoch):
             return ()
-        upto = min(upto, state.held.ranges.high)
+        upto = min(upto, state.held.high)
         if source_epoch > state.registration.begun_epoch:
             upto = min(upto, state.held.stable_upto)
         if upto <= record.acknowledged_upto:

@@ -84,19 +84,21 @@ class IndexEntry:
     epoch: int
     position: int
     checksum: int
+    size: int = 0
+    """Bytes of the batch, if nothing else may refer to it; 0: it has other rows, or may have."""
 
 
-_INDEX = struct.Struct(">QqQI")
+_INDEX = struct.Struct(">QqQII")
 
 
-def pack_index(position: int, last: int, epoch: int, checksum: int) -> bytes:
-    return _INDEX.pack(position, last, epoch, checksum)
+def pack_index(position: int, last: int, epoch: int, checksum: int, size: int = 0) -> bytes:
+    return _INDEX.pack(position, last, epoch, checksum, size)
 
 
 def unpack_index(key: bytes, value: bytes) -> IndexEntry:
     try:
-        position, last, epoch, checksum = _INDEX.unpack(value)
-        return IndexEntry(index_first(key), last, epoch, position, checksum)
+        position, last, epoch, checksum, size = _INDEX.unpack(value)
+        return IndexEntry(index_first(key), last, epoch, position, checksum, size)
     except struct.error as error:
         raise Malformed(f"index row {key.hex()}: {error}") from None
 
@@ -190,27 +192,65 @@ class Held:
     """Of all batches ever taken."""
     set_aside: int = 0
     """How many messages were set aside so far."""
+    retained_from: int = 0
+    """Everything below was stable and was let go on purpose, here or at another store: nobody has
+    to have it. What is there of it all the same is kept and served until it goes here, too."""
+    archived_upto: int = NOTHING
+    """An archive has everything up to there."""
+    released_bytes: int = 0
+    """Of the batches that have left the stream here, or may leave the journal at once."""
+
+    @property
+    def high(self) -> int:
+        """The highest number that is here, or was let go; NOTHING if there is none."""
+        return max(self.ranges.high, self.retained_from - 1)
 
 
-_HELD = struct.Struct(">qqQQI")
+_HELD = struct.Struct(">qqQQqqQI")
 
 
 def pack_held(held: Held) -> bytes:
     ranges = [_SIGNED_PAIR.pack(item.first, item.last) for item in held.ranges]
-    head = _HELD.pack(held.next_sequence, held.stable_upto, held.bytes, held.set_aside, len(ranges))
+    head = _HELD.pack(
+        held.next_sequence,
+        held.stable_upto,
+        held.bytes,
+        held.set_aside,
+        held.retained_from,
+        held.archived_upto,
+        held.released_bytes,
+        len(ranges),
+    )
     return head + b"".join(ranges)
 
 
 def unpack_held(value: bytes) -> Held:
     try:
-        next_sequence, stable_upto, held_bytes, set_aside, count = _HELD.unpack_from(value)
+        next_sequence, stable_upto, held_bytes, set_aside, *rest, count = _HELD.unpack_from(value)
         if len(value) != _HELD.size + count * _SIGNED_PAIR.size:
             raise Malformed(f"a row of what is held has {len(value)} bytes for {count} ranges")
         pairs = _SIGNED_PAIR.iter_unpack(value[_HELD.size :])
         ranges = RangeSet(Range(first, last) for first, last in pairs)
     except (struct.error, AssertionError) as error:
         raise Malformed(f"a row of what is held can not be read: {error}") from None
-    return Held(ranges, next_sequence, stable_upto, held_bytes, set_aside)
+    return Held(ranges, next_sequence, stable_upto, held_bytes, set_aside, *rest)
+
+
+_RELEASED = struct.Struct(">QI")
+
+
+def pack_released(reg_id: int, size: int) -> bytes:
+    """Of a batch that is to leave the journal; size: as in IndexEntry."""
+    return _RELEASED.pack(reg_id, size)
+
+
+def unpack_released(value: bytes) -> tuple[int, int]:
+    """RegID of the source and size."""
+    try:
+        reg_id, size = _RELEASED.unpack(value)
+        return reg_id, size
+    except struct.error as error:
+        raise Malformed(f"a batch that was let go can not be told: {error}") from None
 
 
 _EPOCH = struct.Struct(">Q")

@@ -30,6 +30,7 @@ from quorate.store.losses import Losses
 from quorate.store.neighbours import Neighbours, own_view, sources_of
 from quorate.store.pace import Pace
 from quorate.store.peers import Peers
+from quorate.store.retention import take_over
 from quorate.store.scrub import Scrub
 from quorate.store.state import SourceState
 from quorate.transport.channels import open_channel
@@ -220,12 +221,14 @@ class Repair:
         if core.limbo_of(state):
             return False  # leaving limbo comes first, and fetches by itself
         views = await self._neighbours.views(state.name, fresh)
+        await self._take_over(state, views)
         own = own_view(core.store, state)
         stable_upto = plan.stable_upto(own, views)
         wanted = plan.lacking(own, stable_upto)
         case.lacking = wanted.count()
         if wanted and not fresh:
             views = await self._neighbours.views(state.name, fresh=True)
+            await self._take_over(state, views)
         if wanted:
             await self._run_errands(state, case, views, stable_upto)
         self._engine.submit(state, core.learn_stable(state, stable_upto))
@@ -233,6 +236,21 @@ class Repair:
         case.lacking = rest.count()
         self._complain(state, case, list(rest))
         return not rest
+
+    async def _take_over(self, state: SourceState, views: list[plan.PeerView]) -> None:
+        """Note what peers let go: it is not fetched any more."""
+        engine = self._engine
+        released = plan.retained_from(own_view(engine.core.store, state), views)
+        if released <= state.held.retained_from:
+            return
+        await engine.settled_range(state, 0, released - 1)
+        if engine.core.sources.get(state.name) is not state or engine.core.limbo_of(state):
+            return
+        # What was awaited may have changed the lineage: what is stable in it has not.
+        released = plan.retained_from(own_view(engine.core.store, state), views)
+        markers = [marker for view in views for marker in view.markers]
+        writes = take_over(engine.reads, state, released, markers)
+        await engine.writer.durable(engine.submit(state, writes))
 
     async def _run_errands(
         self, state: SourceState, case: _Case, views: list[plan.PeerView], stable_upto: int
@@ -287,7 +305,11 @@ class Repair:
         if upto < seen.next_sequence:
             return
         self._now = f"comparing {state.name} with {peer.store}"
-        wanted = Range(seen.next_sequence, upto)
+        # What either let go there is no need to compare.
+        first = max(seen.next_sequence, state.held.retained_from, peer.retained_from)
+        if upto < first:
+            return
+        wanted = Range(first, upto)
         async with open_channel(peer.address) as channel:
             try:
                 found = await self._comparing.compare(state, peer.store, StoreStub(channel), wanted)

@@ -13,6 +13,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.recovery import Marker, released_below
 from quorate.store.leaving import names_of
 from quorate.v1.messages_pb2 import SourceInformation
 
@@ -34,6 +35,9 @@ class PeerView:
     information: SourceInformation | None = None
     reg_id: int = 0
     """That the source has there."""
+    retained_from: int = 0
+    """Everything below was stable and was let go on purpose."""
+    markers: tuple[Marker, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ class OwnView:
     """The instance that was promised that epoch."""
     address: str = ""
     """Where sources reach this store: some call it so."""
+    retained_from: int = 0
+    """Everything below was let go, here or elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +105,22 @@ def stable_upto(own: OwnView, peers: Iterable[PeerView]) -> int:
     return max((own.stable_upto, *told))
 
 
+def retained_from(own: OwnView, peers: Iterable[PeerView]) -> int:
+    """What is below need not be had, in the lineage of this store, as far as anyone let it go."""
+    told = [
+        released_below(own.lineage, peer.lineage, peer.retained_from, peer.stable_upto)
+        for peer in peers
+        if peer.begun_epoch and own.begun_epoch
+    ]
+    return max((own.retained_from, *told))
+
+
 def lacking(own: OwnView, stable: int) -> RangeSet:
     """What this store should have of the stream and can not give: holes, what it can not read,
     and, while the source is away, the end of what is stable."""
     upto = stable if not own.live else min(stable, own.next_sequence - 1)
     begins = own.lineage.terms[0].first if own.lineage.terms else 0
+    begins = max(begins, own.retained_from)
     wanted = RangeSet(own.held.holes(begins, upto) if upto >= begins else ())
     for item in own.losses:
         wanted.remove(item.first, item.last)

@@ -38,6 +38,7 @@ from quorate.store.records import (
     unpack_registration,
     unpack_store,
 )
+from quorate.store.retention import AGES_KEY, Ages, unpack_ages
 from quorate.store.state import RegIds, SourceState
 from quorate.store.storage import Reads, Row, Table
 from quorate.store.upkeep_records import (
@@ -84,6 +85,12 @@ def scrub(reads: Reads) -> ScrubRecord:
     """How far the store has checked what it holds. Raises Malformed."""
     value = reads.get(Table.META, [SCRUB_KEY])[0]
     return unpack_scrub(value) if value is not None else ScrubRecord()
+
+
+def ages(reads: Reads) -> Ages:
+    """How long ago the store took what. Raises Malformed."""
+    value = reads.get(Table.META, [AGES_KEY])[0]
+    return unpack_ages(value) if value is not None else Ages()
 
 
 def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:

@@ -15,6 +15,7 @@ from typing import cast
 
 from rocksdict import (
     AccessType,
+    CompactOptions,
     DBCompressionType,
     Options,
     Rdict,
@@ -98,6 +99,13 @@ class RocksStorage:
     def sync(self) -> None:
         with self._failing():
             self._database.flush_wal(True)
+
+    def compact(self, table: Table, first: bytes, last: bytes) -> None:
+        with self._failing():
+            options = CompactOptions()
+            # What is written meanwhile must not wait for it.
+            options.set_exclusive_manual_compaction(False)
+            self._tables[table].compact_range(first, last + b"\0", options)
 
     def close(self) -> None:
         """Raises StorageFailed if not all of it can be closed as it should be."""

@@ -181,6 +181,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             known=self._engine.core.standing.known(),
             information=record.information,
             accepted_losses=held_to_wire(record.lineage.parted(promised.state.lost())),
+            retained_from=promised.retained_from,
         )
 
     @_answering
@@ -251,6 +252,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             stable_upto=registered.stable_upto,
             known=registered.known,
             lineage=lineage_to_wire(registered.lineage),
+            retained_from=registered.retained_from,
         )
 
     @_answering
@@ -366,6 +368,11 @@ class Service(StoreServicer):  # type: ignore[misc]
                     yield each
         except QuorateError as error:
             await self.refuse(context, error)
+
+    @_answering
+    async def Archived(self, request: store_v1.ArchivedRequest) -> store_v1.ArchivedResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._upkeep.archived(source_from_wire(request.source), request.upto)
 
     @_answering
     async def AcceptLoss(self, request: store_v1.AcceptLossRequest) -> store_v1.AcceptLossResponse:

@@ -98,6 +98,23 @@ class SourceState:
         """What is held, without what was found unreadable."""
         return self.held.ranges.minus(self.unreadable) if self.unreadable else self.held.ranges
 
+    @property
+    def journal_bytes(self) -> int:
+        """Of all its batches in the journal, those that were set aside among them."""
+        return self.held.bytes - self.held.released_bytes
+
+    def released(self) -> RangeSet:
+        """What was let go on purpose, here or at another store, and is not here."""
+        below = self.held.retained_from
+        return RangeSet((Range(0, below - 1),) if below else ()).minus(self.held.ranges)
+
+    def released_at(self, first: int) -> Range | None:
+        """What was let go and is not here from this number on; None if that is not so of it."""
+        for item in self.released().minus(self.losses):
+            if item.first <= first <= item.last:
+                return Range(first, item.last)
+        return None
+
     def lost(self) -> RangeSet:
         """What an operator accepted as lost and is not here either."""
         return self.losses.minus(self.held.ranges)
@@ -109,11 +126,14 @@ class SourceState:
     def has_upto(self, first: int) -> int:
         """The highest n such that [first, n] can be read, or need not be had by anybody."""
         has = self.readable()
-        return (has.union(self.losses) if self.losses else has).contiguous_upto(first)
+        if self.losses:
+            has = has.union(self.losses)
+        return has.contiguous_upto(max(first, self.held.retained_from))
 
     def holes(self) -> list[Range]:
         """The ranges below where the stream goes on that are lacking."""
         begins = self.lineage.terms[0].first if self.lineage.terms else 0
+        begins = max(begins, self.held.retained_from)
         holes = self.held.ranges.holes(begins, self.held.next_sequence - 1)
         return list(RangeSet(holes).minus(self.losses)) if self.losses else holes
 
@@ -163,6 +183,13 @@ class SourceState:
             *self._markers_gone(ascending[: max(0, stable - 1)]),
             *([Write(Table.MARKERS, key, pack_marker(marker))] if marker in self.markers else ()),
         )
+
+    def prune_markers(self) -> tuple[Write, ...]:
+        """Drop those that nobody can ask for any more: of what is stable all but the newest."""
+        stable = sum(each.sequence <= self.held.stable_upto for each in self.markers)
+        gone = self.markers[: max(0, stable - 1)]
+        self.markers = self.markers[len(gone) :]
+        return self._markers_gone(gone)
 
     def drop_markers(self, first: int) -> tuple[Write, ...]:
         """Those from this number on do not belong to the stream any more."""

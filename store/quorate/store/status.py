@@ -13,6 +13,7 @@ from quorate.protocol.ranges import Range
 from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.lifetimes import Who
+from quorate.store.releasing import Releasing
 from quorate.store.state import SourceState
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -35,6 +36,7 @@ def status(
     peers: Iterable[store_v1.PeerStatus],
     disk_bytes: int,
     disk_free_bytes: int,
+    releasing: Releasing,
 ) -> store_v1.StatusResponse:
     """The whole status; to be called on the event loop."""
     sources = engine.core.sources.values()
@@ -60,7 +62,8 @@ def status(
         syncs=writer.syncs,
         sync_seconds=writer.sync_seconds,
         rejected=engine.rejected,
-        sources=[_source(state, engine) for state in sources],
+        sources=[_source(state, engine, releasing) for state in sources],
+        retention=releasing.status(),
     )
 
 
@@ -76,7 +79,7 @@ def disk_bytes(directory: Path) -> int:
     return total
 
 
-def _source(state: SourceState, engine: Engine) -> store_v1.SourceStatus:
+def _source(state: SourceState, engine: Engine, releasing: Releasing) -> store_v1.SourceStatus:
     limbo, entry = engine.limbo_reason(state), engine.entry(state.name)
     record = state.registration
     information = record.information or v1.SourceInformation(source=source_to_wire(state.name))
@@ -108,6 +111,11 @@ def _source(state: SourceState, engine: Engine) -> store_v1.SourceStatus:
         limbo_reason=limbo,
         membership=record.membership,
         clean=record.clean,
+        retained_from=state.held.retained_from,
+        archived_upto=state.held.archived_upto,
+        journal_bytes=state.journal_bytes,
+        released_bytes=state.held.released_bytes,
+        kept_because=releasing.kept_because(state.name),
     )
 
 

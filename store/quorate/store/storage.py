@@ -21,6 +21,8 @@ class Table(enum.Enum):
     """(RegID, first) -> which batch of the journal serves the numbers from there on"""
     SET_ASIDE = "set_aside"
     """(RegID, epoch, first) -> the same, for batches that no longer belong to the stream"""
+    RELEASED = "released"
+    """position -> a batch that left the stream, and leaves the journal if nothing refers to it"""
     REGISTRATIONS = "registrations"
     """RegID -> a source's registration"""
     HELD = "held"
@@ -68,6 +70,12 @@ class Storage(Reads, Protocol):
 
     def sync(self) -> None:
         """Return once every write is on the disk; raises StorageFailed, and is never repeated."""
+
+    def compact(self, table: Table, first: bytes, last: bytes) -> None:
+        """Give back the disk space of rows with first <= key <= last that were deleted.
+
+        May take long; not on the event loop. Raises StorageFailed.
+        """
 
     def close(self) -> None:
         """Release the files. Nothing may be called afterwards."""
@@ -127,6 +135,9 @@ class MemoryStorage(MemoryRows):
     def sync(self) -> None:
         self._synced.write(self._unsynced)
         self._unsynced.clear()
+
+    def compact(self, table: Table, first: bytes, last: bytes) -> None:
+        """Nothing is kept of what is deleted."""
 
     def close(self) -> None:
         self.sync()

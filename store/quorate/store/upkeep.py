@@ -11,17 +11,18 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import Executor
 
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import InLimbo, InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import held_from_wire, lineage_to_wire, source_from_wire
-from quorate.store import digest
+from quorate.store import digest, retention
 from quorate.store.engine import Engine
 from quorate.store.losses import Losses
 from quorate.store.peers import Peers
 from quorate.store.repair import Repair
 from quorate.store.scrub import Scrub
+from quorate.store.state import Change
 from quorate.store.upkeep_records import LossRecord, ScrubRecord, loss_to_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -115,6 +116,19 @@ class Upkeep:
                 for block in blocks
             ],
         )
+
+    async def archived(self, source: SourceName, upto: int) -> store_v1.ArchivedResponse:
+        """Note what an archive has.
+
+        Raises UnknownTopic, InLimbo, InvalidArgument, StorageFailed.
+        """
+        engine = self._engine
+        if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
+            raise InLimbo(str(source), engine.core.store, reason)
+        state = engine.receivers.source(source)
+        writes = retention.archived(state, upto)
+        await engine.made_durable(state, Change(None, writes))
+        return store_v1.ArchivedResponse(archived_upto=state.held.archived_upto)
 
     def repair_now(
         self, request: store_v1.RepairRequest

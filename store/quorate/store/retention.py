@@ -1,0 +1,331 @@
+"""Retention: what a store lets go of, what keeps it, and how it goes (DESIGN 4.5).
+
+Pure rules. A source's oldest batches go as soon as it is over any bound, if every condition holds,
+and never above what is stable. In two phases: first `retained_from` becomes durable together with
+the batches' rows leaving the index; then, in bounded steps, the batches leave the journal. A crash
+in between leaves batches that nothing refers to, and that the table RELEASED still names. Nothing
+is let go because something is not known: whoever is in doubt keeps everything.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from quorate.protocol.errors import CorruptBatch, InvalidArgument
+from quorate.protocol.framing import read_header
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.recovery import Marker
+from quorate.store import batches
+from quorate.store.records import (
+    IndexEntry,
+    Malformed,
+    index_key,
+    position_key,
+    position_of,
+    unpack_released,
+)
+from quorate.store.state import SourceState
+from quorate.store.storage import Reads, Table, Write
+
+ACKNOWLEDGED, ARCHIVED = "acknowledged", "archived"
+"""Conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a store keeps of a source; 0: no such bound."""
+
+    bytes: int = 0
+    """Of its batches in the journal."""
+    seconds: float = 0.0
+    """Since the store took a batch."""
+    messages: int = 0
+    until: frozenset[str] = frozenset()
+    """Conditions that must hold before anything goes."""
+
+    def __bool__(self) -> bool:
+        return bool(self.bytes or self.seconds or self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How far a source's messages may go."""
+
+    upto: int
+    why: str
+    """What keeps the next one, for people."""
+
+
+def limit(
+    state: SourceState,
+    until: frozenset[str],
+    doubt: str,
+    positions: Mapping[int, int],
+    silent: Iterable[str],
+) -> Limit:
+    """How far the conditions, and stability, let messages go.
+
+    doubt: why the store can not vouch for the source. positions: the highest that each receiver of
+    it has acknowledged, as far as any store knows. silent: stores that were not heard since the
+    start, and may know more receivers.
+    """
+    if doubt:
+        return Limit(NOTHING, f"the store is in limbo for it: {doubt}")
+    limits = [Limit(state.held.stable_upto, "what follows is not known to be stable")]
+    if ARCHIVED in until:
+        upto = state.held.archived_upto
+        limits.append(Limit(upto, f"an archive has it up to {upto} only"))
+    if ACKNOWLEDGED in until:
+        limits += [
+            Limit(upto, f"receiver {receiver:#x} has acknowledged up to {upto} only")
+            for receiver, upto in positions.items()
+        ]
+        limits += [
+            Limit(NOTHING, f"{store} was not heard yet, and may know more receivers")
+            for store in silent
+        ]
+    return min(limits, key=lambda each: each.upto)
+
+
+def choose(
+    rows: Iterable[IndexEntry], state: SourceState, bounds: Bounds, upto: int, old_before: int
+) -> tuple[list[IndexEntry], bool]:
+    """Which of the oldest rows go, and whether it is the limit that keeps the next.
+
+    rows: of the index, ascending from the first. upto: the limit. old_before: batches before this
+    position of the journal are older than the bound.
+    """
+    size, messages = state.journal_bytes, state.held.ranges.count()
+    going: list[IndexEntry] = []
+    for row in rows:
+        over = (
+            0 < bounds.bytes < size
+            or 0 < bounds.messages < messages
+            or (bounds.seconds > 0 and row.position < old_before)
+        )
+        if not over:
+            return going, False
+        if row.last > upto:
+            return going, True
+        going.append(row)
+        count = row.last - row.first + 1
+        # Of a batch that has several rows the size is not known here.
+        size -= row.size or size * count // max(messages, count)
+        messages -= count
+    return going, False
+
+
+def let_go(reads: Reads, state: SourceState, going: Sequence[IndexEntry]) -> list[Write]:
+    """The first phase, for the oldest rows of a source; every write of it must be readable.
+
+    Raises StorageFailed, CorruptBatch.
+    """
+    held, last = state.held, going[-1].last
+    assert last <= held.stable_upto, (last, held.stable_upto)
+    writes: list[Write] = []
+    for row in going:
+        writes.append(Write(Table.INDEX, index_key(state.reg_id, row.first), None))
+        writes.append(batches.may_leave(state.reg_id, row.position, row.size))
+    if held.set_aside:
+        for key, row in batches.aside(reads, state.reg_id):
+            if row.last <= last:
+                writes.append(Write(Table.SET_ASIDE, key, None))
+                writes.append(batches.may_leave(state.reg_id, row.position, row.size))
+    held.ranges.remove(0, last)
+    held.retained_from = max(held.retained_from, last + 1)
+    held.next_sequence = max(held.next_sequence, last + 1)
+    held.released_bytes += batches.leaving_bytes(writes)
+    return [*writes, *state.read_well(0, last), *state.prune_markers(), state.held_row()]
+
+
+def take_over(
+    reads: Reads, state: SourceState, retained_from: int, markers: Iterable[Marker] = ()
+) -> list[Write]:
+    """Note that others let go what is below: this store need not have it any more, but keeps it.
+
+    What can not be read of it is given up. markers: what they know; the newest is not in a batch
+    that will be fetched. Every write of the source must be readable. Raises StorageFailed,
+    CorruptBatch.
+    """
+    held = state.held
+    if retained_from <= held.retained_from:
+        return []
+    writes: list[Write] = []
+    below = RangeSet((Range(0, retained_from - 1),))
+    for part in state.unreadable.both(below):
+        for entry in batches.entries(reads, state.reg_id, part.first, part.last):
+            writes += batches.cut_out(state.reg_id, entry, part)
+    for part in state.unreadable.both(below):
+        held.ranges.remove(part.first, part.last)
+    held.released_bytes += batches.leaving_bytes(writes)
+    held.retained_from = retained_from
+    held.stable_upto = max(held.stable_upto, retained_from - 1)
+    held.next_sequence = max(held.next_sequence, retained_from)
+    marker = _newest_below(retained_from, state.lineage, markers)
+    if marker is not None and marker not in state.markers:
+        writes += state.add_marker(marker)
+    return [*writes, *state.read_well(0, retained_from - 1), state.held_row()]
+
+
+def _newest_below(retained_from: int, lineage: Lineage, markers: Iterable[Marker]) -> Marker | None:
+    """The newest marker of what was let go, if there is one."""
+    belonging = (
+        marker
+        for marker in markers
+        if marker.sequence < retained_from and lineage.epoch_at(marker.sequence) == marker.epoch
+    )
+    return max(belonging, key=lambda marker: marker.sequence, default=None)
+
+
+def archived(state: SourceState, upto: int) -> tuple[Write, ...]:
+    """Note that an archive has everything up to there.
+
+    Raises InvalidArgument above what is stable.
+    """
+    held = state.held
+    if upto > held.stable_upto:
+        raise InvalidArgument(
+            "upto", f"{upto} is not known to be stable here; that is so up to {held.stable_upto}"
+        )
+    if upto <= held.archived_upto:
+        return ()
+    held.archived_upto = upto
+    return (state.held_row(),)
+
+
+# The second phase.
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """What leaves the journal in one step; if nothing was found there is nothing to write."""
+
+    writes: list[Write]
+    batches: int
+    bytes: int
+    late: Mapping[int, int]
+    """By RegID: bytes that were not counted as let go before."""
+    positions: Range | None
+    """Where in the journal; None: nothing was found."""
+
+
+def reclaim(reads: Reads, position: int, rows_max: int) -> Reclaimed:
+    """Take batches that nothing refers to out of the journal, from a position on.
+
+    Every row of RELEASED that can be read must be durable. Raises StorageFailed, CorruptBatch.
+    """
+    writes: list[Write] = []
+    late: dict[int, int] = {}
+    count = total = 0
+    rows = reads.scan(Table.RELEASED, position_key(position), position_key(_HIGHEST), rows_max)
+    for key, value in rows:
+        try:
+            reg_id, size = unpack_released(value)
+        except Malformed as error:
+            raise CorruptBatch("among what was let go", str(error)) from None
+        writes.append(Write(Table.RELEASED, key, None))
+        if not size:
+            found = _unreferred(reads, reg_id, key)
+            if found is None:
+                continue
+            size = found
+            late[reg_id] = late.get(reg_id, 0) + size
+        writes.append(Write(Table.JOURNAL, key, None))
+        count += 1
+        total += size
+    where = Range(position_of(rows[0][0]), position_of(rows[-1][0])) if rows else None
+    return Reclaimed(writes, count, total, late, where)
+
+
+_HIGHEST = 2**64 - 1
+
+
+def _unreferred(reads: Reads, reg_id: int, key: bytes) -> int | None:
+    """The size of a batch that no row names any more; None if one does."""
+    frame = reads.get(Table.JOURNAL, [key])[0]
+    if frame is None:
+        return 0
+    try:
+        header = read_header(frame, "in the journal")
+        numbers = Range(header.first, min(header.last, SEQUENCE_MAX))
+    except (CorruptBatch, AssertionError):
+        return len(frame)  # it serves nobody
+    if batches.is_referred_to(reads, reg_id, position_of(key), numbers):
+        return None
+    return len(frame)
+
+
+# How old what is.
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What was taken by a time: all batches before a position of the journal."""
+
+    position: int
+    observed: float
+    """Seconds for which the store had run and looked around by then, over all its runs."""
+    wall: float
+    """s since 1970 by the store's clock."""
+
+
+_STEPS = 64
+"""Ages are known to about this part of themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """How long ago the store took what, by its own receive order.
+
+    The wall clock alone would let everything go when it jumps. So a batch counts as older than a
+    time only if the store itself has seen half of that time pass since, too: whatever the clock
+    says, what is younger than that stays.
+    """
+
+    marks: tuple[Mark, ...] = ()
+    """Ascending."""
+
+    def noted(self, mark: Mark) -> Ages:
+        """With one more; the older they are the fewer are kept."""
+        kept = [mark]
+        for older in reversed(self.marks):
+            age = mark.observed - older.observed
+            if len(kept) == 1 or kept[-1].observed - older.observed >= age / _STEPS:
+                kept.append(older)
+        return replace(self, marks=tuple(reversed(kept)))
+
+    def old_before(self, seconds: float, observed: float, wall: float) -> int:
+        """The position before which everything was taken longer ago than this; times are now."""
+        return max(
+            (
+                mark.position
+                for mark in self.marks
+                if wall - mark.wall >= seconds and observed - mark.observed >= seconds / 2
+            ),
+            default=0,
+        )
+
+
+AGES_KEY = b"ages"
+_MARK = struct.Struct(">Qdd")
+
+
+def ages_row(ages: Ages) -> Write:
+    value = b"".join(_MARK.pack(mark.position, mark.observed, mark.wall) for mark in ages.marks)
+    return Write(Table.META, AGES_KEY, value)
+
+
+def unpack_ages(value: bytes) -> Ages:
+    try:
+        return Ages(tuple(Mark(*fields) for fields in _MARK.iter_unpack(value)))
+    except struct.error as error:
+        raise Malformed(f"how old what is can not be read: {error}") from None
+
+
+def mark_seconds(shortest: float) -> float:
+    """How often to note how far the journal has come, for the shortest of all bounds."""
+    return min(max(1.0, shortest / _STEPS), 600.0)
