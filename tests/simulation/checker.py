@@ -18,6 +18,7 @@ from quorate.protocol.framing import check_batch, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
+from quorate.receiver.plan import Answer, ProvenGap
 from quorate.store.core import StoreCore
 from quorate.store.reading import read
 from quorate.store.records import reg_id_key, unpack_held, unpack_index, unpack_registration
@@ -64,6 +65,15 @@ class _Receiver:
     """What any instance of it was done with."""
     done_upto: int = -1
     """Everything up to here was consumed as it is stable."""
+    skipped: set[int] = field(default_factory=set)
+    """What retention let go before it could be handed over, as it was told."""
+
+    def passing_over(self, upto: int) -> int:
+        """What it must be handed next, if that was not let go; at most this."""
+        following = self.next
+        while following < upto and following in self.skipped:
+            following += 1
+        return following
 
 
 class Checker:
@@ -109,6 +119,10 @@ class Checker:
         self.beyond = False
         """More was destroyed than the rules tolerate: things may stop, but nothing may be lost in
         silence."""
+        self._let_go: dict[str, dict[int, bytes]] = {}
+        """By store: what it let go on purpose; that makes nothing less stable."""
+        self.retained_from = 0
+        """What is below some store has let go: nobody has to have it."""
         self.wiped: set[str] = set()
         """Stores that vouch again, though they were failed once."""
 
@@ -176,14 +190,21 @@ class Checker:
 
     # Stores.
 
+    def lets_go(self, store: StoreOf, upto: int) -> None:
+        """The store lets everything up to there go, which it knows to be stable."""
+        held = self.on_disk(store, store.disk.synced, 0, upto)
+        self._let_go.setdefault(store.name, {}).update(held)
+        self.retained_from = max(self.retained_from, upto + 1)
+
     def started(self, store: StoreOf) -> None:
         self._stores[store.name] = store
 
     def written(self, store: str, writes: Sequence[Write]) -> None:
         """A commit is written: no number of an epoch may ever have two contents."""
         for write in writes:
-            if write.table is Table.JOURNAL and write.value not in self._frames:
-                assert write.value is not None
+            if write.table is not Table.JOURNAL or write.value is None:
+                continue
+            if write.value not in self._frames:
                 self._frames.add(write.value)
                 header = check_batch(write.value)
                 payloads = read_payloads(write.value, header)
@@ -335,6 +356,10 @@ class Checker:
             for sequence in range(first, last + 1):
                 if sequence in had:
                     found[name].setdefault(sequence, had[sequence])
+        for name, had in self._let_go.items():
+            for sequence in range(first, last + 1):
+                if sequence in had:
+                    found[name].setdefault(sequence, had[sequence])
         return found
 
     def on_disk(self, store: StoreOf, rows: MemoryRows, first: int, last: int) -> dict[int, bytes]:
@@ -389,14 +414,19 @@ class Checker:
     def receiver(self, name: str, stable_only: bool) -> None:
         self._receivers[name] = _Receiver(stable_only)
 
-    def started_at(self, name: str, first: int) -> None:
-        """An instance starts: never above what was consumed before."""
+    def started_at(self, name: str, first: int, *, is_new: bool = False) -> None:
+        """An instance starts: never above what was consumed before.
+
+        is_new: no store knows it; it starts at what is still there.
+        """
         receiver = self._receivers[name]
+        if is_new:
+            receiver.skipped.update(range(min(first, self.retained_from)))
         for sequence in range(receiver.done_upto + 1, first):
             consumed = receiver.consumed.get(sequence, set())
             stable = self.stable_contents.get(sequence)
             self.require(
-                stable is not None and stable in consumed,
+                sequence in receiver.skipped or (stable is not None and stable in consumed),
                 "I4",
                 f"{name} starts at {first}, but of {sequence} it consumed {consumed}, and "
                 f"{stable!r} is stable",
@@ -407,10 +437,9 @@ class Checker:
     def delivered(self, name: str, epoch: int, sequence: int, payload: bytes) -> None:
         receiver = self._receivers[name]
         self._same(epoch, sequence, payload, name)
+        expected = receiver.passing_over(sequence)
         self.require(
-            sequence == receiver.next,
-            "I3",
-            f"{name} is handed {sequence} where {receiver.next} should come",
+            sequence == expected, "I3", f"{name} is handed {sequence} where {expected} should come"
         )
         receiver.next = sequence + 1
         receiver.running[sequence] = payload
@@ -439,7 +468,8 @@ class Checker:
         for sequence in range(receiver.done_upto + 1, upto + 1):
             stable = self.stable_contents.get(sequence)
             self.require(
-                stable is not None and stable in consumed.get(sequence, ()),
+                sequence in receiver.skipped
+                or (stable is not None and stable in consumed.get(sequence, ())),
                 "I4",
                 f"{name} acknowledges {upto}, but of {sequence} it consumed "
                 f"{consumed.get(sequence)}, and {stable!r} is stable",
@@ -457,8 +487,17 @@ class Checker:
             )
         receiver.next = first
 
-    def gap(self, name: str, first: int, last: int, evidence: object) -> None:
-        raise Violation("I3", f"{name} is told that [{first}, {last}] is lost: {evidence}")
+    def gap(self, name: str, gap: ProvenGap) -> None:
+        """It is told of a gap: there are none but of what was let go."""
+        self.require(
+            gap.cause is Answer.RELEASED and gap.last < self.retained_from,
+            "I3",
+            f"{name} is told that [{gap.first}, {gap.last}] is lost: {gap.evidence}",
+        )
+        receiver = self._receivers[name]
+        # What comes before may still be on its way to the application.
+        receiver.skipped.update(range(gap.first, gap.last + 1))
+        self._world.reach("gap of what was let go", name)
 
     # The end.
 
@@ -471,10 +510,10 @@ class Checker:
             return f"{last} is not stable yet; that is so up to {upto}"
         for name in setup.stores:
             state = self._stores[name].core.sources.get(self._source)
-            if state is None or state.held.ranges.contiguous_upto(0) < upto:
+            if state is None or state.has_upto(0) < upto:
                 return f"{name} lacks some of {upto}: {state and state.held}"
         for name, receiver in self._receivers.items():
-            if receiver.next <= upto:
+            if receiver.passing_over(upto + 1) <= upto:
                 return f"{name} was handed everything before {receiver.next} of {upto}"
             for sequence, payload in receiver.running.items():
                 if self.stable_contents.get(sequence) != payload:
@@ -504,7 +543,7 @@ class Checker:
         for name, receiver in self._receivers.items():
             for sequence, payload in self.stable_contents.items():
                 self.require(
-                    payload in receiver.handed.get(sequence, ()),
+                    sequence in receiver.skipped or payload in receiver.handed.get(sequence, ()),
                     "I3",
                     f"{name} was never handed {payload!r}, which is {sequence}",
                 )

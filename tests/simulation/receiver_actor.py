@@ -38,6 +38,7 @@ _ANSWERS = {
     v1.LOOKUP_ABSENT: Answer.ABSENT,
     v1.LOOKUP_UNKNOWN: Answer.UNKNOWN,
     v1.LOOKUP_LOST: Answer.LOST,
+    v1.LOOKUP_RELEASED: Answer.RELEASED,
 }
 REQUEST_SECONDS = 1.0
 SILENCE_SECONDS = 3.0
@@ -78,6 +79,7 @@ class ReceiverInstance:
         self.fenced = False
         self.epoch = 1
         self.answers: dict[str, StoreAnswer] = {}
+        self._new_at: set[str] = set()
         self.record: SourceRecord
         self.stream: Stream
         self.plan: FetchPlan
@@ -106,7 +108,7 @@ class ReceiverInstance:
         while not self._known:
             await self._directory_changed.pause()
         start = await self._register()
-        self.checker.started_at(self.name, start.first)
+        self.checker.started_at(self.name, start.first, is_new=start.is_new)
         self.world.note("%s starts at %s %s", self.name, start.first, start.point)
         self.stream = Stream(
             start.lineage,
@@ -122,6 +124,8 @@ class ReceiverInstance:
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
         self.acknowledgements = Acknowledgements(start.first)
+        if start.is_new:
+            self.acknowledgements.say_start()
         self.registered = True
         self._staff()
         self.process.start(self._acknowledge_all())
@@ -245,15 +249,19 @@ class ReceiverInstance:
         except QuorateError:
             return 0
         assert isinstance(answer, Registered)
+        if not answer.known:
+            self._new_at.add(name)
         if epoch == self.epoch:
             self.answers[name] = StoreAnswer(
                 answer.reg_id,
-                answer.known,
+                answer.known and name not in self._new_at,
                 max(answer.acknowledged_upto, NOTHING),
                 answer.high,
                 answer.stable_upto,
                 answer.lineage,
                 limbo,
+                low=answer.low,
+                retained_from=answer.retained_from,
             )
             if limbo:
                 self.world.reach("receiver registered with a store in limbo", name)
@@ -381,7 +389,7 @@ class ReceiverInstance:
         self._hand_on()
         while (gap := self.plan.gap(self.world.now)) is not None:
             self.world.reach("gap", "%s [%s, %s]", self.name, gap.first, gap.last)
-            self.checker.gap(self.name, gap.first, gap.last, gap.evidence)
+            self.checker.gap(self.name, gap)
             self.acknowledgements.progress.skip(gap.first, gap.last)
             self.stream.skip(gap.last)
             self._hand_on()

@@ -49,6 +49,9 @@ RARE = (
     "found out as a copy",
     "cached commits lost",
     "in limbo for what was only cached",
+    "let go of what is stable",
+    "batch left the journal",
+    "store said released",
 )
 """Rare states that a few hundred worlds reach; one that is never reached is a hole in the
 simulation."""

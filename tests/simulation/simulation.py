@@ -97,6 +97,7 @@ class Simulation:
                 weather.proxies,
                 name in weather.cached,
                 weather.lifetimes,
+                lets_go=weather.lets_go,
             )
             for name in names
         ]

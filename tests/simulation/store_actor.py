@@ -130,11 +130,14 @@ class StoreActor:
         proxies: bool,
         cached: bool = False,
         lifetimes: Lifetimes = FOR_EVER,
+        *,
+        lets_go: bool = False,
     ) -> None:
         """founds: an operator says that a group is new; else the stores find out together.
 
         proxies: it answers for a source that is away if that falls to it. cached: it acknowledges
-        what is in the page cache. lifetimes: of every source and receiver.
+        what is in the page cache. lifetimes: of every source and receiver. lets_go: it keeps few
+        messages of what is stable.
         """
         self.world = world
         self.network = network
@@ -150,6 +153,7 @@ class StoreActor:
         self.clock = WallClock(world)
         self.witnesses: set[str] = set()
         """Who can tell that its disk was put back; empty: it was not, or that was found out."""
+        self.lets_go = lets_go
         self.start()
 
     # Life.
@@ -352,6 +356,7 @@ class StoreActor:
                 bool(promised.limbo),
                 promised.markers,
                 record.lineage.parted(promised.state.lost()),
+                promised.retained_from,
             ),
             self.name,
             promised.limbo,
@@ -497,11 +502,16 @@ class StoreActor:
             raise InLimbo(str(source), self.name, reason)
         state = self.receivers.source(source)
         known = await self._readable(state)
-        while first <= min(last, known.held.ranges.high):
+        while first <= min(last, known.held.high):
             if known.lineage is not state.lineage:
                 known = await self._readable(state)
                 continue
-            piece, is_held = known.piece(first, min(last, known.held.ranges.high))
+            if released := known.released_at(first):
+                self.world.reach("store said released", "%s %s", self.name, released)
+                await end.write(_missing(released, v1.LOOKUP_RELEASED))
+                first = released.last + 1
+                continue
+            piece, is_held = known.piece(first, min(last, known.held.high))
             if not is_held:
                 await self._write_lacking(end, state, piece)
                 first = piece.last + 1
@@ -511,6 +521,11 @@ class StoreActor:
             await self.process.sleep(self.world.chooser.uniform(0.0, 0.001))
             if state.lineage is not known.lineage:
                 self.world.reach("epoch begun during a fetch", self.name)
+                continue
+            if state.held.retained_from > known.held.retained_from and any(
+                batch.problem for batch in chunk
+            ):
+                known = await self._readable(state)
                 continue
             for batch in chunk:
                 if batch.problem:
@@ -529,7 +544,7 @@ class StoreActor:
         await end.write(
             v1.FetchResponse(
                 end=v1.FetchEnd(
-                    high=state.held.ranges.high,
+                    high=state.held.high,
                     stable_upto=state.held.stable_upto,
                     lineage=lineage_to_wire(state.lineage),
                 )

@@ -7,6 +7,7 @@ simulated network.
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -14,8 +15,10 @@ from tests.simulation.world import Event
 
 from quorate.protocol.errors import Closed, ContentConflict, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_to_wire
+from quorate.store import batches, retention
 from quorate.store import repair_plan as plan
 from quorate.store.filling import Filler
 from quorate.store.inventory import read_inventory
@@ -29,7 +32,9 @@ from quorate.store.proxies import Electorate
 from quorate.store.proxying import Proxying, _Part
 from quorate.store.reading import read
 from quorate.store.repair import Repair, _by_peer, _Case
+from quorate.store.retention import Bounds
 from quorate.store.state import SourceState
+from quorate.store.storage import Table
 from quorate.store.vouching import Vouching
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -46,6 +51,7 @@ SCRUB_SECONDS = 0.4
 SCRUB_BATCHES = 64
 CHECK_SECONDS_MAX = 0.5
 CHECK_AGAIN_SECONDS = 0.1
+RELEASE_SECONDS = 0.3
 LOOK_SECONDS = 0.2
 AWAY_SECONDS = 0.6
 PROXY_WAIT_SECONDS = 0.2
@@ -322,6 +328,8 @@ class StoreUpkeep:
             self._store.process.start(task)
         if self._store.proxies or self._store.lifetimes.state_lifetime:
             self._store.process.start(self._keep())
+        if self._store.lets_go:
+            self._store.process.start(self._let_go())
 
     async def _ask(self) -> None:
         store = self._store
@@ -350,6 +358,32 @@ class StoreUpkeep:
         while True:
             await store.process.sleep(REPAIR_SECONDS * store.world.chooser.uniform(0.8, 1.2))
             await self._repair.round()
+
+    async def _let_go(self) -> None:
+        """Keep few messages, now more and now less; nobody is asked whether he has them."""
+        store = self._store
+        chooser = random.Random(f"{store.world.seed} {store.name} {store.starts}")
+        while True:
+            await store.process.sleep(RELEASE_SECONDS * chooser.uniform(0.2, 2.0))
+            for state in list(store.core.sources.values()):
+                held, bounds = state.held, Bounds(messages=chooser.choice((1, 5, 20, 50)))
+                await store.engine.settled_range(state, 0, held.stable_upto)
+                limit = retention.limit(state, bounds.until, store.core.limbo_of(state), {}, ())
+                rows = batches.entries(store.disk, state.reg_id, 0, SEQUENCE_MAX)
+                going, _ = retention.choose(rows, state, bounds, limit.upto, 0)
+                if not going:
+                    continue
+                store.checker.lets_go(store, going[-1].last)
+                writes = retention.let_go(store.disk, state, going)
+                store.world.reach("let go of what is stable", "%s %s", store.name, going[-1].last)
+                await store.engine.writer.durable(store.engine.submit(state, writes))
+            if chooser.random() < 0.5:
+                continue
+            found = retention.reclaim(store.disk, 0, chooser.choice((1, 8, 64)))
+            if found.positions is not None:
+                store.engine.writer.submit(found.writes, sync=False)
+                if any(write.table is Table.JOURNAL for write in found.writes):
+                    store.world.reach("batch left the journal", store.name)
 
     async def _scrub(self) -> None:
         """Read everything now and then."""

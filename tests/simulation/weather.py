@@ -77,6 +77,8 @@ class Weather:
     """How long sources and receivers are protected and kept: so long that none is over in time."""
     proxies: bool
     """Stores answer for the source while it is away, and find out what is stable."""
+    lets_go: bool
+    """Stores let go of what is stable, at any time."""
     outlives: bool
     """The source's publish store outlives its processes."""
     consensus: Behaviour
@@ -121,6 +123,7 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         cached=tuple(chooser.sample(names, chooser.choice((0, 0, 0, STORES_MAX // 2, STORES_MAX)))),
         lifetimes=chooser.choice((Lifetimes(), Lifetimes(0.0, 200.0), Lifetimes(0.4, 200.0))),
         proxies=seed % 2 == 1,
+        lets_go=seed % 3 == 0,
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
         modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),

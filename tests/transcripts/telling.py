@@ -21,6 +21,7 @@ from tests.transcripts import words
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
+from quorate.receiver.plan import ProvenGap
 from quorate.source import events
 from quorate.store.records import (
     STORE_KEY,
@@ -267,11 +268,11 @@ class TellingChecker(Checker):
         super().stable(instance, setups, epoch, upto, active)
         self._story.tell(f"source{instance}", "its application", f"stable up to {upto}")
 
-    def started_at(self, name: str, first: int) -> None:
+    def started_at(self, name: str, first: int, *, is_new: bool = False) -> None:
         receiver = self._receivers[name]
         # An application may start further on, on purpose.
         receiver.done_upto = max(receiver.done_upto, first - 1)
-        super().started_at(name, first)
+        super().started_at(name, first, is_new=is_new)
         self._story.tell(name, "its application", f"registered; {first} comes first")
 
     def delivered(self, name: str, epoch: int, sequence: int, payload: bytes) -> None:
@@ -283,10 +284,9 @@ class TellingChecker(Checker):
         text = f"{words.numbers(first, last)} withdrawn"
         self._story.tell(name, "its application", text)
 
-    def gap(self, name: str, first: int, last: int, evidence: object) -> None:
+    def gap(self, name: str, gap: ProvenGap) -> None:
         """No violation here: a scenario may lose something on purpose."""
-        del evidence
         receiver = self._receivers[name]
-        receiver.next = last + 1
-        receiver.done_upto = max(receiver.done_upto, last)
-        self._story.tell(name, "its application", f"gap: {words.numbers(first, last)}")
+        receiver.next = gap.last + 1
+        receiver.done_upto = max(receiver.done_upto, gap.last)
+        self._story.tell(name, "its application", f"gap: {words.numbers(gap.first, gap.last)}")

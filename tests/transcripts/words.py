@@ -182,6 +182,7 @@ def _fetched(response: v1.FetchResponse) -> str | None:
             why = {
                 v1.LOOKUP_ABSENT: "I do not have",
                 v1.LOOKUP_LOST: "an operator gave up",
+                v1.LOOKUP_RELEASED: "let go on purpose",
             }.get(missing.why, "I can not say whether I have")
             return f"{why} {numbers(missing.first, missing.last)}"
     return None

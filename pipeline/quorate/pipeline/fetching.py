@@ -189,7 +189,7 @@ def _note_missing(said: _Said, address: str, missing: v1.Missing) -> None:
     detail = missing.detail or v1.Lookup.Name(missing.why)
     if missing.why == v1.LOOKUP_LOST:
         said.lost = (missing.last, f"{address}: {detail}")
-    elif missing.why == v1.LOOKUP_ABSENT:
+    elif missing.why in (v1.LOOKUP_ABSENT, v1.LOOKUP_RELEASED):
         said.no[address] = (missing.last, detail)
     else:
         said.cannot_say[address] = detail

@@ -167,7 +167,8 @@ def _follows(core: StoreCore, state: SourceState, history: History) -> bool:
 
 def lacking(state: SourceState, losses: tuple[HeldRange, ...] = ()) -> RangeSet:
     """What is stable and not here, or can not be read; losses: what nobody has to have, besides."""
-    stable_upto, begins = state.held.stable_upto, state.lineage.terms[0].first
+    stable_upto = state.held.stable_upto
+    begins = max(state.lineage.terms[0].first, state.held.retained_from)
     if stable_upto < begins:
         return RangeSet()
     holes = RangeSet(state.readable().holes(begins, stable_upto))
