@@ -138,6 +138,8 @@ class Answer:
     limbo: bool
     accepted: tuple[int, ...] = ()
     """By number: the epoch of the batch that an operator accepted as lost, 0 for none."""
+    retained_from: int = 0
+    """What is below was let go, here or at another store."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,8 @@ class Recovered:
     """By store: what it has of what is kept."""
     given_up: frozenset[int] = frozenset()
     """What nobody has and an operator accepted as lost."""
+    let_go: int = 0
+    """So many numbers, from 0 on, nobody has to have: they were stable, and were let go."""
 
 
 def recover(
@@ -182,7 +186,8 @@ def recover(
     floor = max([floor, *(each.told for each in answers.values())])
     found = frozenset[int]().union(*holds.values())
     accepted = frozenset[int]().union(*(_belonging(a.accepted, lineage) for a in answers.values()))
-    if not (found | accepted).issuperset(range(floor + 1)):
+    let_go = max((_let_go(each, lineage) for each in answers.values()), default=0)
+    if not (found | accepted).issuperset(range(let_go, floor + 1)):
         return Recovered(floor, lost=True)
     survives = floor
     while survives + 1 in found:
@@ -196,8 +201,21 @@ def recover(
         kept_upto,
         lineage,
         {store: numbers & kept for store, numbers in holds.items()},
-        (accepted - found) & frozenset(range(floor + 1)),
+        (accepted - found) & frozenset(range(let_go, floor + 1)),
+        let_go,
     )
+
+
+def _let_go(answer: Answer, lineage: Terms) -> int:
+    """How many numbers, from 0 on, a store let go that were stable and are those of the lineage."""
+    count = 0
+    while (
+        count < answer.retained_from
+        and count <= answer.told
+        and epoch_at(answer.lineage, count) == epoch_at(lineage, count)
+    ):
+        count += 1
+    return count
 
 
 def _belonging(epochs: tuple[int, ...], lineage: Terms) -> frozenset[int]:

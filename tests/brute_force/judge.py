@@ -259,6 +259,7 @@ def _told(decision: Decision) -> Recovered:
         tuple((term.epoch, term.first) for term in decision.lineage.terms),
         {NAME_OF.index(store): _numbers(held) for store, held in decision.holders.items()},
         _numbers(decision.losses),
+        decision.retained_from,
     )
 
 
@@ -277,6 +278,7 @@ def promise_of(answer: Answer) -> Promise:
         answer.told,
         answer.limbo,
         losses=_ranges(answer.accepted),
+        retained_from=answer.retained_from,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations_with_replacement, product
 
 import pytest
@@ -34,9 +35,18 @@ def answers(
             for held, accepted in product(possible, possible if with_losses else [()]):
                 for told in {-1, max((n for n in range(numbers) if held[n]), default=-1)}:
                     for limbo in (False, True):
-                        yield Answer(
-                            begun, lineage, named if begun else (), held, told, limbo, accepted
-                        )
+                        # Also more than it was told is stable: that counts only as far as that.
+                        for let_go in {0, told + 1, numbers} if told >= 0 else {0}:
+                            yield Answer(
+                                begun,
+                                lineage,
+                                named if begun else (),
+                                held,
+                                told,
+                                limbo,
+                                accepted,
+                                let_go,
+                            )
 
     return list(every())
 
@@ -65,6 +75,22 @@ def test_decisions_of_three_stores_are_as_defined() -> None:
     for said in combinations_with_replacement(each[::3], 3):
         seen.add(check(THREE, dict(enumerate(said))))
     assert seen == {"Decision", "NeedMore", "Lost"}
+
+
+def test_what_was_let_go_is_nobodys_loss() -> None:
+    """Stores that have let go all that was stable, and one that keeps more than the others."""
+    nothing = Answer(1, LINEAGES[1], (THREE,), (0, 0, 0), 2, False, retained_from=3)
+    for other in (
+        Answer(1, LINEAGES[1], (THREE,), (0, 0, 0), -1, False),
+        Answer(1, LINEAGES[1], (THREE,), (1, 1, 1), 2, False),
+        replace(nothing, retained_from=1, held=(0, 1, 0)),
+    ):
+        assert check(THREE, {0: nothing, 1: other}) == "Decision"
+    # Alone it proves nothing, and what it was not told is stable it can not have let go.
+    assert check(THREE, {0: nothing}) == "NeedMore"
+    told_less = replace(nothing, told=1)
+    beyond = Answer(1, LINEAGES[1], (THREE,), (0, 0, 0), 2, False)
+    assert check(THREE, {0: told_less, 1: beyond}) == "Lost"
 
 
 @pytest.mark.parametrize("block", range(4))

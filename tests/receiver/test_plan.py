@@ -171,6 +171,80 @@ def test_an_accepted_loss_is_proof_by_itself() -> None:
     assert plan.gap(NOW) is None, "what follows may be anywhere"
 
 
+def let_go(plan: FetchPlan, asked: Request, upto: int, now: float = 0.0) -> None:
+    """The store let go of everything up to there, also of more than it was asked for."""
+    plan.missing(asked, asked.first, upto, Answer.RELEASED, "", now)
+    plan.ended(asked, 9, 9, ONE, now)
+
+
+def test_what_one_store_let_go_another_may_still_have() -> None:
+    stream, plan = planned(attached=False)
+    let_go(plan, request(plan, "a"), 9)
+    assert plan.gap(1e9) is None, "the others were not asked yet"
+    assert plan.waiting_for() == (("b", None, ""), ("c", None, ""))
+    deny(plan, request(plan, "b"))
+    serve(plan, request(plan, "c"))
+    assert stream.next == 10
+    assert plan.gap(1e9) is None
+
+
+def test_what_all_let_go_or_never_had_is_a_gap_at_once_with_its_cause() -> None:
+    stream, plan = planned(attached=False)
+    let_go(plan, request(plan, "a"), 5)
+    let_go(plan, request(plan, "b"), 3)
+    deny(plan, request(plan, "c"))
+    asked = request(plan, "b", 1.0)
+    assert (asked.first, asked.last) == (4, 9)
+    plan.missing(asked, 4, 9, Answer.ABSENT, "", 0.0)
+    plan.ended(asked, 9, 9, ONE, 0.0)
+    gap = plan.gap(NOW)
+    assert gap is not None
+    assert (gap.first, gap.last, gap.cause) == (0, 5, Answer.RELEASED)
+    assert [answer for _, answer, _ in gap.evidence] == [
+        Answer.RELEASED,
+        Answer.RELEASED,
+        Answer.ABSENT,
+        Answer.AWAY,
+    ]
+    stream.skip(gap.last)
+    asked = request(plan, "a", 1.0)
+    assert (asked.first, asked.last) == (6, 9)
+    deny(plan, asked, now=1.0)
+    gap = plan.gap(NOW)
+    assert gap is not None
+    assert (gap.first, gap.last, gap.cause) == (6, 9, Answer.ABSENT), "that was not let go"
+
+
+@pytest.mark.parametrize("other", ["away", "in limbo"])
+def test_what_was_let_go_is_not_waited_for_without_end(other: str) -> None:
+    _, plan = planned(attached=False)
+    let_go(plan, request(plan, "a"), 9)
+    let_go(plan, request(plan, "b"), 4)
+
+    def still_not_from_c(now: float) -> None:
+        asked = request(plan, "c", now)
+        if other == "away":
+            plan.failed(asked, now)
+        else:
+            deny(plan, asked, Answer.UNKNOWN, now)
+
+    still_not_from_c(0.0)
+    assert plan.gap(0.0) is None
+    assert plan.gap(plan_module.RELEASED_SECONDS - 0.1) is None
+    still_not_from_c(plan_module.RELEASED_SECONDS)
+    deny(plan, request(plan, "b", 6.0), now=6.0)
+    gap = plan.gap(plan_module.RELEASED_SECONDS)
+    assert gap is not None
+    assert (gap.first, gap.last, gap.cause) == (0, 9, Answer.RELEASED)
+
+
+def test_what_was_let_go_is_never_asked_for_again() -> None:
+    _, plan = planned()
+    let_go(plan, request(plan, "a"), 9)
+    assert plan.request("a", 1e6) is None
+    assert request(plan, "b", 1e6).first == 0
+
+
 def test_an_accepted_loss_that_is_there_after_all_is_no_gap() -> None:
     stream, plan = planned(attached=False)
     plan.missing(request(plan, "b"), 0, 9, Answer.LOST, "", 0.0)

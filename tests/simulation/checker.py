@@ -524,7 +524,9 @@ class Checker:
         for name in setup.stores:
             store = self._stores[name]
             held = self.on_disk(store, store.disk.synced, 0, upto)
-            missing = [n for n in range(upto + 1) if n not in held]
+            state = store.core.sources.get(self._source)
+            begins = state.held.retained_from if state is not None else 0
+            missing = [n for n in range(begins, upto + 1) if n not in held]
             if missing:
                 return f"{name} lacks {missing[:10]} of {upto}"
         return ""

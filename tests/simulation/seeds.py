@@ -65,6 +65,7 @@ RARER = (
     "backup steps in",
     "backup steps back",
     "proxy found out what is stable",
+    "gap of what was let go",
 )
 """Those that need thousands."""
 _CHUNK = 25

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from quorate.protocol.errors import CorruptBatch, InvalidArgument
 from quorate.protocol.framing import read_header
@@ -292,10 +293,12 @@ class Ages:
     def noted(self, mark: Mark) -> Ages:
         """With one more; the older they are the fewer are kept."""
         kept = [mark]
-        for older in reversed(self.marks):
-            age = mark.observed - older.observed
-            if len(kept) == 1 or kept[-1].observed - older.observed >= age / _STEPS:
-                kept.append(older)
+        for at in range(len(self.marks) - 1, -1, -1):
+            known = self.marks[at]
+            # Without it there would be a gap from the next newer to the next older one.
+            gap = kept[-1].observed - self.marks[at - 1].observed if at else inf
+            if gap > (mark.observed - known.observed) / _STEPS:
+                kept.append(known)
         return replace(self, marks=tuple(reversed(kept)))
 
     def old_before(self, seconds: float, observed: float, wall: float) -> int:
