@@ -558,6 +558,8 @@ class StoreActor:
         return known
 
     def found_unreadable(self, state: SourceState, part: Range, problem: str) -> None:
+        if not state.held.ranges.both(RangeSet([part])):
+            return  # it was let go since it was looked for
         self.checker.unreadable(self.name, part, problem)
         self.world.reach("unreadable batch found", "%s %s", self.name, part)
         self.engine.found_unreadable(state, part, problem)
