@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from tests.receiver.fakes import NAME, Group
@@ -131,3 +132,24 @@ async def test_joining_never_fences_a_newer_instance(registering: Registering) -
     away.receivers[NAME, 0x20] = [7, 5]
     assert await registering.registrar.join("c", away.address) is None
     assert registering.epochs() == [1, 1, 7]
+
+
+def test_a_receiver_that_nobody_knew_starts_at_what_is_still_there() -> None:
+    """A store that keeps more than the others counts; one that has nothing does not."""
+    kept = StoreAnswer(1, True, -1, 99, 99, ONE, low=70, retained_from=70, is_new=True)
+    policy = Policy.majority_of("abc")
+    options = ReceiverOptions()
+
+    def start(*answers: StoreAnswer) -> tuple[int, bool]:
+        decided = decide_start(policy, dict(zip("abc", answers, strict=False)), options)
+        return decided.first, decided.is_new
+
+    assert start(kept, kept) == (70, True)
+    assert start(kept, replace(kept, low=40)) == (40, True)
+    assert start(kept, replace(kept, low=0)) == (0, False), "nothing was let go that it could have"
+    assert start(kept, replace(kept, low=-1, high=-1, retained_from=0)) == (70, True)
+    assert start(kept, replace(kept, low=-1)) == (70, True)
+    # One that was registered is owed everything: it is told of the gap.
+    assert start(kept, replace(kept, is_new=False)) == (0, False)
+    # Without retention a hole at the beginning is no reason to leave anything out.
+    assert start(replace(kept, retained_from=0), replace(kept, retained_from=0)) == (0, False)

@@ -254,7 +254,7 @@ class ReceiverInstance:
         if epoch == self.epoch:
             self.answers[name] = StoreAnswer(
                 answer.reg_id,
-                answer.known and name not in self._new_at,
+                answer.known,
                 max(answer.acknowledged_upto, NOTHING),
                 answer.high,
                 answer.stable_upto,
@@ -262,6 +262,7 @@ class ReceiverInstance:
                 limbo,
                 low=answer.low,
                 retained_from=answer.retained_from,
+                is_new=name in self._new_at,
             )
             if limbo:
                 self.world.reach("receiver registered with a store in limbo", name)

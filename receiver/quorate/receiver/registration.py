@@ -56,6 +56,8 @@ class StoreAnswer:
     """The lowest number that the store has."""
     retained_from: int = 0
     """Everything below was let go on purpose."""
+    is_new: bool = False
+    """The store knows the receiver from this instance only, if at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def decide_start(
         {store: agreed(one, one.acknowledged_upto) + 1 for store, one in answers.items()},
         vouching(answers),
     )
-    is_new = not any(one.known for one in answers.values())
+    is_new = all(one.is_new for one in answers.values())
     released = max(agreed(one, one.retained_from - 1) for one in answers.values()) + 1
     if is_new and low < released:
         there = (one.low for one in answers.values() if low <= one.low <= released)
@@ -280,7 +282,7 @@ class Registrar:
             self._new_at.add(name)
         self.answers[name] = StoreAnswer(
             answer.reg_id,
-            answer.known and name not in self._new_at,
+            answer.known,
             max(answer.acknowledged_upto, NOTHING),
             answer.high,
             answer.stable_upto,
@@ -289,6 +291,7 @@ class Registrar:
             answer.source_reg_id,
             answer.low,
             answer.retained_from,
+            name in self._new_at,
         )
         return 0
 
