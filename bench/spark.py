@@ -1,0 +1,286 @@
+"""`make bench-spark`: reading with Spark, as a table next to Parquet in one run, and as a stream.
+
+Starts three stores of its own that sync to the disk, and a local Spark with two cores. Says medians
+of several runs; what else the machine did meanwhile has to be said by whoever quotes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from quorate.pipeline import session
+from quorate.pipeline.stores import Stores
+from quorate.protocol.identity import SourceName
+from quorate.source.blocking import Source
+
+PAYLOAD_BYTES = 100
+CHUNK = 20_000
+
+
+@contextmanager
+def stores(directory: Path) -> Iterator[str]:
+    """Three stores; yields their addresses."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "quorate.console.main", "dev"),
+            *("--base-port", "0", "--data-directory", str(directory)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip().partition("=")[2]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def publish(addresses: str, topic: str, messages: int) -> float:
+    """Have so many messages stable; returns the seconds that it took."""
+    payloads = [os.urandom(PAYLOAD_BYTES) for _ in range(CHUNK)]
+    with Source.open(topic, stores=addresses, session_id=1) as source:
+        begun = time.perf_counter()
+        for _ in range(messages // CHUNK):
+            source.send_many(payloads)
+        source.flush()
+        seconds = time.perf_counter() - begun
+    until_stable(addresses, SourceName(topic, 1), messages)
+    return seconds
+
+
+def until_stable(addresses: str, source: SourceName, messages: int) -> None:
+    known = Stores(addresses.split(","))
+    while known.sources().sources[source].until < messages:
+        time.sleep(0.1)
+
+
+# As a table.
+
+
+def aggregated(rows: DataFrame, messages: int) -> None:
+    """An aggregation that looks at every column that has a value in every row."""
+    [row] = rows.agg(
+        f.count("*").alias("count"),
+        f.sum(f.length("payload")).alias("bytes"),
+        f.sum("sequence").alias("sequences"),
+        f.max("epoch"),
+        f.max("timestamp"),
+        f.max("topic"),
+        f.max("source"),
+    ).collect()
+    assert row["count"] == messages, row
+    assert row["bytes"] == messages * PAYLOAD_BYTES, row
+    assert row["sequences"] == messages * (messages - 1) // 2, row
+
+
+def timed(work: Callable[[], None]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def table(spark: SparkSession, addresses: str, directory: Path, messages: int, runs: int) -> None:
+    def from_stores() -> DataFrame:
+        reader = spark.read.format("quorate").options(stores=addresses, topics="bench")
+        return reader.load()
+
+    def from_files() -> DataFrame:
+        return spark.read.parquet(str(directory / "rows"))
+
+    from_stores().write.parquet(str(directory / "rows"))
+    ours, theirs = [], []
+    for _ in range(runs + 1):
+        ours.append(timed(lambda: aggregated(from_stores(), messages)))
+        theirs.append(timed(lambda: aggregated(from_files(), messages)))
+    # The first of each warms up.
+    mine, other = (messages / statistics.median(each[1:]) for each in (ours, theirs))
+    say("table: rows/s from the stores", f"{mine:,.0f}", spread(messages, ours[1:]))
+    say("table: rows/s from Parquet", f"{other:,.0f}", spread(messages, theirs[1:]))
+    say("table: stores / Parquet", f"{mine / other:.2f}", "")
+
+
+def spread(messages: int, seconds: list[float]) -> str:
+    low, high = messages / max(seconds), messages / min(seconds)
+    return f"{low:,.0f} to {high:,.0f} in {len(seconds)} runs"
+
+
+# As a stream.
+
+
+def backlog(spark: SparkSession, addresses: str, directory: Path, messages: int) -> None:
+    """What is there already, in micro-batches; the first few warm up."""
+    query = started(
+        spark,
+        directory / "backlog",
+        stores=addresses,
+        topics="bench",
+        maxMessagesPerTrigger=str(max(1, messages // 20)),
+    )
+    try:
+        while not query.recentProgress or query.recentProgress[-1]["numInputRows"]:
+            time.sleep(0.1)
+            if query.exception() is not None:
+                raise RuntimeError(str(query.exception()))
+        batches = [each for each in query.recentProgress if each["numInputRows"]][5:]
+    finally:
+        query.stop()
+    rows = sum(each["numInputRows"] for each in batches)
+    seconds = sum(each["durationMs"]["triggerExecution"] for each in batches) / 1000
+    say("stream: rows/s of a backlog", f"{rows / seconds:,.0f}", f"{len(batches)} batches")
+
+
+@dataclass
+class Paced:
+    """A source that sends at a rate, and knows when what was stable."""
+
+    source: Source
+    rate: int
+    seconds: float
+    first: int
+    """The number that its first message gets."""
+    stable: list[tuple[int, float]] = field(default_factory=list)
+    """(highest number, time) whenever it went up."""
+
+    @property
+    def total(self) -> int:
+        """How many it sends."""
+        return int(self.rate * self.seconds)
+
+    def run(self) -> None:
+        watcher = threading.Thread(target=self._watch)
+        watcher.start()
+        payload, begun, sent = os.urandom(PAYLOAD_BYTES), time.time(), 0
+        while sent < self.total:
+            due = min(self.total, int((time.time() - begun) * self.rate))
+            if due > sent:
+                self.source.send_many([payload] * (due - sent))
+                sent = due
+            time.sleep(0.002)
+        self.source.flush()
+        watcher.join()
+
+    def _watch(self) -> None:
+        upto, last = -1, self.first + self.total - 1
+        while upto < last:
+            now = self.source.stable_upto
+            if now > upto:
+                upto = now
+                self.stable.append((upto, time.time()))
+            time.sleep(0.001)
+
+    def stable_at(self, sequence: int) -> float:
+        return self.stable[bisect.bisect_left(self.stable, (sequence, 0.0))][1]
+
+
+def live(spark: SparkSession, addresses: str, directory: Path, rate: int, seconds: float) -> None:
+    """From stable to processed, for every message, while a source sends."""
+    topic = f"live-{rate}"
+    with Source.open(topic, stores=addresses, session_id=1) as source:
+        query = started(spark, directory / topic, stores=addresses, topics=topic)
+        try:
+            # Not before everything that runs for the first time has run.
+            source.send_many([b"warm up"] * 1000)
+            source.flush()
+            while processed(query, topic) < 1000:
+                time.sleep(0.1)
+            paced = Paced(source, rate, seconds, source.next_sequence)
+            paced.run()
+            while processed(query, topic) < paced.first + paced.total:
+                time.sleep(0.1)
+        finally:
+            query.stop()
+    waits = sorted(waits_of(query.recentProgress, paced, topic))
+    say(
+        f"stream: ms from stable to processed at {rate:,}/s, median",
+        f"{1000 * waits[len(waits) // 2]:.0f}",
+        f"p99 {1000 * waits[len(waits) * 99 // 100]:.0f}, most {1000 * waits[-1]:.0f}",
+    )
+    took = paced.stable[-1][1] - paced.stable[0][1]
+    say(f"stream: rows/s kept up with at {rate:,}/s", f"{paced.total / took:,.0f}", "")
+
+
+def waits_of(progress: list[Any], paced: Paced, topic: str) -> Iterator[float]:
+    """Of each message that was sent at the pace."""
+    for batch in progress:
+        if not batch["numInputRows"]:
+            continue
+        begun = time_of(batch["timestamp"])
+        done = begun + batch["durationMs"]["triggerExecution"] / 1000
+        ends = batch["sources"][0]
+        for sequence in range(at(ends["startOffset"], topic), at(ends["endOffset"], topic)):
+            if sequence >= paced.first:
+                yield done - paced.stable_at(sequence)
+
+
+def time_of(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def at(offset: Any, topic: str) -> int:
+    entries = json.loads(offset) if isinstance(offset, str) else offset or {}
+    return int(entries.get(f"{topic}/0x1", 0))
+
+
+def processed(query: Any, topic: str) -> int:
+    progress = query.lastProgress
+    return at(progress["sources"][0]["endOffset"], topic) if progress else 0
+
+
+def started(spark: SparkSession, checkpoint: Path, **options: str) -> Any:
+    rows = spark.readStream.format("quorate").options(**options).load()
+    return rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+
+
+def say(what: str, value: str, more: str) -> None:
+    print(f"{what:<60}{value:>14}  {more}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=5_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each live stream")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="quorate-bench-spark-") as name:
+        directory = Path(name)
+        with stores(directory / "stores") as addresses:
+            seconds = publish(addresses, "bench", arguments.messages)
+            say("source: messages/s until stable", f"{arguments.messages / seconds:,.0f}", "")
+            spark = session(
+                "bench",
+                cores=2,
+                conf={"spark.sql.streaming.numRecentProgressUpdates": "100000"},
+            )
+            spark.sparkContext.setLogLevel("ERROR")
+            try:
+                table(spark, addresses, directory, arguments.messages, arguments.runs)
+                backlog(spark, addresses, directory, arguments.messages)
+                live(spark, addresses, directory, 5_000, arguments.seconds)
+                live(spark, addresses, directory, 300_000, arguments.seconds)
+            finally:
+                spark.stop()
+
+
+if __name__ == "__main__":
+    main()
