@@ -238,7 +238,7 @@ def time_of(text: str) -> float:
 
 
 def at(offset: Any, topic: str) -> int:
-    entries = json.loads(offset) if isinstance(offset, str) else offset or {}
+    entries = (json.loads(offset) if isinstance(offset, str) else offset) or {}
     return int(entries.get(f"{topic}/0x1", 0))
 
 

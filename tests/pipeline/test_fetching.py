@@ -81,6 +81,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(fetching, "SILENCE_SECONDS_MAX", 0.2)
     monkeypatch.setattr(fetching, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(fetching, "_troubled", {})
 
 
 def test_one_store_that_has_it_all() -> None:
@@ -178,3 +179,11 @@ def test_a_reader_that_stops_half_way_lets_the_store_go() -> None:
     assert next(reading).first == 0
     reading.close()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("trouble", [None, Unreachable("a", "down")], ids=str)
+def test_a_store_that_was_in_trouble_is_asked_last(trouble: Exception | None) -> None:
+    stores = FakeStores(a=[[trouble], [batch(0, 9)]], b=[[batch(0, 9)]])
+    stores.read(0, 9)
+    stores.read(0, 9)
+    assert [address for address, _, _ in stores.asked] == ["a", "b", "b"]

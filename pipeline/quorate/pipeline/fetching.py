@@ -35,6 +35,8 @@ SILENCE_SECONDS_MAX = 5.0
 """A store that owes an answer and has said nothing for so long is taken for hung."""
 PATIENCE_SECONDS = 10.0
 """While no store can be asked, or none can say, it is tried again for so long."""
+TROUBLE_SECONDS = 30.0
+"""A store that could not be reached, or hung, is the last to be asked for so long."""
 _PAUSE_SECONDS = 0.1
 _PAUSE_SECONDS_MAX = 1.0
 _AHEAD = 8
@@ -51,6 +53,9 @@ class Call(Protocol):
 
 Fetch = Callable[[str, v1.FetchRequest], Call]
 """Calls Fetch of the store at that address."""
+
+_troubled: dict[str, float] = {}
+"""By address, until when; of this process, whose tasks come one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,8 @@ def fetch(
     accepted its loss; MissingMessages if nobody has it and not all can say.
     """
     said = _Said()
+    now = time.monotonic()
+    addresses = sorted(addresses, key=lambda each: _troubled.get(each, now) > now)
     give_up_at, pause, silent = 0.0, _PAUSE_SECONDS, 0
     while True:
         address = addresses[0]
@@ -200,6 +207,8 @@ def _note(said: _Said, address: str, error: QuorateError, last: int) -> None:
         said.no[address] = (last, "it does not know the source")
     else:
         said.cannot_say[address] = str(error)
+    if isinstance(error, Unreachable):
+        _troubled[address] = time.monotonic() + TROUBLE_SECONDS
 
 
 def _check_gone(said: _Said, addresses: Sequence[str], source: SourceName, first: int) -> None:
