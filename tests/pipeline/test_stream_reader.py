@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 from tests.pipeline.group import Group, numbered, until
+from tests.pipeline.test_read_part import known
 
 from quorate.pipeline.cursors import Cursor, acknowledge, session_id_of
 from quorate.pipeline.options import read_options
@@ -218,6 +220,11 @@ def test_a_stream_that_was_begun_anew_is_not_taken_for_the_old_one(own_group: Gr
 def test_what_a_stream_can_not_have(options: dict[str, str], says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
         StreamReader(read_options({"stores": "a:1", **options}), ARROW)
+
+
+def test_a_source_that_only_an_archive_has_needs_no_cursor() -> None:
+    gone = replace(known(), stores=())
+    assert Cursor(Stores(["a:1"]), "c").register([gone]) == {}
 
 
 def test_names_of_cursors_have_sessions_of_their_own() -> None:

@@ -63,12 +63,13 @@ class Cursor:
     def register(self, sources: Iterable[KnownSource]) -> dict[SourceName, int]:
         """Take hold of the cursor for these; where it is, for those that it was at before.
 
+        A source that no store knows any more has no place for it, and none is needed.
         Raises Unreachable if no store of a source answers.
         """
         found: dict[SourceName, int] = {}
         for known in sources:
             self._source_epochs[known.name] = known.lineage.epoch
-            if known.name in self._epochs:
+            if known.name in self._epochs or not known.stores:
                 continue
             answers = self._registered(known)
             positions = [answer.acknowledged_upto for answer in answers if answer.known]
