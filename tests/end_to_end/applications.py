@@ -32,6 +32,7 @@ from quorate.v1.store_pb2_grpc import StoreStub
 TOPIC = "history"
 _LOOK_SECONDS = 0.05
 _RETRY_SECONDS = 0.1
+_CHAT_SECONDS = 0.05
 
 
 def tell(kind: str, *facts: Any) -> None:
@@ -203,7 +204,7 @@ class SourceApplication(Application):
             except QuorateError as error:
                 tell_error(error)
                 os._exit(1)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(_CHAT_SECONDS)
 
     async def finish(self) -> None:
         """One message more, which becomes stable however long that takes."""

@@ -9,6 +9,7 @@ from tests.end_to_end.world import World
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.timeout(300)
 async def test_whoever_is_killed_in_the_middle_of_a_change_nothing_is_lost(world: World) -> None:
     changes = Changes(world, 0)
     await changes.begin()
