@@ -1,0 +1,83 @@
+"""The jobs as `python -m quorate.pipeline` runs them; what is wrong is said before Spark starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.pipeline.archive.support import ORDERS, FakeStores, Stream, batch
+from tests.pipeline.archive.test_archiving import run
+
+from quorate.pipeline import jobs
+from quorate.pipeline.archive.compacting import CompactReport
+from quorate.pipeline.jobs import main, selection
+from quorate.protocol.errors import ArchiveInvalid, InvalidArgument, Unreachable
+from quorate.protocol.layout import Layout
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def starts(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(jobs, "_session", starts)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    stores = FakeStores({ORDERS: Stream(frames=[batch(0, 9)], stable_upto=9)})
+    run(stores, tmp_path / "archive")
+    return str(tmp_path / "archive")
+
+
+def test_topics_are_chosen_by_name_or_by_pattern() -> None:
+    topics = ("orders", "orders.eu", "trades")
+    assert [each for each in topics if selection((), None)(each)] == list(topics)
+    assert [each for each in topics if selection(("trades",), None)(each)] == ["trades"]
+    assert [each for each in topics if selection((), "orders.*")(each)] == ["orders", "orders.eu"]
+    assert [each for each in topics if selection((), "order")(each)] == []
+    for wrong in ((("a",), "b"), ((), "("), (("",), None)):
+        with pytest.raises(InvalidArgument):
+            selection(*wrong)
+
+
+def test_stores_that_are_away_are_found_out_first(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable):
+        jobs.run_archive(["127.0.0.1:9"], str(tmp_path), told=print)
+
+
+def test_a_path_that_is_no_archive_is_found_out_first(tmp_path: Path) -> None:
+    layout = Layout.plain("127.0.0.1:9")
+    with pytest.raises(ArchiveInvalid):
+        jobs.run_restore(layout, str(tmp_path), told=print)
+    with pytest.raises(InvalidArgument, match="on file systems"):
+        jobs.run_restore(layout, "s3://bucket/archive", told=print)
+
+
+def test_a_topic_that_the_archive_lacks_is_found_out_first(path: str) -> None:
+    with pytest.raises(InvalidArgument, match="it has orders"):
+        jobs.run_restore(Layout.plain("127.0.0.1:9"), path, topics=["order"], told=print)
+
+
+def test_a_report_is_printed_and_the_exit_code_follows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def done(path: str, **_: Any) -> CompactReport:
+        return CompactReport(path, 4, 7, 2, 1.0)
+
+    monkeypatch.setattr(jobs, "run_compact", done)
+    assert main(["compact", "/archive"]) == 0
+    assert json.loads(capsys.readouterr().out)["files_after"] == 2
+
+
+def test_errors_are_told_and_the_exit_code_follows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["archive", str(tmp_path), "--stores", "127.0.0.1:9"]) == 1
+    assert "can not be reached" in capsys.readouterr().err
+    assert main(["restore", str(tmp_path)]) == 2
+    assert "either --stores or --group" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["archive"])
