@@ -265,6 +265,15 @@ def test_whoever_was_promised_more_must_ask_again(world: World) -> None:
     assert world.core.sources[ORDERS].held.ranges == RangeSet([Range(0, 99)])
 
 
+def test_also_if_all_of_it_is_lost(world: World) -> None:
+    """Then there is nothing to wait for, but what was answered is not true any more, either."""
+    world.promise(9, b"n")
+    state = open_it(world, replace(HISTORY, losses=LINEAGE.parted(RangeSet([Range(0, 99)])))).state
+    assert (state.limbo, state.held.stable_upto) == ("", 99)
+    with pytest.raises(NotRegistered):
+        world.core.begin(ORDERS, 9, Lineage((Term(9, 0),)), RECORD, b"n")
+
+
 def test_a_promise_of_the_archived_epoch_is_nobodys(world: World) -> None:
     world.promise(4, b"n")
     restore(world)
