@@ -20,6 +20,7 @@ from quorate.source import (
     ReceiverOverrun,
     Source,
     SourceOptions,
+    engine,
 )
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
@@ -170,6 +171,23 @@ async def test_a_clean_end_says_goodbye(stores: Stores) -> None:
         await closing
         assert kinds[-1] == "goodbye"
         assert "batch" in kinds
+
+
+async def test_nothing_follows_a_goodbye(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "KEEPALIVE_SECONDS", 0.0)
+    source = await open_source(stores)
+    async with Client(source) as client:
+        call = client.attach()
+        await call.read()
+        # It holds up the end, so that keepalives become due on the way.
+        stores[2].reading.clear()
+        closing = asyncio.create_task(source.close())
+        kinds = []
+        while isinstance(frame := await call.read(), m.Frame):
+            kinds.append(frame.WhichOneof("kind"))
+        await closing
+        assert set(kinds[:-1]) == {"keepalive"}
+        assert kinds[-1] == "goodbye"
 
 
 async def test_what_is_retained_can_be_fetched(stores: Stores) -> None:

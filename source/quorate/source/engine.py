@@ -185,7 +185,6 @@ class Engine:
     async def _end_streams(self) -> None:
         self.core.close()
         await self.packer.stop()
-        self.live.publish(self.core.goodbye_frame())
         for session in self._sessions.values():
             session.wake()
         open_streams = [
@@ -195,7 +194,8 @@ class Engine:
         ]
         if open_streams:
             await asyncio.wait(open_streams, timeout=_GOODBYE_SECONDS)
-        await self.live.stop()
+        # Last: nothing follows a goodbye, which says how far the stream is stable.
+        await self.live.stop(self.core.goodbye_frame())
         tasks = [*self._running.values(), *self._aside, self._ticker, self._loader]
         running = [task for task in tasks if task is not None]
         for task in running:

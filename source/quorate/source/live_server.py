@@ -36,6 +36,7 @@ from quorate.v1.source_pb2 import (
 _log = logging.getLogger("quorate.source")
 _SERVICE = "quorate.v1.Source"
 _FRAME_OVERHEAD = 100
+_LAST_FRAMES_SECONDS = 0.5
 
 
 class _Receiver:
@@ -121,12 +122,17 @@ class LiveServer:
             return f"{host}:{int(given) or port}"
         return f"{address}:{port}"
 
-    async def stop(self) -> None:
-        """End all streams, after what waits in them has gone out if that takes no time."""
+    async def stop(self, goodbye: bytes | None = None) -> None:
+        """End all streams, after what waits in them has gone out if that takes no time.
+
+        goodbye: the last frame of each.
+        """
+        if goodbye is not None:
+            self.publish(goodbye)
         for receiver in self._receivers:
             receiver.ended = True
             receiver.news.set()
-        await self._server.stop(0.5)
+        await self._server.stop(_LAST_FRAMES_SECONDS)
 
     @property
     def receivers(self) -> int:
@@ -205,14 +211,14 @@ class LiveServer:
             if frame is not None:
                 receiver.keepalive_due = False
                 await context.write(frame)
+            elif receiver.ended:
+                return
             elif receiver.keepalive_due or (
                 receiver.wants_stable and receiver.told_stable_upto < stable_upto
             ):
                 receiver.keepalive_due = False
                 receiver.told_stable_upto = stable_upto
                 await context.write(keepalive_frame(stable_upto))
-            elif receiver.ended:
-                return
             else:
                 await receiver.news.wait()
 
