@@ -40,7 +40,7 @@ from quorate.source import registration, survivors
 from quorate.source.registration import Grant, Registration
 from quorate.source.retention import Retention
 from quorate.source.streams import Streams
-from quorate.store import batches, leaving, repair_plan, vouching
+from quorate.store import batches, leaving, repair_plan, retention, vouching
 from quorate.store import core as store_core
 from quorate.store.core import StoreCore
 from quorate.store.keeper import Keeper
@@ -186,7 +186,7 @@ def _unstable_is_acknowledged(to: pytest.MonkeyPatch) -> None:
 def _one_no_is_a_gap(to: pytest.MonkeyPatch) -> None:
     """A receiver gives up what one store lacks."""
 
-    def gap(self: FetchPlan) -> ProvenGap | None:
+    def gap(self: FetchPlan, _: float) -> ProvenGap | None:
         stream = self._stream
         if stream.behind:
             first = stream.next
@@ -423,6 +423,21 @@ def _nobody_repairs(to: pytest.MonkeyPatch) -> None:
     to.setattr(SimulatedRepair, "round", round_)
 
 
+def _what_was_let_go_is_missed(to: pytest.MonkeyPatch) -> None:
+    """A decision wants also what stores have let go on purpose."""
+    to.setattr(recovery, "released_below", lambda *_: 0)
+
+
+def _what_is_unstable_is_let_go(to: pytest.MonkeyPatch) -> None:
+    """A store lets go of what it has, and says that it was stable."""
+
+    def limit(state: SourceState, *_: Any) -> retention.Limit:
+        state.held.stable_upto = state.held.next_sequence - 1
+        return retention.Limit(state.held.stable_upto, "")
+
+    to.setattr(retention, "limit", limit)
+
+
 def _repair_follows_the_open_tail(to: pytest.MonkeyPatch) -> None:
     """Repair takes for stable whatever a peer holds."""
 
@@ -550,6 +565,8 @@ MUTATIONS = (
     ),
     Mutation(_failed_syncs_are_tried_again, {"kinds": ("fail_sync", "crash_stores")}),
     Mutation(_nobody_repairs, {"kinds": ("leave_behind",), "complete_seconds": 10.0}),
+    Mutation(_what_was_let_go_is_missed, {"kinds": ("crash_source",), "lets_go": True}, ("I6",)),
+    Mutation(_what_is_unstable_is_let_go, {"kinds": ("strand_source",), "lets_go": True}, SAFETY),
     Mutation(_repair_follows_the_open_tail, {"kinds": ("strand_source", "partition")}),
     Mutation(_active_stores_are_enough, {"kinds": ("partition",), "setups": ALL_ACTIVE}),
     Mutation(_only_the_new_stores_count, {"kinds": ("crash_source", "partition"), "setups": MOVED}),

@@ -79,7 +79,8 @@ class ProvenGap:
     def cause(self) -> Answer:
         """LOST, RELEASED or ABSENT."""
         answers = {answer for _, answer, _ in self.evidence}
-        return next(a for a in (Answer.LOST, Answer.RELEASED, Answer.ABSENT) if a in answers)
+        causes = (Answer.LOST, Answer.RELEASED)
+        return next((cause for cause in causes if cause in answers), Answer.ABSENT)
 
 
 @dataclass(slots=True)
