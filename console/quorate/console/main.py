@@ -55,6 +55,11 @@ COMMANDS = {
         "quorate.console.archive", "archive", "Move what is stable from the stores to Parquet."
     ),
     "restore": Lazy("quorate.console.archive", "restore", "Give stores back what an archive has."),
+    "audit": Lazy(
+        "quorate.console.audit",
+        "audit",
+        "Compare what every store has; say whether anything is lost.",
+    ),
     "store": Lazy("quorate.console.store", "store", "Run a store, or check its configuration."),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."

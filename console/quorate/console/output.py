@@ -33,7 +33,10 @@ def print_jsonl(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, Any]], empty: str) -> None:
-    """Rows under the keys of the first one; the text in place of an empty table."""
+    """Rows under the keys of the first one; the text in place of an empty table.
+
+    A value may be rich's Text, which is shown as it is.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -50,7 +53,8 @@ def print_table(title: str, rows: Sequence[Mapping[str, Any]], empty: str) -> No
     for name, value in rows[0].items():
         table.add_column(name, justify="right" if isinstance(value, int | float) else "left")
     for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row.values()))
+        values = row.values()
+        table.add_row(*(each if isinstance(each, Text) else Text(cell(each)) for each in values))
     console.print(table)
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quorate.protocol.errors import InvalidArgument, QuorateError
+from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic
 from quorate.protocol.identity import check_topic
 from quorate.protocol.layout import Layout, parse_group
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from quorate.pipeline.archive.archiving import ArchiveReport
     from quorate.pipeline.archive.compacting import CompactReport
+    from quorate.pipeline.audit.verdict import AuditReport
     from quorate.pipeline.restoring import RestoreReport
 
 Told = Callable[[str], None]
@@ -123,6 +124,40 @@ def run_restore(
         spark.stop()
 
 
+def run_audit(
+    stores: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    topics_pattern: str | None = None,
+    thorough: bool = False,
+    told: Told,
+) -> AuditReport:
+    """`quorate audit`; stores: host:port of each. Raises as auditing.audit, UnknownTopic."""
+    from quorate.pipeline.archive.tasks import on_spark
+    from quorate.pipeline.auditing import audit
+    from quorate.pipeline.stores import Stores
+
+    selects = selection(topics, topics_pattern)
+    catalogue = Stores(stores).sources()
+    known = {source.topic for source in catalogue.sources}
+    for topic in topics:
+        # A store that does not answer may have it.
+        if topic not in known and not catalogue.silent:
+            raise UnknownTopic(topic, ", ".join(sorted(known)))
+    spark = _session("audit", told)
+    try:
+        return audit(
+            on_spark(spark),
+            stores,
+            selects=selects,
+            thorough=thorough,
+            parts=os.cpu_count() or 1,
+            told=told,
+        )
+    finally:
+        spark.stop()
+
+
 # `python -m quorate.pipeline`
 
 
@@ -136,12 +171,12 @@ def main(arguments: Sequence[str]) -> int:
         add(jobs.add_parser(name, help=summary, description=summary))
     given = parser.parse_args(arguments)
     try:
-        done, report = given.run(given)
+        code, report = given.run(given)
     except QuorateError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, InvalidArgument) else 1
     print(json.dumps(report, indent=2))
-    return 0 if done else 1
+    return int(code)
 
 
 def _told(text: str) -> None:
@@ -158,7 +193,7 @@ def _add_archive(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
     _add_topics(parser)
 
-    def run(given: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+    def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         stores = [store.address for store in Layout.plain(given.stores).stores]
         report = run_archive(
             stores,
@@ -167,14 +202,14 @@ def _add_archive(parser: argparse.ArgumentParser) -> None:
             topics_pattern=given.topics_pattern,
             told=_told,
         )
-        return not report.failures, report.as_object()
+        return int(bool(report.failures)), report.as_object()
 
     parser.set_defaults(run=run)
 
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the archive's directory")
-    parser.set_defaults(run=lambda given: (True, run_compact(given.path, told=_told).as_object()))
+    parser.set_defaults(run=lambda given: (0, run_compact(given.path, told=_told).as_object()))
 
 
 def _add_restore(parser: argparse.ArgumentParser) -> None:
@@ -186,7 +221,7 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intergroup", default="any")
     _add_topics(parser)
 
-    def run(given: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+    def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         if bool(given.stores) == bool(given.group):
             raise InvalidArgument("stores", "give either --stores or --group")
         layout = (
@@ -201,7 +236,25 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
             topics_pattern=given.topics_pattern,
             told=_told,
         )
-        return report.done, report.as_object()
+        return int(not report.done), report.as_object()
+
+    parser.set_defaults(run=run)
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
+    _add_topics(parser)
+    parser.add_argument("--thorough", action="store_true", help="read and check every message")
+
+    def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+        report = run_audit(
+            [store.address for store in Layout.plain(given.stores).stores],
+            topics=given.topic,
+            topics_pattern=given.topics_pattern,
+            thorough=given.thorough,
+            told=_told,
+        )
+        return report.outcome.exit_code, report.as_object()
 
     parser.set_defaults(run=run)
 
@@ -210,4 +263,5 @@ _JOBS: tuple[tuple[str, Callable[[argparse.ArgumentParser], None], str], ...] = 
     ("archive", _add_archive, "Move what is stable from the stores to Parquet."),
     ("compact", _add_compact, "Put small files of an archive together."),
     ("restore", _add_restore, "Give stores back what an archive has."),
+    ("audit", _add_audit, "Compare what every store has; say whether anything is lost."),
 )
