@@ -148,7 +148,7 @@ async def test_a_source_goes_on_and_receivers_are_told_of_the_gap(group: Group) 
         fetched = await client.fetch()
         assert fetched.missing == [(first, last, v1.LOOKUP_LOST)]
 
-    options = ReceiverOptions(registration_interval=0.5)
+    options = ReceiverOptions(registration_interval=3.0)
     gaps: list[Gap] = []
     received: list[int] = []
     told = asyncio.Event()

@@ -257,7 +257,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
 
     async def until(self, what: Any) -> None:
         """Wait until something is true of this store, looked at after each acknowledgement."""
-        async with asyncio.timeout(10), self.changed:
+        async with asyncio.timeout(60), self.changed:
             await self.changed.wait_for(what)
 
 
@@ -314,11 +314,11 @@ class FakeSource(SourceServicer):  # type: ignore[misc]
         return source_v1.ConfirmResponse()
 
     async def until_confirmed(self, upto: int, epoch: int = 1) -> None:
-        async with asyncio.timeout(10), self.changed:
+        async with asyncio.timeout(60), self.changed:
             await self.changed.wait_for(lambda: (0x20, epoch, upto) in self.confirmed)
 
     async def until_attached(self, times: int = 1) -> None:
-        async with asyncio.timeout(10), self.changed:
+        async with asyncio.timeout(60), self.changed:
             await self.changed.wait_for(lambda: len(self.attached) >= times)
 
     def say(self, one: v1.Frame | None) -> None:

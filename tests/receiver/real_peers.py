@@ -16,7 +16,7 @@ from quorate.store.configuration import StoreConfiguration
 from quorate.store.node import StoreNode
 from quorate.v1.store_pb2 import StatusRequest
 
-QUICK = ReceiverOptions(registration_interval=0.5, acknowledge_interval=0.02)
+QUICK = ReceiverOptions(registration_interval=3.0, acknowledge_interval=0.02)
 
 
 class Stores:
@@ -68,7 +68,7 @@ class Stores:
 
     async def until_positions(self, **expected: int) -> None:
         """Wait until the stores have these positions of the receiver."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await self.positions() != expected:  # noqa: ASYNC110, stores tell nobody
                 await asyncio.sleep(0.05)
 
@@ -94,7 +94,7 @@ async def receiver(stores: Stores, /, **arguments: Any) -> Receiver:
 
 async def take(one: Receiver, count: int) -> list[tuple[int, bytes]]:
     got: list[tuple[int, bytes]] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for message in one:
             got.append((message.sequence, message.payload))
             if len(got) == count:

@@ -15,19 +15,19 @@ from quorate.receiver import (
     ReceiverOptions,
 )
 
-QUICK = {"registration_interval": 0.3, "acknowledge_interval": 0.01, "request_timeout": 0.2}
+QUICK = {"registration_interval": 3.0, "acknowledge_interval": 0.01, "request_timeout": 0.2}
 
 
 async def opened(group: Group, topic: str | None = "orders", **arguments: Any) -> Receiver:
     options = ReceiverOptions(**(QUICK | arguments.pop("options", {})))
     arguments.setdefault("session_id", 0x20)
     arguments.setdefault("stores", group.addresses)
-    return await Receiver.open(topic, options=options, timeout=5, **arguments)
+    return await Receiver.open(topic, options=options, timeout=30, **arguments)
 
 
 async def take(receiver: Receiver, count: int) -> list[Message]:
     messages: list[Message] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for message in receiver:
             messages.append(message)
             if len(messages) == count:
@@ -37,7 +37,7 @@ async def take(receiver: Receiver, count: int) -> list[Message]:
 
 
 async def told(receiver: Receiver, kind: type[Event]) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event in receiver.events():
             if isinstance(event, kind):
                 return event

@@ -17,7 +17,7 @@ from quorate.receiver import ReceiverOptions, RegistrationComplete
 from quorate.receiver.blocking import Receiver
 from quorate.transport.blocking import run_blocking
 
-QUICK: dict[str, Any] = {"registration_interval": 0.3, "acknowledge_interval": 0.01}
+QUICK: dict[str, Any] = {"registration_interval": 3.0, "acknowledge_interval": 0.01}
 
 
 async def begin() -> Group:

@@ -20,7 +20,7 @@ EXPECTED = (
 
 async def confirmed(sending: Source) -> None:
     """Wait until the retired stores are of no use any more."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in sending.events():
             if isinstance(event, MembershipChanged) and event.confirmed:
                 return

@@ -85,7 +85,7 @@ async def confirmed(sending: Source, session_id: int, upto: int) -> DeliveryConf
 
 
 async def another(stores: Stores, session_id: int, **options: Any) -> Receiver:
-    settings = ReceiverOptions(registration_interval=0.5, acknowledge_interval=0.02, **options)
+    settings = ReceiverOptions(registration_interval=3.0, acknowledge_interval=0.02, **options)
     return await Receiver.open(
         "orders", session_id=session_id, stores=stores.addresses, options=settings
     )

@@ -103,7 +103,7 @@ async def test_an_idle_receiver_hears_that_its_identity_was_taken(
             await take(older, 10)
         taking = asyncio.ensure_future(anext(older.batches()))
         async with await receiver(stores) as newer:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 with pytest.raises(Fenced):
                     await taking
             with pytest.raises(Fenced):

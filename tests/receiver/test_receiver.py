@@ -345,7 +345,7 @@ async def test_what_a_source_sends_again_in_place_is_delivered(group: Group, del
         if delivery == "live":
             await take(receiver, 10)
         await group.register_anew(kept_upto=9)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await receiver._sessions[NAME].learn_lineage(2)
         group.store(19)
         group.keepalive()

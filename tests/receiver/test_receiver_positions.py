@@ -291,7 +291,7 @@ async def test_a_silent_store_holds_up_registration_no_longer_than_the_interval(
     await group.announce()
     group.store(9)
     group.stores[2].registrations_hang = True
-    async with await opened(group) as receiver:
+    async with await opened(group, options={"registration_interval": 0.3}) as receiver:
         complete = await told(receiver, RegistrationComplete)
         assert complete.missing == ("c",)
         assert (await told(receiver, StoreUnresponsive)).store == "c"
@@ -352,7 +352,7 @@ async def test_a_pattern_takes_sources_as_they_appear(group: Group) -> None:
 @pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_nobody_there() -> None:
     with pytest.raises(NoQuorum, match="can not be reached"):
-        await Receiver.open("orders", stores="127.0.0.1:1", timeout=0.3)
+        await Receiver.open("orders", stores="127.0.0.1:1", timeout=1)
 
 
 @pytest.mark.expects_log("directory of|does not register the receiver|waits for more stores")
@@ -362,7 +362,7 @@ async def test_too_few_stores(group: Group) -> None:
         await store.stop()
     options = ReceiverOptions(**QUICK)  # type: ignore[arg-type]
     with pytest.raises(NoQuorum, match="is registered with a, in limbo: none, not registered: b"):
-        await Receiver.open("orders", stores=group.addresses, options=options, timeout=1)
+        await Receiver.open("orders", stores=group.addresses, options=options, timeout=3)
 
 
 @pytest.mark.expects_log("directory of|does not register the receiver")

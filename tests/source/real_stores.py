@@ -72,7 +72,7 @@ class RealStores:
     async def open(self, names: str | Layout, **changes: Any) -> Source:
         """A source of `orders` on stores by their names, or on a layout."""
         stores = self.named(names) if isinstance(names, str) else names
-        settings: dict[str, Any] = {"session_id": SESSION, "options": HURRIED, "timeout": 15.0}
+        settings: dict[str, Any] = {"session_id": SESSION, "options": HURRIED, "timeout": 60.0}
         return await Source.open("orders", stores=stores, **(settings | changes))
 
     async def held(self, name: str, of: SourceName = ORDERS) -> dict[int, bytes]:
@@ -99,7 +99,7 @@ class RealStores:
 
     async def until_held(self, names: Iterable[str], messages: dict[int, bytes]) -> None:
         """Until each of these stores has exactly this."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             for name in names:
                 while (await self.held(name)) != messages:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.05)

@@ -38,14 +38,14 @@ async def open_source(group: Sequence[FakeStore], **changes: Any) -> Source:
         "session_id": 0x10,
         "stores": addresses(group),
         "options": QUICK,
-        "timeout": 10.0,
+        "timeout": 60.0,
     }
     return await Source.open("orders", **(settings | changes))
 
 
 async def event_of(source: Source, kind: type[T], nth: int = 1) -> T:
     """The nth event of this kind since the source was opened; waits for it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event in source.events():
             if isinstance(event, kind):
                 nth -= 1

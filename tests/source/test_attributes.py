@@ -86,7 +86,7 @@ async def test_what_can_not_be_sent_is_refused_before_anything_is(stores: Stores
 async def test_a_publish_store_keeps_them(stores: Stores, tmp_path: Path) -> None:
     source = await open_source(stores, publish_store=FilePublishStore(tmp_path))
     await source.send(b"0", key=b"zero")
-    await source.flush(5)
+    await source.flush(60)
     for store in stores:
         await store.until_held(0)
         store.deaf = True
@@ -96,7 +96,7 @@ async def test_a_publish_store_keeps_them(stores: Stores, tmp_path: Path) -> Non
         store.deaf = False
     async with await open_source(stores, publish_store=FilePublishStore(tmp_path)) as source:
         assert source.next_sequence == 3
-        await source.flush(5)
+        await source.flush(60)
     expected = [Outgoing(b"0", b"zero"), Outgoing(b"1"), Outgoing(b"2", b"two", {"a": b"b"})]
     for store in stores:
         await store.until_held(2)
@@ -137,7 +137,7 @@ async def test_other_attributes_under_a_number_that_stores_have(
     put_into(tmp_path / "same", 2, Outgoing(b"2", b"two"), Outgoing(b"3", None, {"a": b"b"}))
     async with await real.open("abc", publish_store=FilePublishStore(tmp_path / "same")) as source:
         assert source.next_sequence == 4
-        await source.flush(5)
+        await source.flush(60)
         await real.until_held("abc", numbered(0, 3))
         for store in "abc":
             assert await real.contents(store) == {

@@ -67,7 +67,7 @@ def test_messages_keep_their_order_and_numbers(group: list[FakeStore]) -> None:
         receipt = source.publish(b"40000")
         assert receipt.sequence == 40_000
         assert len(receipt.stores) >= 2
-        source.flush(timeout=20)
+        source.flush(timeout=60)
         assert (source.next_sequence, source.stable_upto) == (40_001, 40_000)
         assert source.registered
         assert (source.epoch, source.name.session_id) == (1, 0x10)
@@ -182,7 +182,7 @@ def test_a_fence_is_raised_by_the_next_call(group: list[FakeStore]) -> None:
     for store in group:
         run_blocking(on_loop(store.end_stream, Fenced("orders", 1, 2)))
     with pytest.raises(Fenced):
-        source.flush(timeout=5)
+        source.flush(timeout=60)
     with pytest.raises(Fenced):
         source.send(b"1")
     with pytest.raises(Fenced):

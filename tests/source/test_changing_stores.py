@@ -42,7 +42,7 @@ async def confirmed(source: Source) -> MembershipChanged:
 
 async def moved(source: Source, names: str) -> None:
     """Until only these stores matter; the crash may have come when that was so already."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while {entry.name for entry in source.information.stores} != set(names):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
@@ -113,7 +113,7 @@ async def interrupted(stores: RealStores, old: str, new: str, nth: int) -> None:
     opening = asyncio.create_task(
         stores.open(new, previous_policies=[stores.named(old)], on_event=watch)
     )
-    await asyncio.wait_for(watch.until(MembershipChanged, nth), 20)
+    await asyncio.wait_for(watch.until(MembershipChanged, nth), 60)
     if opening.done():
         await crash(opening.result())
     else:
@@ -183,6 +183,6 @@ async def test_a_source_sends_on_while_its_stream_moves(stores: RealStores) -> N
             assert await source.send(b"%d" % sent) == sent
             assert (await source.commit([b"%d" % (sent + 1)], b"marker"))[0] == sent + 1
             sent += 2
-            await source.flush(10)
-        await source.flush(10)
+            await source.flush(60)
+        await source.flush(60)
         await stores.until_held("def", numbered(0, sent - 1))

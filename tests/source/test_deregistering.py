@@ -25,7 +25,7 @@ Stores = list[FakeStore]
 async def test_every_store_is_told_and_each_answer_is_an_event(stores: Stores) -> None:
     source = await open_source(stores)
     await source.send(b"0")
-    await source.flush(5)
+    await source.flush(60)
     for store in stores:
         await store.until_held(0)
     await source.deregister(5)
@@ -67,7 +67,7 @@ async def test_what_waits_for_stability_fails_at_once(stores: Stores) -> None:
     await source.send(b"0")
     await source.deregister(5)
     with pytest.raises(Deregistered):
-        await source.flush(5)
+        await source.flush(60)
 
 
 async def test_stores_that_do_not_answer_are_named(stores: Stores) -> None:

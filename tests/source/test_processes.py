@@ -75,7 +75,7 @@ async def test_a_killed_source_sends_again_what_was_not_stable(
     async with await open_source(stores, publish_store=FilePublishStore(path)) as source:
         assert source.next_sequence == 3000
         assert await source.send(b"3000") == 3000
-        await source.flush(5)
+        await source.flush(60)
     for store in stores:
         assert store.messages == {number: b"%d" % number for number in range(3001)}
         assert store.lineage.epoch_at(999) == 1

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.expects_log("does not take")
 async def test_registration(tmp_path: Path) -> None:
     stores = RealStores(tmp_path)
     await stores.start("abc")
-    waits: list[Event] = []
+    waits: list[WaitingForStores] = []
 
     def note(event: Event) -> None:
         if isinstance(event, WaitingForStores):
@@ -38,8 +38,7 @@ async def test_registration(tmp_path: Path) -> None:
     took = await seconds("one of three down, 0.7 s interval", options)
     # The wait happened once, and nobody was left in the dark.
     assert took >= 0.7
-    (wait,) = waits
-    assert isinstance(wait, WaitingForStores)
-    assert wait.missing == ("c",)
-    assert 0 < wait.seconds <= 0.7
+    # Before that it may have waited for others, too; and for stores to begin after it.
+    (wait,) = [one for one in waits if one.missing == ("c",) and one.seconds > 0]
+    assert wait.seconds <= 0.7
     await stores.stop_all()

@@ -89,7 +89,7 @@ async def test_it_registers_with_all_stores_and_sends(stores: Stores) -> None:
     async with await open_source(stores) as source:
         assert await source.send(b"0") == 0
         assert await source.send_many([b"1", b"2"]) == range(1, 3)
-        await source.flush(5)
+        await source.flush(60)
         assert (source.next_sequence, source.stable_upto, source.epoch) == (3, 2, 1)
         for store in stores:
             await store.until_held(2)
@@ -204,7 +204,7 @@ async def test_take_over_fences_the_other(stores: Stores) -> None:
             await first.send(b"lost")
         # Nothing of its own is in doubt, so that closing it is no error.
         await first.close()
-        await second.flush(5)
+        await second.flush(60)
     assert stores[0].messages == {0: b"0", 1: b"1"}
 
 
@@ -220,7 +220,7 @@ async def test_a_fence_ends_publishes_that_wait(stores: Stores) -> None:
     with pytest.raises(Fenced):
         await waiting
     with pytest.raises(Fenced):
-        await source.flush(5)
+        await source.flush(60)
     with pytest.raises(Fenced):
         await source.close()
 
@@ -251,7 +251,7 @@ async def test_a_tail_on_one_store_is_kept_and_sent_to_the_others(stores: Stores
         store.deaf = False
     async with await open_source(stores) as source:
         assert source.next_sequence == 2
-        await source.flush(5)
+        await source.flush(60)
         for store in stores:
             await store.until_held(1)
             assert store.messages[1] == b"1"
@@ -263,7 +263,7 @@ async def test_a_lagging_store_is_brought_up(stores: Stores) -> None:
     async with await open_source(stores) as source:
         await stores[2].stop()
         await source.send_many(numbered(0, 999))
-        await source.flush(5)
+        await source.flush(60)
         await stores[2].start()
         caught_up = await event_of(source, StoreCaughtUp)
         assert caught_up == StoreCaughtUp(stores[2].address, 999)
@@ -275,7 +275,7 @@ async def test_a_wiped_store_is_registered_anew_in_mid_life(stores: Stores) -> N
     options = SourceOptions(registration_interval=0.3, retention_bytes_max=400)
     async with await open_source(stores, options=options) as source:
         await source.send_many(numbered(0, 9))
-        await source.flush(5)
+        await source.flush(60)
         await stores[2].until_held(9)
         await stores[2].stop()
         await source.publish(b"10")
@@ -303,7 +303,7 @@ async def test_lost_quorum_refuses_and_comes_back_by_itself(stores: Stores) -> N
         again = await event_of(source, RegistrationComplete, nth=2)
         assert (again.first_sequence, again.epoch) == (1, 1)
         assert await source.send(b"1") == 1
-        await source.flush(5)
+        await source.flush(60)
 
 
 async def test_named_stores_and_a_policy_over_some_of_them(stores: Stores) -> None:
@@ -397,7 +397,7 @@ async def test_what_can_not_be_sent_is_refused_before_anything_is(stores: Stores
         buffer = bytearray(b"before")
         await source.send(buffer)  # type: ignore[arg-type]
         buffer[:] = b"after!"
-        await source.flush(5)
+        await source.flush(60)
         assert stores[0].messages == {0: b"before"} or stores[1].messages == {0: b"before"}
 
 
@@ -405,7 +405,7 @@ async def test_the_largest_message_goes_through(stores: Stores) -> None:
     async with await open_source(stores) as source:
         await source.send_many([b"x" * 1024 * 1024] * 3)
         await source.send(b"y" * 1024 * 1024)
-        await source.flush(5)
+        await source.flush(60)
 
 
 async def test_a_full_flight_window_blocks_until_something_is_stable(stores: Stores) -> None:
@@ -426,7 +426,7 @@ async def test_a_full_flight_window_blocks_until_something_is_stable(stores: Sto
         assert await blocked == 10
         assert await many == range(11, 41)
         assert await after == 41
-        await source.flush(5)
+        await source.flush(60)
     assert stores[0].messages == dict(enumerate(numbered(0, 41)))
 
 
@@ -470,7 +470,7 @@ async def test_senders_side_by_side_get_numbers_of_their_own(stores: Stores) -> 
             return [await source.send_many([b"m"] * 3000) for _ in range(3)]
 
         one, two, many = await asyncio.gather(singles(b"1"), singles(b"2"), ranges())
-        await source.flush(10)
+        await source.flush(60)
         stored = stores[0].messages if len(stores[0].messages) == 15000 else stores[1].messages
         assert {number for number, payload in stored.items() if payload == b"1"} == set(one)
         assert {number for number, payload in stored.items() if payload == b"2"} == set(two)
@@ -488,7 +488,7 @@ async def test_a_store_that_stops_reading_slows_nobody_and_memory_stays_bounded(
         stores[2].reading.clear()
         for _ in range(40):
             await source.send_many([b"x" * 10_000] * 100)
-        await source.flush(20)
+        await source.flush(60)
         retention = source._core.retention
         assert retention.settled_memory <= options.retention_bytes_max
         stores[2].reading.set()
@@ -595,7 +595,7 @@ async def test_what_was_not_stable_is_sent_again_under_its_own_numbers(
 ) -> None:
     source = await open_source(stores, publish_store=FilePublishStore(tmp_path, sync))
     await source.send_many(numbered(0, 9))
-    await source.flush(5)
+    await source.flush(60)
     for store in stores:
         await store.until_held(9)
         store.deaf = True
@@ -611,7 +611,7 @@ async def test_what_was_not_stable_is_sent_again_under_its_own_numbers(
         assert source.name.session_id == 0x10
         assert source.next_sequence == 20
         assert await source.send(b"20") == 20
-        await source.flush(5)
+        await source.flush(60)
     for store in stores:
         await store.until_held(20)
         assert store.messages == dict(enumerate(numbered(0, 20)))

@@ -85,7 +85,7 @@ class Group:
         mine = self.nodes[by]._greeting()
         engine = self.nodes[name]._engine
         assert engine is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (known := engine.core.standing.peers.get(by)) is None or (
                 known.run != mine.run or known.commits < mine.commits
             ):
@@ -100,7 +100,7 @@ class Group:
 async def rounds(node: StoreNode, count: int) -> None:
     """Have a store ask its peers so many times, at once."""
     assert node.peers is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for _ in range(count):
             node.peers.hurry()
             await node.peers.next_round()

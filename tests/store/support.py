@@ -171,7 +171,7 @@ def configuration(directory: Path, name: str = "s1", **overrides: Any) -> StoreC
 
 async def vouches(node: StoreNode) -> None:
     """Return when a store that is in limbo vouches again for what it lacks."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while node.in_limbo:
             assert node.peers is not None
             node.peers.hurry()

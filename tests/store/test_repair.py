@@ -45,7 +45,7 @@ async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
 
 async def fetched_until(client: Client, last: int) -> Fetched:
     """What a store holds once it has all of [0, last]."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             fetched = await client.fetch()
             if len(fetched.messages) > last:

@@ -152,7 +152,7 @@ async def test_a_reg_id_that_was_chosen_is_kept_where_it_was_never_heard_of(
     if how == "wiped":
         shutil.rmtree(group.directory / "c")
     await group.start("c")
-    async with group.client("c") as client, asyncio.timeout(20):
+    async with group.client("c") as client, asyncio.timeout(60):
         while not (await client.status()).sources:
             await group.rounds("c", 1)
         await group.vouching("c")
@@ -167,7 +167,7 @@ async def test_two_wiped_stores_never_found_and_say_so(group: Group) -> None:
     await group.start("b")
     await group.start("c")
     for name, other in ("bc", "cb"):
-        async with group.client(name) as client, asyncio.timeout(20):
+        async with group.client(name) as client, asyncio.timeout(60):
             because = f"in limbo themselves: {group.addresses[other]}; and not all"
             while because not in (await client.status()).limbo_reason:
                 await group.rounds(name, 1)
@@ -270,7 +270,7 @@ async def test_a_copy_that_runs_under_the_same_name_is_found_out(group: Group) -
     clone = group.node("c", copy, address)
     await clone.start()
     try:
-        async with Client(address) as client, asyncio.timeout(20):
+        async with Client(address) as client, asyncio.timeout(60):
             while (await client.status()).incarnation == before:
                 await rounds(clone, 1)
     finally:
@@ -349,7 +349,7 @@ async def test_a_store_that_just_started_does_not_wait_long_for_a_peer_that_hang
 
     await group.stop("c")
     monkeypatch.setattr(Peers, "_ask", hang)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await group.start("c")
     async with group.client("c") as client:
         assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
