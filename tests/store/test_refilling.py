@@ -24,13 +24,15 @@ from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.protocol.recovery import Decision, Lost, Promise, decide
+from quorate.protocol.recovery import Decision, Lost, Marker, Promise, decide
 from quorate.protocol.wire import (
     held_to_wire,
     lineage_to_wire,
+    markers_to_wire,
     membership_to_wire,
     source_to_wire,
 )
+from quorate.store import retention
 from quorate.store.core import Promised
 from quorate.store.reading import read
 from quorate.store.refilling import (
@@ -404,10 +406,22 @@ def test_a_newer_epoch_is_not_disturbed(world: World) -> None:
 
 def test_what_is_below_the_archive_need_not_be_had_by_anybody(world: World) -> None:
     history = replace(HISTORY, first=50)
-    refill = open_it(world, history)
-    assert refill.losses == (HeldRange(0, 49, 1),)
+    below = Marker(30, 1, b"job 7")
+    refill = open_it(world, replace(history, markers=(below,)))
+    assert lacking(refill.state) == RangeSet([Range(50, 99)])
     fill(world, refill, (50, 99))
-    assert lacking(refill.state, refill.losses) == RangeSet()
+    assert world.done(close_refill(world.core, refill))
+    promised = world.restarted().promise(5)
+    assert promised.state.held.retained_from == 50
+    assert promised.markers == (below,)
+
+
+def test_what_the_store_let_go_on_purpose_is_not_lacking(world: World) -> None:
+    known(world)
+    state = world.core.sources[ORDERS]
+    world.write(retention.take_over(world.storage, state, 50))
+    state.held.ranges.remove(0, 49)
+    assert not lacking(open_it(world).state)
 
 
 def test_what_an_operator_accepted_as_lost_need_not_either(world: World) -> None:
@@ -448,9 +462,19 @@ def test_the_history_crosses_the_wire() -> None:
         information=information(epoch=4),
         promised_epoch=8,
         reg_id=3,
+        markers=markers_to_wire((Marker(5, 1, b"m"),)),
     )
     assert history_from_wire(made) == History(
-        ORDERS, LINEAGE, RECORD, 0, 99, (HeldRange(1, 2, 1),), information(epoch=4), 8, 3
+        ORDERS,
+        LINEAGE,
+        RECORD,
+        0,
+        99,
+        (HeldRange(1, 2, 1),),
+        information(epoch=4),
+        8,
+        3,
+        (Marker(5, 1, b"m"),),
     )
 
 

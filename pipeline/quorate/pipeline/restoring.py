@@ -34,6 +34,7 @@ from quorate.protocol.ranges import HeldRange
 from quorate.protocol.wire import (
     held_to_wire,
     lineage_to_wire,
+    markers_to_wire,
     membership_to_wire,
     policy_to_wire,
     source_to_wire,
@@ -194,6 +195,14 @@ class _Restoring:
             self._ask_all(executor, requests, report)
             self._fill(manifest, requests, report)
             self._ask_all(executor, requests, report)
+        for store in self._layout.stores:
+            # What they were given they may let go again, if they let anything go.
+            done = {
+                name: report.lasts[name]
+                for name, restored in report.sources.items()
+                if restored[store.name].done
+            }
+            Stores([store.address]).tell_archived(done)
         return report
 
     def _check_histories(self, sources: Sequence[ArchivedSource], report: RestoreReport) -> None:
@@ -332,6 +341,7 @@ def opening(source: ArchivedSource, layout: Layout) -> store_v1.RestoreOpen:
         promised_epoch=source.promised_epoch,
         reg_id=source.reg_id,
         protocol_version=PROTOCOL_VERSION,
+        markers=markers_to_wire([source.marker] if source.marker is not None else []),
     )
 
 

@@ -18,14 +18,16 @@ import grpc
 
 from quorate.pipeline.fetching import Call, Piece, fetch
 from quorate.pipeline.planning import SourceRange
-from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
+from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, RangeSet
+from quorate.protocol.recovery import Marker, released_below
 from quorate.protocol.wire import (
     held_from_wire,
     lineage_from_wire,
+    markers_from_wire,
     source_from_wire,
     source_to_wire,
 )
@@ -81,6 +83,10 @@ class KnownSource:
     """At the one that was told most."""
     losses: tuple[HeldRange, ...]
     """What operators accepted as lost, as far as any of them knows, and what none of them has."""
+    retained_from: int = 0
+    """What is below was let go on purpose, by one of them at least."""
+    markers: tuple[Marker, ...] = ()
+    """The newest of what is stable, as the one that was told most has them."""
 
     @property
     def until(self) -> int:
@@ -196,6 +202,29 @@ class Stores:
         order = [*self.addresses[turn:], *self.addresses[:turn]]
         return fetch(_fetch, order, source, lineage, first, last)
 
+    def tell_archived(self, archived: Mapping[SourceName, int]) -> dict[str, QuorateError]:
+        """Tell every store how far an archive has sources: it may let them go then.
+
+        Returns which could not be told all, and why. One that was not told yet that so much is
+        stable is none of them: it is told the next time.
+        """
+        failed: dict[str, QuorateError] = {}
+        for address in self.addresses:
+            for source, upto in archived.items():
+                request = store_v1.ArchivedRequest(
+                    source=source_to_wire(source), upto=upto, protocol_version=PROTOCOL_VERSION
+                )
+                try:
+                    stub_of(address).Archived(request, timeout=ANSWER_SECONDS_MAX)
+                except grpc.RpcError as error:
+                    why = error_from_blocking_call(address, error)
+                    if isinstance(why, Unreachable):
+                        failed[address] = why
+                        break
+                    if not isinstance(why, InvalidArgument | UnknownTopic):
+                        failed[address] = why
+        return failed
+
     def parted(self, known: KnownSource, wanted: SourceRange) -> Iterator[SourceRange]:
         """A range in parts that are each to be read with `fetch`, or, if they are said to be
         archived, with `archived_rows`: none is, without an archive."""
@@ -271,4 +300,11 @@ def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory
         max(each.promised_epoch for _, each in known),
         told.reg_id,
         lineage.parted(lost.minus(held)),
+        max(_released_below(lineage, each) for _, each in known),
+        markers_from_wire(told.markers),
     )
+
+
+def _released_below(lineage: Lineage, known: store_v1.SourceInventory) -> int:
+    theirs = lineage_from_wire(known.lineage)
+    return released_below(lineage, theirs, known.retained_from, known.stable_upto)

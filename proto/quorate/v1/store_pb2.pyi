@@ -699,7 +699,7 @@ class RestoreRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[RestoreOpen, _Mapping]] = ..., batch: _Optional[bytes] = ...) -> None: ...
 
 class RestoreOpen(_message.Message):
-    __slots__ = ("source", "lineage", "membership", "first", "last", "accepted_losses", "information", "promised_epoch", "reg_id", "protocol_version")
+    __slots__ = ("source", "lineage", "membership", "first", "last", "accepted_losses", "information", "promised_epoch", "reg_id", "protocol_version", "markers")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
@@ -710,6 +710,7 @@ class RestoreOpen(_message.Message):
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
     membership: _messages_pb2.Membership
@@ -720,7 +721,8 @@ class RestoreOpen(_message.Message):
     promised_epoch: int
     reg_id: int
     protocol_version: int
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+    markers: _containers.RepeatedCompositeFieldContainer[Marker]
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., reg_id: _Optional[int] = ..., protocol_version: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ...) -> None: ...
 
 class RestoreResponse(_message.Message):
     __slots__ = ("opened", "progress", "done", "failed")

@@ -96,6 +96,10 @@ class Archived:
     information: v1.SourceInformation | None
     reg_id: int = 0
     """That the source had: if the application chose it, it wants the same here."""
+    first: int = 0
+    """What is below had been let go by all stores before it could be archived."""
+    markers: tuple[Marker, ...] = ()
+    """The newest of what is below."""
 
 
 class StoreCore:
@@ -313,8 +317,12 @@ class StoreCore:
         epoch = max(archived.lineage.epoch, archived.promised_epoch)
         if epoch >= record.promised_epoch:
             record = replace(record, promised_epoch=epoch, promised_to=b"")
+        was_begun = record.begun_epoch > 0
         change = self._follow(state, record, archived.lineage, archived.membership)
-        return Change(state, (*old, *change.writes), change.endings)
+        # Nobody can be asked any more for what is not even in the archive.
+        first = 0 if was_begun else archived.first
+        released = retention.take_over(self._reads, state, first, archived.markers)
+        return Change(state, (*old, *change.writes, *released), change.endings)
 
     def _follow(
         self,

@@ -21,9 +21,11 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import (
     held_from_wire,
     lineage_from_wire,
+    markers_from_wire,
     membership_from_wire,
     source_from_wire,
 )
@@ -53,6 +55,8 @@ class History:
     promised_epoch: int = 0
     """The highest that was known when it was archived."""
     reg_id: int = 0
+    markers: tuple[Marker, ...] = ()
+    """The newest that was committed below `first`, which nobody has."""
 
 
 def history_from_wire(wire: store_v1.RestoreOpen) -> History:
@@ -80,6 +84,7 @@ def history_from_wire(wire: store_v1.RestoreOpen) -> History:
         information,
         wire.promised_epoch,
         wire.reg_id,
+        markers_from_wire(wire.markers),
     )
 
 
@@ -106,10 +111,6 @@ def open_refill(core: StoreCore, history: History) -> Change[Refill]:
     _check_vouches(core, source, state)
     losses, writes = history.losses, tuple[Write, ...]()
     if state is None or not _follows(core, state, history):
-        if state is None or not state.registration.begun_epoch:
-            # Nobody can be asked any more for what is not even in the archive.
-            below = RangeSet([Range(0, history.first - 1)] if history.first else ())
-            losses = (*history.lineage.parted(below), *losses)
         change = core.take_up(
             source,
             Archived(
@@ -118,6 +119,8 @@ def open_refill(core: StoreCore, history: History) -> Change[Refill]:
                 history.promised_epoch,
                 history.information,
                 history.reg_id,
+                history.first,
+                history.markers,
             ),
         )
         state, writes = change.answer, change.writes

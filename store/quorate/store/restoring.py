@@ -80,7 +80,9 @@ class Restoring:
         check_version(self._engine.address, request.open.protocol_version)
         history = history_from_wire(request.open)
         refill = await self._open(history)
-        wanted = Range(history.first, refill.upto) if refill.upto >= history.first else None
+        # What stores have let go on purpose they are not given again.
+        first = max(history.first, refill.state.held.retained_from)
+        wanted = Range(first, refill.upto) if refill.upto >= first else None
         yield store_v1.RestoreResponse(opened=self._opened(refill, wanted))
         call = _Call(self._engine, self._filler, refill, wanted)
         async for request in requests:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +12,13 @@ from quorate.pipeline.archive.tasks import Entry
 from quorate.pipeline.fetching import Piece
 from quorate.pipeline.stores import Catalogue, KnownSource, Stores
 from quorate.protocol.attributes import encode_attributes
-from quorate.protocol.errors import MissingMessages
+from quorate.protocol.errors import MissingMessages, QuorateError
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.v1 import messages_pb2 as v1
 
@@ -59,6 +60,8 @@ class Stream:
     frames: list[bytes] = field(default_factory=list)
     stable_upto: int = -1
     losses: tuple[HeldRange, ...] = ()
+    retained_from: int = 0
+    markers: tuple[Marker, ...] = ()
     promised_epoch: int = 1
 
 
@@ -95,6 +98,8 @@ class FakeStores(Stores):
             promised_epoch=stream.promised_epoch,
             reg_id=7,
             losses=stream.losses,
+            retained_from=stream.retained_from,
+            markers=stream.markers,
         )
 
     def fetch(
@@ -114,6 +119,10 @@ class FakeStores(Stores):
         if first <= last:
             raise MissingMessages(str(source), first, last, "nobody")
 
+    def tell_archived(self, archived: Mapping[SourceName, int]) -> dict[str, QuorateError]:
+        self.archived.update(archived)
+        return {}
+
     def first_since(self, source: SourceName, time_ns: int) -> int:
         headers = [read_header(frame) for frame in self.streams[source].frames]
         late = [each.first for each in headers if each.timestamp_ns >= time_ns]
@@ -126,6 +135,7 @@ class FakeBoth(StoresAndArchive, FakeStores):
     def __init__(self, streams: dict[SourceName, Stream], path: str) -> None:
         StoresAndArchive.__init__(self, ["h:1", "h:2", "h:3"], path)
         self.streams = streams
+        self.archived = {}
 
 
 def here(parts: Sequence[Any], task: Callable[[Any], Iterator[Entry]]) -> list[Entry]:

@@ -32,10 +32,11 @@ from quorate.pipeline.archive.files import check_file, pieces_of
 from quorate.pipeline.archive.manifest import Manifest
 from quorate.pipeline.archive.tasks import Entry, on_spark
 from quorate.pipeline.stores import Stores
-from quorate.protocol.errors import ArchiveChanged, ArchiveDiffers, MissingMessages
+from quorate.protocol.errors import ArchiveChanged, ArchiveDiffers, MessagesGone, MissingMessages
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange
+from quorate.protocol.recovery import Marker
 
 SECOND = Lineage((Term(1, 0), Term(4, 50)))
 
@@ -202,6 +203,50 @@ def test_an_archive_begins_where_the_first_begins_that_anybody_has(path: Path) -
     run(FakeStores({ORDERS: stream}), path)
     source = newest(path).sources[ORDERS]
     assert (source.first, source.last, source.losses) == (20, 49, ())
+
+
+def test_what_stores_have_let_go_is_no_part_of_an_archive(path: Path) -> None:
+    below = Marker(14, 1, b"job 7")
+    stream = Stream(frames=[batch(20, 49)], stable_upto=49, retained_from=20)
+    stream.markers = (below, Marker(30, 1, b"job 8"))
+    assert run(FakeStores({ORDERS: stream}), path).failures == {}
+    source = newest(path).sources[ORDERS]
+    assert (source.first, source.last, source.losses, source.marker) == (20, 49, (), below)
+
+
+def test_what_one_store_still_has_is_archived_though_others_let_it_go(path: Path) -> None:
+    frames_left = [batch(0, 9), batch(20, 29), batch(30, 49)]
+    stream = Stream(frames=frames_left, stable_upto=49, retained_from=30)
+    run(FakeStores({ORDERS: stream}), path)
+    assert newest(path).sources[ORDERS].first == 20, "and [10, 19] nobody has any more"
+    assert frames(path) == frames_left[1:]
+
+
+def test_what_stores_let_go_too_early_is_told_once_and_the_rest_archived(path: Path) -> None:
+    stream = Stream(frames=[batch(0, 9)], stable_upto=9)
+    stores = FakeStores({ORDERS: stream})
+    run(stores, path)
+    stream.frames, stream.stable_upto, stream.retained_from = [batch(20, 29)], 29, 20
+    report = run(stores, path)
+    error = report.failures[ORDERS]
+    assert isinstance(error, MessagesGone)
+    assert (error.first, error.last) == (10, 19)
+    assert newest(path).sources[ORDERS].losses == (HeldRange(10, 19, 1),)
+    assert frames(path) == [batch(0, 9), batch(20, 29)]
+    assert run(stores, path).failures == {}
+
+
+def test_stores_are_told_what_is_archived_and_only_that(path: Path) -> None:
+    stores = FakeStores({ORDERS: Stream(frames=[batch(0, 9), batch(10, 19)], stable_upto=15)})
+    run(stores, path)
+    assert stores.archived == {ORDERS: 9}
+    stores.archived.clear()
+    run(stores, path)
+    assert stores.archived == {ORDERS: 9}, "one may have been away"
+    other = FakeStores({ORDERS: Stream(SECOND, [batch(0, 9)], 9)})
+    other.streams[ORDERS].lineage = Lineage((Term(5, 0),))
+    run(other, path)
+    assert other.archived == {}, "what differs is in no archive"
 
 
 # What is not.

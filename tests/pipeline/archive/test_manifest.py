@@ -22,6 +22,7 @@ from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange
+from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import source_to_wire
 from quorate.v1 import messages_pb2 as v1
 
@@ -50,7 +51,12 @@ WHOLE = Manifest().archived([source(0, 99)], [file(0, 59, (1, 0), (4, 50)), file
 
 def test_a_manifest_is_read_as_it_was_written() -> None:
     made = WHOLE.replaced([WHOLE.files[0]], [WHOLE.files[0]], 17).stamped(NOON_NS, "a test")
-    made = replace(made, sources={ORDERS: source(0, 109, losses=(HeldRange(100, 109, 4),))})
+    made = replace(
+        made,
+        sources={
+            ORDERS: source(0, 109, losses=(HeldRange(100, 109, 4),), marker=Marker(0, 1, b"m"))
+        },
+    )
     assert from_json(to_json(made), "x") == made
 
 

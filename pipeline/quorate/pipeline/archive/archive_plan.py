@@ -15,6 +15,7 @@ from quorate.pipeline.stores import KnownSource
 from quorate.protocol.errors import ArchiveDiffers
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire
 
 
@@ -29,6 +30,8 @@ class Wanted:
     """What is new, without what is lost."""
     last: int
     """Of the source's whole archive, once that is done."""
+    released: RangeSet
+    """Behind what is archived, and let go by all stores that answered: the archive lacks it."""
 
     def __len__(self) -> int:
         return sum(map(len, self.ranges))
@@ -47,19 +50,23 @@ def check_same_history(known: KnownSource, archived: ArchivedSource, path: str) 
 def wanted(known: KnownSource, archived: ArchivedSource | None, upto: int) -> Wanted | None:
     """What is new of a source up to a number that is stable; None: nothing."""
     lost = RangeSet(Range(each.first, each.last) for each in known.losses)
+    let_go = RangeSet([Range(0, known.retained_from - 1)] if known.retained_from else [])
+    released = let_go.minus(known.held).minus(lost)
     if archived is not None:
         first, begin = archived.first, archived.last + 1
     else:
-        # What nobody has below the first that somebody has is no part of the archive.
+        # What nobody has below the first that somebody has is no part of the archive, nor is what
+        # is broken up because some let it go: an archive begins with what goes on without a hole.
         begin = known.lineage.terms[0].first
-        first = begin = max(begin, lost.contiguous_upto(begin) + 1)
+        first = begin = max(begin, lost.contiguous_upto(begin) + 1, released.high + 1)
     if upto < begin:
         return None
-    parts = RangeSet([Range(begin, upto)]).minus(lost)
+    released = released.both(RangeSet([Range(begin, upto)]))
+    parts = RangeSet([Range(begin, upto)]).minus(lost).minus(released)
     ranges = tuple(
         SourceRange(known.name, part.first, part.last + 1, known.lineage) for part in parts
     )
-    return Wanted(known, first, ranges, upto) if ranges else None
+    return Wanted(known, first, ranges, upto, released) if ranges else None
 
 
 def aligned(parts: Sequence[Part], begin_of: Callable[[SourceRange], int]) -> list[Part]:
@@ -106,9 +113,8 @@ def truncated(lineage: Lineage, last: int) -> Lineage:
 def as_archived(wanted: Wanted, archived: ArchivedSource | None) -> ArchivedSource:
     """The source as it is in the archive once all that was wanted is."""
     known = wanted.known
-    within = RangeSet(Range(each.first, each.last) for each in known.losses).both(
-        RangeSet([Range(wanted.first, wanted.last)])
-    )
+    lost = wanted.released.union(Range(each.first, each.last) for each in known.losses)
+    within = lost.both(RangeSet([Range(wanted.first, wanted.last)]))
     # What was lost before stays so; what the archive has is not lost, whoever lost it since.
     new = within.minus([Range(0, archived.last)] if archived is not None else [])
     before = archived.losses if archived is not None else ()
@@ -123,7 +129,13 @@ def as_archived(wanted: Wanted, archived: ArchivedSource | None) -> ArchivedSour
         max(known.promised_epoch, archived.promised_epoch if archived else 0),
         known.reg_id,
         losses,
+        archived.marker if archived is not None else _marker_below(known, wanted.first),
     )
+
+
+def _marker_below(known: KnownSource, first: int) -> Marker | None:
+    below = (each for each in known.markers if each.sequence < first)
+    return max(below, key=lambda each: each.sequence, default=None)
 
 
 def next_manifest(

@@ -33,8 +33,8 @@ from quorate.pipeline.archive.manifest import (
 )
 from quorate.pipeline.archive.tasks import Run, failed_from_json, failed_to_json
 from quorate.pipeline.planning import Part, SourceRange, plan
-from quorate.pipeline.stores import KnownSource, Stores
-from quorate.protocol.errors import ArchiveDiffers, QuorateError
+from quorate.pipeline.stores import Catalogue, KnownSource, Stores
+from quorate.protocol.errors import ArchiveDiffers, MessagesGone, QuorateError
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
@@ -148,6 +148,7 @@ class _Archiving:
         self._directory = directory
         self._parts = parts
         self._told = told
+        self._differing: set[SourceName] = set()
 
     def run(self, selects: Callable[[str], bool]) -> ArchiveReport:
         manifest = self._directory.newest()
@@ -161,12 +162,18 @@ class _Archiving:
             try:
                 each = self._wanted(known, manifest, report)
             except QuorateError as error:
+                self._differing.add(name)
                 report.failures[name] = error
                 continue
             if each is not None:
                 found.append(each)
+            if each is not None and (gone := next(iter(each.released), None)) is not None:
+                # Once: the manifest notes it, and the rest is archived.
+                evidence = 'without `retain_until = ["archived"]` stores do not wait for it'
+                report.failures[name] = MessagesGone(str(name), gone.first, gone.last, evidence)
         if found:
             manifest = self._archive(manifest, found, report)
+        self._tell(manifest, catalogue, report)
         self._directory.remove(self._directory.garbage(manifest, time.time()))
         return report
 
@@ -256,6 +263,21 @@ class _Archiving:
                 source, error = failed_from_json(entry)
                 failures[source] = error
         return files, failures
+
+    def _tell(self, manifest: Manifest, catalogue: Catalogue, report: ArchiveReport) -> None:
+        """Tell the stores what need not be kept for the archive any more.
+
+        All of it, not only what is new: some may have been away the last time.
+        """
+        archived = {
+            name: source.last
+            for name, source in manifest.sources.items()
+            if name in catalogue.sources
+            and name not in self._differing
+            and source.last <= catalogue.sources[name].stable_upto
+        }
+        failed = self._stores.tell_archived(archived)
+        report.notes += [f"{at} was not told what is archived: {why}" for at, why in failed.items()]
 
     def _commit(
         self, manifest: Manifest, archived: list[tuple[Wanted, list[ArchivedFile]]]

@@ -20,6 +20,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.v1 import messages_pb2 as v1
 
@@ -82,7 +83,10 @@ class ArchivedSource:
     """The highest that any store had promised then."""
     reg_id: int
     losses: tuple[HeldRange, ...] = ()
-    """Parts of [first, last] that the archive lacks: operators accepted their loss."""
+    """Parts of [first, last] that the archive lacks: operators accepted their loss, or stores had
+    let them go before they were archived."""
+    marker: Marker | None = None
+    """The newest that was committed below `first`, which stores had let go by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +275,7 @@ def _source_to_json(source: ArchivedSource) -> dict[str, Any]:
         "losses": [[each.first, each.last, each.epoch] for each in source.losses],
         "promised_epoch": source.promised_epoch,
         "reg_id": source.reg_id,
+        "marker": _marker_to_json(source.marker),
         "membership": json_format.MessageToDict(membership_to_wire(source.membership)),
         "information": json_format.MessageToDict(source.information),
     }
@@ -288,7 +293,20 @@ def _source_from_json(values: Mapping[str, Any]) -> ArchivedSource:
         values["promised_epoch"],
         values["reg_id"],
         tuple(HeldRange(*each) for each in values["losses"]),
+        _marker_from_json(values["marker"]),
     )
+
+
+def _marker_to_json(marker: Marker | None) -> dict[str, Any] | None:
+    if marker is None:
+        return None
+    return {"sequence": marker.sequence, "epoch": marker.epoch, "value": marker.value.hex()}
+
+
+def _marker_from_json(values: Mapping[str, Any] | None) -> Marker | None:
+    if values is None:
+        return None
+    return Marker(values["sequence"], values["epoch"], bytes.fromhex(values["value"]))
 
 
 def file_to_json(file: ArchivedFile) -> dict[str, Any]:
