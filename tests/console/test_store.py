@@ -1,12 +1,14 @@
 """`quorate store validate`, `schema` and `init`."""
 
 import json
+import logging
 import uuid
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
 from quorate.console.main import app
+from quorate.console.store import _is_news
 
 
 def test_a_good_configuration_is_valid(tmp_path: Path) -> None:
@@ -73,3 +75,11 @@ def test_a_blank_store_without_peers_does_not_run(tmp_path: Path) -> None:
     error = json.loads(result.stderr.splitlines()[-1])
     assert error["error"] == "NotFounded"
     assert "--peer" in error["message"]
+
+
+def test_a_client_that_goes_while_it_is_answered_is_no_error_of_the_store() -> None:
+    logger = logging.getLogger("grpc._cython.cygrpc")
+    gone = "ExecuteBatchError raised in core by servicer method [/quorate.v1.Store/Fetch]"
+    assert not _is_news(logger.makeRecord(logger.name, logging.ERROR, "", 0, gone, (), None))
+    ours = "Unexpected [ValueError] raised by servicer method [/quorate.v1.Store/Fetch]"
+    assert _is_news(logger.makeRecord(logger.name, logging.ERROR, "", 0, ours, (), None))
