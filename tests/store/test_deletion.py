@@ -11,7 +11,15 @@ import pytest
 from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 
 from quorate.protocol.consensus import Behaviour
-from quorate.protocol.errors import Closed, Deregistered, Fenced, InLimbo, NotRegistered, RegIdInUse
+from quorate.protocol.errors import (
+    Closed,
+    Deregistered,
+    Fenced,
+    InLimbo,
+    NotRegistered,
+    RegIdInUse,
+    SourceActive,
+)
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
@@ -478,6 +486,16 @@ def test_another_instance_is_refused_while_the_one_before_is_protected() -> None
     assert world.core.identities.protected(state, b"b")
     lives.left(Who(ORDERS), willingly=True)
     assert not world.core.identities.protected(state, b"b")
+
+
+def test_its_own_signs_of_life_keep_nobody_out_who_was_fenced_by_one_that_came_to_nothing() -> None:
+    world = World()
+    world.stream()
+    world.core.identities.lives.came(Who(ORDERS), Lifetimes(30, 0))
+    world.promise(2, b"b", take_over=True)
+    with pytest.raises(SourceActive):
+        world.promise(3, b"c")
+    assert world.promise(3, b"a", decided_epoch=1).registration.promised_to == b"a"
 
 
 # The directory between stores.
