@@ -157,7 +157,7 @@ class CachedDisk(Disk):
     def sync(self) -> None:
         if self.fails_next_sync and self._watcher.may_lose(self._name):
             self.fails_next_sync = False
-            self.run = Run("", synced=False)
+            self.run = Run("", "os")
             self._go_down(0)
             raise StorageFailed(self._name, "the sync failed")
         self.sync_for_sure()

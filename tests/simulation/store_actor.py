@@ -197,7 +197,8 @@ class StoreActor:
             self.process, self.disk, commit.number, lambda: self.core.position
         )
         writer = cast(Writer, self.writer)
-        self.engine = Engine(self.core, self.receivers, writer, self.disk, lambda _: self.is_synced)
+        durability = v1.DURABILITY_FSYNC if self.is_synced else v1.DURABILITY_OS
+        self.engine = Engine(self.core, self.receivers, writer, self.disk, lambda _: durability)
         self._watchers = _Watchers(self.engine)
         self.engine.directory = cast(Directory, self._watchers)
         self.checked = Event(self.process)
@@ -221,7 +222,7 @@ class StoreActor:
         doubted = self._doubted(standing, sources)
         self.disk.write((standing.row(), *doubted))
         self.disk.sync_for_sure()
-        self.disk.run = Run(self.disk.boot, synced=self.is_synced)
+        self.disk.run = Run(self.disk.boot, "fsync" if self.is_synced else "os")
         return standing
 
     def _doubted(

@@ -326,7 +326,9 @@ async def test_what_was_half_removed_does_not_come_up_between_what_is_taken_anew
     lineage = Lineage((Term(1, 0), Term(2, 5)))
     living = answer("s2", knowledge(begun_epoch=2, lineage=lineage, live=True))
     writer: Any = Instant(world)
-    engine = Engine(world.core, world.receivers, writer, world.storage, lambda _: True)
+    engine = Engine(
+        world.core, world.receivers, writer, world.storage, lambda _: v1.DURABILITY_FSYNC
+    )
     peers: Any = Heardsay(living, answer("s3"))
     proxying: Any = Quiet()
     monkeypatch.setattr(keeper, "PURGE_ROWS", 1)

@@ -28,6 +28,7 @@ from quorate.store.data_directory import DataDirectory
 from quorate.store.node import StoreNode
 from quorate.store.reading import StoredBatch
 from quorate.store.rocks import RocksStorage
+from quorate.store.storage import Write
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -272,6 +273,33 @@ async def test_an_unforeseen_error_of_a_write_stops_the_store_too(
             await client.promise()
     with pytest.raises(StorageFailed):
         await asyncio.wait_for(node.wait(), 10)
+
+
+async def test_what_memory_is_enough_for_is_acknowledged_before_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [{"pattern": "orders", "durability": "memory"}]
+    write, may_write = RocksStorage.write, threading.Event()
+    may_write.set()
+
+    def slow(self: RocksStorage, writes: Iterable[Write]) -> None:
+        assert may_write.wait(60)
+        write(self, writes)
+
+    monkeypatch.setattr(RocksStorage, "write", slow)
+    async with running(tmp_path, topic=topics) as node, Client(node.address) as client:
+        await client.promise()
+        await client.begin()
+        stream = await client.open()
+        assert stream.durability == v1.DURABILITY_MEMORY
+        may_write.clear()
+        await stream.append(0, 9)
+        await stream.append(10, 19)
+        may_write.set()
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(20)}
+    async with running(tmp_path, topic=topics) as node, Client(node.address) as client:
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(20)}
+        assert not node.in_limbo
 
 
 async def test_durability_is_said_and_kept_by_topic(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from quorate.store.unclean import Run
 
 def test_a_run_is_noted_until_it_ends(tmp_path: Path) -> None:
     assert unclean.left_over(tmp_path) is None
-    run = Run("boot", False, (("orders", True), ("quotes.*", False)))
+    run = Run("boot", "os", (("orders", "fsync"), ("quotes.*", "memory")))
     unclean.begin(tmp_path, run)
     assert unclean.left_over(tmp_path) == run
     unclean.end(tmp_path)
@@ -27,17 +27,19 @@ def test_a_damaged_note_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_only_what_was_not_synced_is_lost_with_the_host() -> None:
-    run = Run("boot", True, (("quotes.*", False), ("quotes-slow", True)))
+    run = Run("boot", "fsync", (("quotes.*", "os"), ("quotes-slow", "fsync"), ("ticks", "memory")))
     assert not run.may_have_lost("quotes", "boot")
     assert run.may_have_lost("quotes", "another")
     assert run.may_have_lost("quotes-slow", "another"), "the first pattern counts"
     assert not run.may_have_lost("orders", "another")
+    assert "memory" in run.may_have_lost("ticks", "boot"), "it ended without a clean stop"
+    assert "memory" in run.may_have_lost("ticks", "another")
 
 
 def test_what_can_not_be_told_counts_as_another_boot() -> None:
-    assert Run("", False).may_have_lost("orders", "")
-    assert Run("", False).may_have_lost("orders", "boot")
-    assert Run("boot", False).may_have_lost("orders", "")
+    assert Run("", "os").may_have_lost("orders", "")
+    assert Run("", "os").may_have_lost("orders", "boot")
+    assert Run("boot", "os").may_have_lost("orders", "")
 
 
 def test_a_boot_has_an_id_that_stays() -> None:

@@ -300,6 +300,29 @@ async def test_a_host_that_went_down_under_os_durability(
                 assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
 
 
+@pytest.mark.expects_log("only in its memory")
+async def test_what_was_only_in_memory_is_gone_with_the_process_and_comes_from_the_others(
+    group: Group,
+) -> None:
+    await group.stop("c")
+    group.overrides["c"] = {"topic": [{"pattern": "orders", "durability": "memory"}]}
+    await group.start("c")
+    await filled(group, a=9, b=9, c=3)
+    async with group.client("c") as client:
+        before = (await client.status()).incarnation
+    await group.stop("c")
+    await group.start("c")
+    async with group.client("c") as client:
+        assert (await client.status()).incarnation == before, "a clean stop writes everything"
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(4)}
+    await group.put_back("c", await group.copy("c"))
+    await group.start("c")
+    async with group.client("c") as client:
+        assert (await client.status()).incarnation != before
+        await vouches(group.nodes["c"])
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
 async def test_a_source_of_a_synced_topic_outlives_its_host(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,10 +112,9 @@ class AppendCall:
             if came:
                 engine.submit(stream.state, came)
             await engine.made_durable(stream.state, change)
-            synced = engine.is_synced(stream.state.name.topic)
             opened = store_v1.AppendOpened(
                 next_sequence=change.answer.next_sequence,
-                durability=v1.DURABILITY_FSYNC if synced else v1.DURABILITY_OS,
+                durability=engine.durability(stream.state.name.topic),
                 known=engine.core.standing.known(),
             )
             await self._context.write(store_v1.AppendResponse(opened=opened))
@@ -155,7 +154,7 @@ class AppendCall:
 
     async def _read(self, stream: AppendStream) -> None:
         """Take frames until there are no more; once the stream is over, drop them."""
-        sync = self._engine.is_synced(stream.state.name.topic)
+        durability = self._engine.durability(stream.state.name.topic)
         while True:
             frame = await self._context.read()
             if frame is grpc.aio.EOF:
@@ -165,19 +164,24 @@ class AppendCall:
             self._silent_checks = 0
             try:
                 if frame.WhichOneof("kind") == "batch":
-                    await self._take(stream, frame, sync)
+                    await self._take(stream, frame, durability)
                 else:
                     self._control(stream, frame)
             except QuorateError as error:
                 self.end(error)
 
-    async def _take(self, stream: AppendStream, frame: v1.Frame, sync: bool) -> None:
+    async def _take(self, stream: AppendStream, frame: v1.Frame, durability: v1.Durability) -> None:
         engine, batch = self._engine, frame.batch
         writes = engine.core.append(stream, batch, frame.stable_upto)
         if writes is None:
             await engine.settled(stream.state)
             writes = engine.core.append_held(stream, batch)
-        self._commit = engine.submit(stream.state, writes, sync, self, stream.expected - 1)
+        sync, upto = durability == v1.DURABILITY_FSYNC, stream.expected - 1
+        if durability == v1.DURABILITY_MEMORY:
+            self._commit = engine.submit(stream.state, writes, sync)
+            self.acknowledge(upto)
+        else:
+            self._commit = engine.submit(stream.state, writes, sync, self, upto)
         if engine.writer.full:
             await engine.writer.room()
             self._silent_checks = 0

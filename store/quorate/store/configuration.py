@@ -44,7 +44,7 @@ def _host_and_port(address: str) -> str:
 
 Pattern = Annotated[str, AfterValidator(_regular_expression)]
 Address = Annotated[str, AfterValidator(_host_and_port)]
-Durability = Literal["fsync", "os"]
+Durability = Literal["fsync", "os", "memory"]
 
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -92,7 +92,8 @@ class StoreConfiguration(BaseModel):
     """Regular expressions, one of which must match all of a topic; others are refused."""
     durability: Durability = "fsync"
     """`fsync`: on the disk before it is acknowledged; `os`: in the page cache, which outlives the
-    process but not the host."""
+    process but not the host; `memory`: as soon as the store has taken it, and it is written later.
+    A store that was not stopped cleanly is in limbo for what it may have lost so."""
     source_activity_timeout: Seconds = 0.0
     """Seconds after a source's last sign of life for which another instance of it is refused. 0:
     only while it streams. What a source asks for overrides it."""

@@ -20,6 +20,7 @@ from quorate.store.receivers import TOPICS_MAX, Receivers
 from quorate.store.state import AppendStream, Change, SourceState
 from quorate.store.storage import Reads, Write
 from quorate.store.writer import Acknowledged, Writer
+from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import DirectoryEntry, StoreReplaced
 
 _log = logging.getLogger("quorate.store.engine")
@@ -46,14 +47,14 @@ class Engine:
         receivers: Receivers,
         writer: Writer,
         reads: Reads,
-        is_synced: Callable[[str], bool],
+        durability: Callable[[str], v1.Durability],
     ) -> None:
-        """is_synced: whether a topic must be on the disk before it is acknowledged."""
+        """durability: where a topic must be before it is acknowledged."""
         self.core = core
         self.receivers = receivers
         self.writer = writer
         self.reads = reads
-        self.is_synced = is_synced
+        self.durability = durability
         self.directory = Directory()
         self.address = ""
         """Where others reach this store; known once it serves."""
@@ -66,6 +67,10 @@ class Engine:
         """Requests and batches that were refused since the start."""
         self._calls: dict[AppendStream, Endable] = {}
         self._commits: dict[int, int] = {}
+
+    def is_synced(self, topic: str) -> bool:
+        """Whether a topic must be on the disk before it is acknowledged."""
+        return self.durability(topic) == v1.DURABILITY_FSYNC
 
     def limbo_reason(self, state: SourceState | None) -> str:
         """Why the store is in limbo for a source, or as a whole, and what it waits for."""

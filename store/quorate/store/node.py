@@ -43,7 +43,6 @@ from quorate.store.service import Service
 from quorate.store.state import RegIds, SourceState
 from quorate.store.status import StoreFacts, disk_bytes, status
 from quorate.store.storage import Storage, Write
-from quorate.store.unclean import REASON
 from quorate.store.upkeep import Upkeep
 from quorate.store.upkeep_records import LossRecord, ScrubRecord
 from quorate.store.vouching import Vouching
@@ -55,6 +54,11 @@ from quorate.v1.store_pb2_grpc import add_StoreServicer_to_server
 
 _log = logging.getLogger("quorate.store.node")
 
+_DURABILITIES = {
+    "fsync": v1.DURABILITY_FSYNC,
+    "os": v1.DURABILITY_OS,
+    "memory": v1.DURABILITY_MEMORY,
+}
 _READERS = 4
 _GRACE_SECONDS = 2.0
 """How long calls have to end when the store stops."""
@@ -158,7 +162,7 @@ class StoreNode:
         )
         receivers = Receivers(configuration.name, sources, reg_ids)
         standing.begin_check(configuration.peers or ())
-        self._engine = Engine(core, receivers, writer, storage, self._is_synced)
+        self._engine = Engine(core, receivers, writer, storage, self._durability)
         writer.start()
         peers = Peers(self._engine, configuration.peers or (), self._greeting)
         self.peers = peers
@@ -231,15 +235,16 @@ class StoreNode:
         """Put in limbo what a host that went down may have lost."""
         run, boot = unclean.left_over(directory.path), unclean.boot_id()
         lost = [
-            state
+            (state, reason)
             for name, state in sources.items()
-            if run is not None and run.may_have_lost(name.topic, boot)
+            if run is not None and (reason := run.may_have_lost(name.topic, boot))
         ]
         if not lost:
             return []
-        _log.warning("store %s is in limbo for %d sources: %s", standing.store, len(lost), REASON)
+        reasons = "; ".join(sorted({reason for _, reason in lost}))
+        _log.warning("store %s is in limbo for %d sources: %s", standing.store, len(lost), reasons)
         standing.renew(uuid.uuid4().bytes)
-        return [write for state in lost for write in state.enter_limbo(REASON)]
+        return [write for state, reason in lost for write in state.enter_limbo(reason)]
 
     def _begin_run(
         self, directory: DataDirectory, storage: Storage, writes: Sequence[Write]
@@ -252,8 +257,8 @@ class StoreNode:
 
     def _run(self, boot: str) -> unclean.Run:
         configuration = self._configuration
-        topics = tuple((each.pattern, each.durability == "fsync") for each in configuration.topic)
-        return unclean.Run(boot, configuration.durability == "fsync", topics)
+        topics = tuple((each.pattern, each.durability) for each in configuration.topic)
+        return unclean.Run(boot, configuration.durability, topics)
 
     def _end_run(self, directory: DataDirectory, storage: Storage) -> None:
         """Have everything on the disk, and say so; or that it may not be there."""
@@ -292,7 +297,7 @@ class StoreNode:
             configuration.name,
             self.address,
             configuration.data_directory,
-            v1.DURABILITY_FSYNC if configuration.durability == "fsync" else v1.DURABILITY_OS,
+            _DURABILITIES[configuration.durability],
         )
 
         upkeep = Upkeep(
@@ -318,8 +323,8 @@ class StoreNode:
         await self._server.start()
         return upkeep
 
-    def _is_synced(self, topic: str) -> bool:
-        return self._configuration.durability_of(topic) == "fsync"
+    def _durability(self, topic: str) -> v1.Durability:
+        return _DURABILITIES[self._configuration.durability_of(topic)]
 
     # Called in the writer's thread.
 

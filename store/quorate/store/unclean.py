@@ -1,8 +1,8 @@
 """Whether a store was stopped cleanly, and what a host that went down meanwhile has lost.
 
 While a store runs its directory has the file `running`: on which boot of the host it was begun, and
-which topics were not synced. It is removed once a clean stop has synced everything. What was in the
-page cache outlives the process, but not the host.
+how durable its topics were. It is removed once a clean stop has synced everything. What was in the
+page cache outlives the process, but not the host; what was in memory outlives neither.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ REASON = (
     "its host went down, or its disk failed, while messages were only in the page cache "
     "(durability = os)"
 )
+MEMORY_REASON = (
+    "it was not stopped cleanly while messages were only in its memory (durability = memory)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +33,30 @@ class Run:
 
     boot: str
     """Of the host; empty if it can not be told, or if what it cached may be gone already."""
-    synced: bool
-    """Topics that no pattern matches were synced."""
-    topics: tuple[tuple[str, bool], ...] = ()
-    """Patterns, in order, and whether such topics were synced."""
+    durability: str
+    """Of topics that no pattern matches: `fsync`, `os` or `memory`."""
+    topics: tuple[tuple[str, str], ...] = ()
+    """Patterns, in order, and how durable such topics were."""
 
-    def is_synced(self, topic: str) -> bool:
-        """Whether what was acknowledged of a topic was on the disk."""
-        for pattern, synced in self.topics:
+    def durability_of(self, topic: str) -> str:
+        """Where what was acknowledged of a topic was."""
+        for pattern, durability in self.topics:
             if re.fullmatch(pattern, topic):
-                return synced
-        return self.synced
+                return durability
+        return self.durability
 
-    def may_have_lost(self, topic: str, boot: str) -> bool:
-        """Whether something of a topic may be gone, now that the host has this boot."""
-        return (self.boot != boot or not boot) and not self.is_synced(topic)
+    def may_have_lost(self, topic: str, boot: str) -> str:
+        """Why something of a topic may be gone, now that the host has this boot; empty: it is not.
+
+        The run did not end cleanly.
+        """
+        match self.durability_of(topic):
+            case "fsync":
+                return ""
+            case "memory":
+                return MEMORY_REASON
+            case _:
+                return REASON if self.boot != boot or not boot else ""
 
 
 def boot_id() -> str:
@@ -59,8 +71,8 @@ def left_over(directory: Path) -> Run | None:
     """The run that did not end cleanly; None if it did. Raises DataDirectoryCorrupt."""
     try:
         fields = json.loads((directory / "running").read_text())
-        topics = tuple((str(pattern), bool(synced)) for pattern, synced in fields["topics"])
-        return Run(str(fields["boot"]), bool(fields["synced"]), topics)
+        topics = tuple((str(pattern), str(durability)) for pattern, durability in fields["topics"])
+        return Run(str(fields["boot"]), str(fields["durability"]), topics)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

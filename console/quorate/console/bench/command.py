@@ -18,7 +18,7 @@ def bench(
     messages: Annotated[int, typer.Option(min=1, help="How many messages.")] = 1_000_000,
     size: Annotated[int, typer.Option(help="Bytes of each message.")] = 100,
     durability: Annotated[
-        str, typer.Option(metavar="fsync|os", help="What the stores mean by stable.")
+        str, typer.Option(metavar="fsync|os|memory", help="What the stores mean by stable.")
     ] = "fsync",
     rate: Annotated[
         float | None, typer.Option(help="Messages a second; as many as go if none is given.")

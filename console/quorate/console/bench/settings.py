@@ -31,8 +31,10 @@ class Settings:
     """Seconds for which one store is stopped, with everything else at full rate."""
 
     def __post_init__(self) -> None:
-        if self.durability not in ("fsync", "os"):
-            raise InvalidArgument("--durability", f"{self.durability!r} is neither fsync nor os")
+        if self.durability not in ("fsync", "os", "memory"):
+            raise InvalidArgument(
+                "--durability", f"{self.durability!r} is none of fsync, os and memory"
+            )
         if self.delivery not in ("live", "stable"):
             raise InvalidArgument("--delivery", f"{self.delivery!r} is neither live nor stable")
         if not HEADER_BYTES <= self.size <= MESSAGE_BYTES_MAX:
