@@ -503,7 +503,7 @@ async def test_a_repair_that_was_killed_goes_on(
             process(group, tmp_path / "s2", "s2") as victim,
             Client(group.addresses["s2"]) as two,
         ):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await half.wait()
                 await until(two, lambda status: held(status)[-1][1] >= 399)
                 # What a fetch gives is on the disk.

@@ -86,9 +86,6 @@ class AppendCall:
         stream = await self._open(frame)
         try:
             await self._serve(stream)
-        except (ContentConflict, CorruptBatch) as error:
-            _log.error("%s", error)
-            raise
         finally:
             self._engine.closed(stream)
             _log.info("stream of %s, epoch %d, is over", stream.state.name, stream.epoch)
@@ -168,6 +165,9 @@ class AppendCall:
                 else:
                     self._control(stream, frame)
             except QuorateError as error:
+                if isinstance(error, ContentConflict | CorruptBatch):
+                    # Now: a source that hears of it hangs up, and this call is cancelled.
+                    _log.error("%s", error)
                 self.end(error)
 
     async def _take(self, stream: AppendStream, frame: v1.Frame, durability: v1.Durability) -> None:
