@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.archive.support import here
-from tests.pipeline.group import SESSION, Group, numbered
+from tests.pipeline.group import SESSION, Group, numbered, until
 
 from quorate.pipeline import restoring
 from quorate.pipeline.archive import archiving
@@ -20,23 +20,26 @@ from quorate.pipeline.archive.directory import ArchiveDirectory
 from quorate.pipeline.archive.manifest import ArchivedSource
 from quorate.pipeline.archive.tasks import Entry, Run, on_spark
 from quorate.pipeline.restoring import RestoreReport, opening, restore
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.stores import Stores, stub_of
 from quorate.protocol.errors import (
     ArchiveInvalid,
     ContentConflict,
     CorruptBatch,
     OtherHistory,
     QuorateError,
+    RestoreRefused,
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout, StoreGroup
+from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.wire import held_from_wire, membership_from_wire, policy_to_wire
 from quorate.receiver import Receiver
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 
 ORDERS = SourceName("orders", SESSION)
 
@@ -224,6 +227,32 @@ def test_a_store_that_is_away_keeps_no_other_from_it(own_group: Group, tmp_path:
     group.start(2)
     assert restored(group, path).done
     assert frames(group.addresses[2]) == before
+
+
+def test_what_is_left_after_too_many_losses_is_made_whole(own_group: Group, tmp_path: Path) -> None:
+    """Two of three disks are lost, and the third had been away for the last third of the stream."""
+    group, path = own_group, tmp_path / "archive"
+    for first in (0, 3000):
+        group.publish("orders", numbered(first, first + 2999))
+    group.kill(2)
+    group.publish("orders", numbered(6000, 8999))
+    before = frames(group.addresses[0])
+    archived(group, path)
+    group.kill(0, 1)
+    group.wipe(0)
+    group.wipe(1)
+    group.launch()
+    refused = restored(group, path, patience=0.0)
+    for address in group.addresses[:2]:
+        assert isinstance(refused.sources[ORDERS][address].failure, RestoreRefused)
+    request = store_v1.AcceptLossRequest(
+        first=-1, last=-1, reason="two disks burnt", protocol_version=PROTOCOL_VERSION
+    )
+    stub_of(group.addresses[0]).AcceptLoss(request)
+    until("all vouch", lambda: not Stores(group.addresses).sources().limbo)
+    report = restored(group, path)
+    assert report.done, report.as_object()
+    assert [frames(address) for address in group.addresses] == [before] * 3
 
 
 def test_a_damaged_archive_is_reported_and_nothing_of_it_is_taken(
