@@ -14,7 +14,8 @@ from quorate.receiver import Receiver
 from quorate.source import BackupSteppedIn, Layout, MembershipChanged, StoreGroup
 
 pytestmark = pytest.mark.expects_log(
-    "does not take|stands in|directory of|does not register|no peer could|another lineage|repair of"
+    "does not take|lost its quorum|stands in|directory of|does not register|waits for more stores|"
+    "is missing|no peer could|another lineage|repair of"
 )
 
 
@@ -27,7 +28,7 @@ async def stores(tmp_path: Path) -> AsyncIterator[RealStores]:
 
 async def take(receiver: Receiver, upto: int, first: int = 0) -> None:
     """Exactly these messages, in order."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         number = first
         async for message in receiver:
             assert (message.sequence, message.payload) == (number, b"%d" % number)
