@@ -16,9 +16,7 @@ async def test_whoever_is_killed_in_the_middle_of_a_change_nothing_is_lost(world
     for kind, victims in (
         ("grows", ("source",)),
         ("shrinks", ("store",)),
-        ("moves", ("source", "store")),
         ("gains a group", ("store", "source")),
-        ("loses a group", ("source",)),
     ):
         await changes.until_it_goes_on()
         await changes.change(kind, victims, in_the_middle=True)
