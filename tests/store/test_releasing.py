@@ -57,7 +57,6 @@ async def filled(client: Client, first: int = 0, last: int = 99) -> None:
         await stream.batch(batch(at, at + 9), first - 1)
     await stream.durable(last)
     await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=last))
-    await until(client, lambda source: source.stable_upto == last)
     await stream.close()
 
 
@@ -104,9 +103,8 @@ async def test_nothing_goes_before_it_is_archived(tmp_path: Path) -> None:
         with pytest.raises(UnknownTopic):
             await archived(client, 5)
         await filled(client)
-        source = await until(client, lambda source: source.kept_because != "")
+        source = await until(client, lambda source: "archive" in source.kept_because)
         assert (source.retained_from, source.archived_upto) == (0, -1)
-        assert "archive" in source.kept_because
         with pytest.raises(InvalidArgument, match="99"):
             await archived(client, 100)
         assert await archived(client, 54) == 54
@@ -131,9 +129,8 @@ async def test_a_receiver_that_only_another_store_knows_keeps_messages(tmp_path:
         await group.greeted("a", "b")
         await group.rounds("a", 2)
         await filled(a)
-        source = await until(a, lambda source: source.kept_because != "")
+        source = await until(a, lambda source: "receiver 0x7" in source.kept_because)
         assert source.retained_from == 0
-        assert "receiver 0x7" in source.kept_because
         acknowledgement = store_v1.Acknowledgement(
             source=source_to_wire(ORDERS), epoch=1, upto=42, source_epoch=1
         )
