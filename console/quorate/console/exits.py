@@ -51,6 +51,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.ArchiveNewer: FAILED,
     errors.ArchiveChanged: FAILED,
     errors.ArchiveDiffers: FAILED,
+    errors.TaskFailed: FAILED,
     errors.RestoreRefused: UNREACHABLE,
     errors.JavaNotFound: CONFIGURATION,
     errors.MessagesGone: FAILED,

@@ -51,7 +51,13 @@ def _session(name: str, told: Told) -> SparkSession:
     from quorate.pipeline import session
 
     told("starting Spark")
-    made = session(f"quorate {name}")
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Started by spark-submit, which knows where Spark is and what it may use.
+        from pyspark.sql import SparkSession
+
+        made: SparkSession = SparkSession.builder.appName(f"quorate {name}").getOrCreate()
+    else:
+        made = session(f"quorate {name}")
     made.sparkContext.setLogLevel("ERROR")
     return made
 
@@ -80,7 +86,7 @@ def run_archive(
             Stores(stores),
             path,
             selects=selects,
-            parts=os.cpu_count() or 1,
+            parts=spark.sparkContext.defaultParallelism,
             told=told,
         )
     finally:

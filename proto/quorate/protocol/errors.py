@@ -13,7 +13,8 @@
     ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
     │   DataDirectoryOlder, DataDirectoryCorrupt, NotFounded                 a store can not start
     ├── JavaNotFound, MessagesGone, OffsetsBehind                            no reading with Spark
-    └── ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveDiffers         files of an archive
+    └── ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveDiffers,
+        TaskFailed                                                             jobs on archives
 
 An error carries its facts as fields; its text says what happened, why, and what to do next.
 Errors cross the wire by class name and fields (see quorate.transport.failures), so a field is a
@@ -695,6 +696,19 @@ class ArchiveDiffers(QuorateError):
             f"The archive {self.path} and the stores have different histories of {self.source}, "
             f"from {self.first} on: {self.detail}. Nothing of it was archived. If the stores lost "
             "it, restore them; if its stream was begun anew, archive that to another path."
+        )
+
+
+@dataclass(eq=False)
+class TaskFailed(QuorateError):
+    detail: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"A task of the job failed as often as Spark tries one ({self.detail}). What it had "
+            "written counts for nothing, and nothing is broken. Remove the cause (a full disk, a "
+            "directory that not all workers reach), then run the job again."
         )
 
 

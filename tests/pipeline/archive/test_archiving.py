@@ -32,7 +32,13 @@ from quorate.pipeline.archive.files import check_file, pieces_of
 from quorate.pipeline.archive.manifest import Manifest
 from quorate.pipeline.archive.tasks import Entry, on_spark
 from quorate.pipeline.stores import Stores
-from quorate.protocol.errors import ArchiveChanged, ArchiveDiffers, MessagesGone, MissingMessages
+from quorate.protocol.errors import (
+    ArchiveChanged,
+    ArchiveDiffers,
+    MessagesGone,
+    MissingMessages,
+    TaskFailed,
+)
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange
@@ -368,6 +374,14 @@ def test_the_report_is_json(path: Path) -> None:
 
 
 # With Spark, from real stores.
+
+
+def test_a_task_that_fails_is_a_clear_error(spark: SparkSession) -> None:
+    def full(part: int) -> Iterator[Entry]:
+        raise OSError(errno.ENOSPC, f"no room for {part}")
+
+    with pytest.raises(TaskFailed, match=r"no room for 7"):
+        on_spark(spark)([7], full)
 
 
 def test_spark_archives_from_real_stores(

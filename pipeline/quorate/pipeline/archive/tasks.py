@@ -7,6 +7,7 @@ JSON. Nothing here knows what the tasks do.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from quorate.pipeline.options import parse_source
-from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.errors import QuorateError, TaskFailed, Unreachable
 from quorate.protocol.identity import SourceName
 
 if TYPE_CHECKING:
@@ -32,17 +33,28 @@ _TOLD = pa.schema([pa.field("entry", pa.string())])
 
 
 def on_spark(spark: SparkSession) -> Run:
-    """Spark runs the tasks; what it raises if one failed as often as it may is raised, too."""
+    """Spark runs the tasks; raises TaskFailed if one failed as often as it may."""
+    from pyspark.errors import PySparkException
 
     def run(parts: Sequence[P], task: Callable[[P], Iterator[Entry]]) -> list[Entry]:
         if not parts:
             return []
         # One number in each partition: what is repartitioned may leave some empty.
         numbers = spark.range(0, len(parts), 1, len(parts))
-        told = numbers.mapInArrow(partial(_run, list(parts), task), "entry string").collect()
-        return [json.loads(row.entry) for row in told]
+        told = numbers.mapInArrow(partial(_run, list(parts), task), "entry string")
+        try:
+            return [json.loads(row.entry) for row in told.collect()]
+        except PySparkException as error:
+            raise TaskFailed(_cause(str(error))) from error
 
     return run
+
+
+def _cause(text: str) -> str:
+    """What a worker failed with, out of all that Spark says of it: the last line of a traceback."""
+    lines = [line.strip() for line in text.splitlines()]
+    said = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exit)\b", line)]
+    return said[0] if said else next(filter(None, lines), "no reason was given")
 
 
 def _run(
