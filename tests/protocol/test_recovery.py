@@ -17,7 +17,7 @@ import pytest
 from quorate.protocol.consensus import Behaviour, consensus
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
-from quorate.protocol.ranges import HeldRange
+from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide
 
 VOUCHES, LIMBO, SILENT = "vouches", "limbo", "silent"
@@ -320,7 +320,8 @@ def test_a_loss_that_any_answering_store_names_is_required_of_nobody(claim: int)
         }
         without = decide(policy, {**promises, "b": with_losses(promises["b"])})
         answer = decide(policy, promises)
-        floor = max(claim, *one, *two, -1) if one | two else claim
+        # What was accepted as lost may have been stable: its numbers are not given away.
+        floor = max(claim, *one, *two, *lost, -1)
         missing = set(range(floor + 1)) - one - two
         if missing - lost:
             assert isinstance(answer, Lost)
@@ -332,7 +333,7 @@ def test_a_loss_that_any_answering_store_names_is_required_of_nobody(claim: int)
         assert answer.holders.keys() == {"a", "b"}
         assert {n for n in range(9) if n in answer.holders["a"]} == one, "a loss is nobody's"
         if isinstance(without, Decision):
-            assert without == answer
+            assert without == answer or without.floor < max(lost)
         else:
             completed += 1
     assert completed > 0 or claim < 0
@@ -349,12 +350,12 @@ def test_a_loss_counts_only_where_the_lineage_is_the_one_it_was_accepted_in() ->
         assert isinstance(answer, Decision if accepted else Lost), epoch
 
 
-def test_a_loss_above_what_may_be_stable_changes_nothing() -> None:
+def test_no_number_that_is_accepted_as_lost_is_given_away() -> None:
     policy = Policy.majority_of("abc")
     held = promise_of(frozenset((0, 1, 2)), policy, 0, limbo=False)
     nothing = promise_of(frozenset(), policy, -1, limbo=False)
-    loss = HeldRange(3, 100, 1)
+    loss = HeldRange(3, 4, 1)
     promises = {"a": held, "b": with_losses(nothing, loss), "c": nothing}
     answer = decide(policy, promises)
     assert isinstance(answer, Decision)
-    assert (answer.floor, answer.kept_upto, list(answer.losses)) == (0, 2, [])
+    assert (answer.floor, answer.kept_upto, list(answer.losses)) == (4, 4, [Range(3, 4)])

@@ -124,7 +124,9 @@ def decide(
     lineage = newest.lineage
     holders = {store: lineage.belonging(promise.held) for store, promise in promises.items()}
     stable_upto = max((promise.stable_upto for promise in promises.values()), default=NOTHING)
-    floor = max(stable_upto, _may_be_stable_upto(in_force, holders, vouching))
+    accepted = lineage.belonging(loss for each in promises.values() for loss in each.losses)
+    # What is accepted as lost may have been stable, though nobody holds it any more.
+    floor = max(stable_upto, accepted.high, _may_be_stable_upto(in_force, holders, vouching))
     available = RangeSet(item for held in holders.values() for item in held)
     retained_from = max(
         (
@@ -134,7 +136,6 @@ def decide(
         default=0,
     )
     holes = RangeSet(available.holes(retained_from, floor))
-    accepted = lineage.belonging(loss for each in promises.values() for loss in each.losses)
     losses = holes.both(accepted)
     if missing := next(iter(holes.minus(losses)), None):
         everyone = frozenset().union(*(each.stores for each in in_force))
