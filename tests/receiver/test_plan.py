@@ -69,6 +69,18 @@ def test_chunks_are_spread_over_the_stores(monkeypatch: pytest.MonkeyPatch) -> N
     assert not plan.is_front(asked[1])
 
 
+def test_what_a_peer_knows_is_heard_though_there_is_no_room_for_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan_module, "CHUNK_MESSAGES_MAX", 4)
+    _, plan = planned()
+    first, second = request(plan, "a"), request(plan, "b")
+    assert not plan.needs_room(first), "it has the very next message"
+    assert plan.needs_room(second)
+    plan.missing(second, second.first, second.last, Answer.ABSENT, "", 0.0)
+    assert not plan.needs_room(second), "only its end is left, with a lineage that may be needed"
+
+
 def test_what_one_could_not_serve_goes_to_another() -> None:
     _, plan = planned()
     plan.failed(request(plan, "a"), 0.0)

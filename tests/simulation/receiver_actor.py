@@ -425,7 +425,7 @@ class ReceiverInstance:
     async def _fetch(self, end: End, request: Request) -> None:
         plan = self.plan
         while True:
-            while not plan.is_front(request) and self._room.waiting_bytes > FETCHED_BYTES_MAX:
+            while plan.needs_room(request) and self._room.waiting_bytes > FETCHED_BYTES_MAX:
                 if not plan.front_under_way():
                     # Not at once: of a peer that lacks the front the same would be asked again.
                     await self.process.sleep(0.1)

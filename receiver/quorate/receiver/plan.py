@@ -232,6 +232,11 @@ class FetchPlan:
         """Whether the very next message is among what this request is still to bring."""
         return request.next <= self._stream.next <= request.last
 
+    def needs_room(self, request: Request) -> bool:
+        """Whether what it is still to bring has to wait for room: not so if that is the very next
+        message, or nothing but what its peer knows of the stream."""
+        return request.next <= request.last and not self.is_front(request)
+
     def front_under_way(self) -> bool:
         """Whether anyone was asked for the very next message."""
         return any(self.is_front(request) for request in self._under_way.values())

@@ -267,7 +267,7 @@ class Session:
         while True:
             await self.inbox.space()
             if (
-                self.plan.is_front(request)
+                not self.plan.needs_room(request)
                 or self.room.waiting_bytes + FRAME_BYTES_MAX <= self.room.fetched_bytes_max
             ):
                 return True
