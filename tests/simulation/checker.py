@@ -66,7 +66,7 @@ class _Receiver:
     done_upto: int = -1
     """Everything up to here was consumed as it is stable."""
     skipped: set[int] = field(default_factory=set)
-    """What retention let go before it could be handed over, as it was told."""
+    """What was let go, or lost, before it could be handed over, as it was told."""
 
     def passing_over(self, upto: int) -> int:
         """What it must be handed next, if that was not let go; at most this."""
@@ -89,7 +89,7 @@ class Checker:
         """
         self._world = world
         self._honest = honest
-        self._source = source
+        self.source = source
         self._stores: dict[str, StoreOf] = {}
         self.contents: dict[tuple[int, int], bytes] = {}
         """By the epoch of the batch and the sequence number."""
@@ -123,6 +123,8 @@ class Checker:
         """By store: what it let go on purpose; that makes nothing less stable."""
         self.retained_from = 0
         """What is below some store has let go: nobody has to have it."""
+        self.lost: set[int] = set()
+        """Numbers of which every copy was destroyed, as an operator has accepted."""
         self.wiped: set[str] = set()
         """Stores that vouch again, though they were failed once."""
 
@@ -155,6 +157,10 @@ class Checker:
             self.destroys(store)
         return tolerated
 
+    def loses(self, part: Range) -> None:
+        """An operator accepts that nobody has these any more: what was stable, and is destroyed."""
+        self.lost.update(range(part.first, part.last + 1))
+
     def unreadable(self, store: str, part: Range, problem: str) -> None:
         """The store finds that it can not read what it holds: only if that was destroyed."""
         self.require(store in self.failed, "I1", f"{store} can not read {part}: {problem}")
@@ -166,7 +172,7 @@ class Checker:
         doubts until a peer gave it back.
         """
         core = store.core
-        state = core.sources.get(self._source)
+        state = core.sources.get(self.source)
         doubt = core.doubt_of(state) if state is not None else core.limbo_of(None)
         if store.name not in self.failed or doubt:
             return
@@ -176,7 +182,7 @@ class Checker:
             for held in unpack_held(row).ranges if row is not None else ():
                 at = held.first
                 while at <= held.last:
-                    for batch in read(rows, state.reg_id, self._source, Range(at, held.last), 64):
+                    for batch in read(rows, state.reg_id, self.source, Range(at, held.last), 64):
                         if batch.problem:
                             return
                         at = batch.part.last + 1
@@ -364,7 +370,7 @@ class Checker:
 
     def on_disk(self, store: StoreOf, rows: MemoryRows, first: int, last: int) -> dict[int, bytes]:
         """What a store has of these numbers in these rows."""
-        state = store.core.sources.get(self._source)
+        state = store.core.sources.get(self.source)
         row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0] if state else None
         contents: dict[int, bytes] = {}
         if state is None or row is None:
@@ -372,7 +378,7 @@ class Checker:
         for held in unpack_held(row).ranges:
             at, upto = max(held.first, first), min(held.last, last)
             while at <= upto:
-                for batch in read(rows, state.reg_id, self._source, Range(at, upto), 64):
+                for batch in read(rows, state.reg_id, self.source, Range(at, upto), 64):
                     at = batch.part.last + 1
                     if batch.problem:
                         self.unreadable(store.name, batch.part, batch.problem)
@@ -392,7 +398,7 @@ class Checker:
         stable_upto = len(self.stable_contents) - 1
         for store in self._stores.values():
             unchecked = self._unchecked.get(store.name)
-            state = store.core.sources.get(self._source)
+            state = store.core.sources.get(self.source)
             rows = store.disk.synced
             row = rows.get(Table.REGISTRATIONS, [reg_id_key(state.reg_id)])[0] if state else None
             if not unchecked or row is None or unpack_registration(row).begun_epoch < newest:
@@ -423,6 +429,8 @@ class Checker:
         if is_new:
             receiver.skipped.update(range(min(first, self.retained_from)))
         for sequence in range(receiver.done_upto + 1, first):
+            if sequence in self.lost:
+                continue
             consumed = receiver.consumed.get(sequence, set())
             stable = self.stable_contents.get(sequence)
             self.require(
@@ -466,6 +474,8 @@ class Checker:
         receiver = self._receivers[name]
         consumed = receiver.consumed
         for sequence in range(receiver.done_upto + 1, upto + 1):
+            if sequence in self.lost:
+                continue
             stable = self.stable_contents.get(sequence)
             self.require(
                 sequence in receiver.skipped
@@ -481,23 +491,25 @@ class Checker:
         self.require(not receiver.stable_only, "I3", f"{name} delivers what is stable only")
         for sequence in range(first, last + 1):
             self.require(
-                receiver.running.pop(sequence, None) is not None,
+                receiver.running.pop(sequence, None) is not None or sequence in receiver.skipped,
                 "I3",
                 f"{name} is told that {sequence} is withdrawn, which it does not have",
             )
         receiver.next = first
 
     def gap(self, name: str, gap: ProvenGap) -> None:
-        """It is told of a gap: there are none but of what was let go."""
+        """It is told of a gap: only of what was let go, or accepted as lost."""
+        numbers = range(gap.first, gap.last + 1)
+        let_go = gap.cause is Answer.RELEASED and gap.last < self.retained_from
         self.require(
-            gap.cause is Answer.RELEASED and gap.last < self.retained_from,
+            let_go or self.lost.issuperset(numbers),
             "I3",
             f"{name} is told that [{gap.first}, {gap.last}] is lost: {gap.evidence}",
         )
-        receiver = self._receivers[name]
         # What comes before may still be on its way to the application.
-        receiver.skipped.update(range(gap.first, gap.last + 1))
-        self._world.reach("gap of what was let go", name)
+        self._receivers[name].skipped.update(numbers)
+        what = "let go" if let_go else "accepted as lost"
+        self._world.reach(f"gap of what was {what}", name)
 
     # The end.
 
@@ -509,9 +521,13 @@ class Checker:
         if upto < last:
             return f"{last} is not stable yet; that is so up to {upto}"
         for name in setup.stores:
-            state = self._stores[name].core.sources.get(self._source)
-            if state is None or state.has_upto(0) < upto:
-                return f"{name} lacks some of {upto}: {state and state.held}"
+            state = self._stores[name].core.sources.get(self.source)
+            if state is None:
+                return f"{name} lacks all of {upto}"
+            lost = {n for part in state.losses for n in range(part.first, part.last + 1)}
+            self.require(lost <= self.lost, "I1", f"{name} takes {state.losses} for lost")
+            if state.has_upto(0) < upto:
+                return f"{name} lacks some of {upto}: {state.held}"
         for name, receiver in self._receivers.items():
             if receiver.passing_over(upto + 1) <= upto:
                 return f"{name} was handed everything before {receiver.next} of {upto}"
@@ -524,9 +540,10 @@ class Checker:
         for name in setup.stores:
             store = self._stores[name]
             held = self.on_disk(store, store.disk.synced, 0, upto)
-            state = store.core.sources.get(self._source)
+            state = store.core.sources.get(self.source)
             begins = state.held.retained_from if state is not None else 0
-            missing = [n for n in range(begins, upto + 1) if n not in held]
+            needed = set(range(begins, upto + 1)) - self.lost
+            missing = sorted(needed - held.keys())
             if missing:
                 return f"{name} lacks {missing[:10]} of {upto}"
         return ""
@@ -545,7 +562,9 @@ class Checker:
         for name, receiver in self._receivers.items():
             for sequence, payload in self.stable_contents.items():
                 self.require(
-                    sequence in receiver.skipped or payload in receiver.handed.get(sequence, ()),
+                    sequence in receiver.skipped
+                    or sequence in self.lost
+                    or payload in receiver.handed.get(sequence, ()),
                     "I3",
                     f"{name} was never handed {payload!r}, which is {sequence}",
                 )

@@ -272,6 +272,23 @@ class Faults:
             self._destroys(store)
             store.disk.flip(key, self._chooser.randrange(8 * len(value)))
 
+    def lose_batch(self) -> None:
+        """Every copy of a batch turns that is stable: an operator will have to accept that."""
+        checker = self._checker
+        if checker.failed or checker.beyond or not checker.stable_contents:
+            return
+        sequence = self._chooser.randrange(len(checker.stable_contents))
+        copies = [
+            (store, key)
+            for store in self._stores
+            for key in store.journal_keys(checker.source, sequence)
+        ]
+        for store, key in copies:
+            self._world.fault("every copy of a batch turned", "%s %s", store.name, sequence)
+            self._destroys(store)
+            value = store.disk.synced.get(Table.JOURNAL, [key])[0]
+            store.disk.flip(key, 8 * len(value or b"") - 2)
+
     # The network.
 
     def _everyone(self) -> list[str]:

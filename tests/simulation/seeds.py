@@ -48,6 +48,8 @@ RARE = (
     "answers for a source that is away",
     "found out as a copy",
     "cached commits lost",
+    "loss accepted by an operator",
+    "gap of what was accepted as lost",
     "in limbo for what was only cached",
     "let go of what is stable",
     "batch left the journal",

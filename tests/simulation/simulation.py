@@ -13,6 +13,7 @@ from typing import Any
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.faults import Faults
 from tests.simulation.network import Network
+from tests.simulation.operator import Operator
 from tests.simulation.receiver_actor import ReceiverApplication
 from tests.simulation.source_actor import SourceApplication
 from tests.simulation.store_actor import StoreActor
@@ -117,6 +118,7 @@ class Simulation:
             )
             for number, mode in enumerate(weather.modes)
         ]
+        self.operator = Operator(world, self.checker, self.stores, SOURCE)
         self.faults = Faults(
             world, self.network, self.checker, weather, self.stores, self.source, self.receivers
         )
@@ -137,6 +139,10 @@ class Simulation:
             world.run(world.now + STALL_SECONDS)
             world.reach("beyond what is tolerated, and honest")
             return
+        if "lose_batch" in self.weather.kinds:
+            world.run(world.now + STALL_SECONDS)
+            if self.operator.accept_losses():
+                self.source.current.kill()  # the next one has to hear of it
         seconds = self.weather.complete_seconds
         deadline = world.now + seconds
         while (unfinished := self.unfinished()) and world.now < deadline:

@@ -38,6 +38,7 @@ from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import lineage_to_wire, membership_from_wire, membership_to_wire
 from quorate.source.registration import AskBegin, Grant
 from quorate.store import restart
+from quorate.store.batches import entries
 from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
 from quorate.store.engine import Engine
@@ -47,7 +48,7 @@ from quorate.store.limbo import Standing, started
 from quorate.store.losses import Losses
 from quorate.store.reading import read
 from quorate.store.receivers import Receivers
-from quorate.store.records import StoreRecord
+from quorate.store.records import StoreRecord, position_key
 from quorate.store.state import AppendStream, Change, RegIds, SourceState
 from quorate.store.storage import Write
 from quorate.store.unclean import REASON, Run
@@ -253,6 +254,14 @@ class StoreActor:
         known = self.core.standing.peers.get(other.name)
         return known is not None and known.run == other.core.standing.run
 
+    def journal_keys(self, source: SourceName, sequence: int) -> list[bytes]:
+        """Where the journal has the batch with this number, if it has one."""
+        state = self.core.sources.get(source)
+        if state is None:
+            return []
+        found = entries(self.disk.synced, state.reg_id, sequence, sequence)
+        return [position_key(entry.position) for entry in found]
+
     def remembers_more(self, other: StoreActor, copy: Snapshot) -> bool:
         """Whether this one has met the other as it was after that copy was made.
 
@@ -374,6 +383,9 @@ class StoreActor:
         incarnation = self.core.standing.record.incarnation
         change = self._checked_begin(source, step, instance)
         self.checker.changes(self.name, step.epoch, "begins")
+        begun = self.core.sources[source]
+        if learnt := self.losses.learn(begun, step.losses, "the source", 0):
+            self.engine.submit(begun, learnt)
         set_aside = await self.made_durable(self.core.sources[source], change)
         self._check_still(incarnation, source)
         self.checker.begun(self.name, step.epoch)

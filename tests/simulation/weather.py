@@ -39,6 +39,7 @@ KINDS: Mapping[str, int] = {
     "wipe_in_need": 1,
     "flip_in_need": 1,
     "wipe_stores": 0,
+    "lose_batch": 0,
     "copy_disk": 2,
     "put_back": 2,
     "put_back_in_need": 1,
@@ -102,14 +103,14 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
     while len(setups) < 3 and chooser.random() < 0.25:
         setups.append(rules.changed(chooser, setups[-1], names))
     receivers = chooser.choice((1, 2, 2))
-    beyond = chooser.random() < 0.06
+    rare = chooser.choice((*((),) * 14, ("wipe_stores",), ("lose_batch",)))
     every_kind = [kind for kind, times in KINDS.items() for _ in range(times)]
     weather = Weather(
         setups=tuple(setups),
         # Each world has its own: few kinds, often, show what many hide from each other.
         kinds=(
             *chooser.sample(every_kind, chooser.randint(2, len(every_kind))),
-            *(("wipe_stores",) if beyond else ()),
+            *rare,
         ),
         faulty_seconds=chooser.choice((2.0, 4.0, 4.0, 6.0)),
         complete_seconds=40.0,
