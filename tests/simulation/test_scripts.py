@@ -398,7 +398,7 @@ def _two_of_three_are_wiped(script: Script) -> None:
     script.wipe(B)
     script.wipe(C)
     script.start_source(A)
-    script.run(4.0)
+    script.run(8.0)
 
 
 # A hung store.

@@ -189,6 +189,17 @@ class TestRemembered:
         later = Greeting(store_name="a", incarnation=b"later", former=[b"mine"])
         assert subject.check_remembered(later), "unless it was replaced itself"
 
+    def test_what_it_had_no_time_to_note_it_hears_again_from_whoever_knows_it(self) -> None:
+        """It was wiped, heard what it had been, left limbo, and lost its last commits."""
+        subject = Standing("a", StoreRecord(b"new", 2, former=(b"older",)), {}, run=b"run")
+        behind = Greeting(store_name="a", incarnation=b"mine", starts=3)
+        assert "put back" in subject.check_remembered(behind)
+        subject.learn_former(Greeting(store_name="a", incarnation=b"mine", former=[b"no"]))
+        assert "put back" in subject.check_remembered(behind), "that was said of another"
+        subject.learn_former(Greeting(store_name="a", incarnation=b"new", former=[b"mine"]))
+        assert not subject.check_remembered(behind)
+        assert subject.record.former == (b"mine", b"older")
+
     def test_found_out_it_is_another(self) -> None:
         subject = standing(KNOWN)
         (row,) = subject.enter_limbo("why", b"new")

@@ -206,6 +206,18 @@ class Standing:
         mine = StoreReplaced(store_name=self.store, former=self.record.former)
         return [mine, *map(replacement, self.peers.values())]
 
+    def learn_former(self, remembered: Greeting) -> None:
+        """Take over which incarnations this store had before, as a peer knows it.
+
+        Who was wiped hears that from its peers, and may go down before it has noted it. A peer that
+        remembers nothing newer than those would find it out as a copy.
+        """
+        record = self.record
+        if remembered.incarnation == record.incarnation and not {*remembered.former} <= {
+            *record.former
+        }:
+            self.record = replace(record, former=_merged(remembered.former, record.former))
+
     def check_remembered(self, remembered: Greeting) -> str:
         """Why this store must be a copy, or have been put back; empty: it need not be.
 

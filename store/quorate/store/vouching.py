@@ -107,6 +107,9 @@ class Vouching:
         """Enter limbo if a peer remembers what this store can not have been."""
         before = self._standing.record
         for item in heard.values():
+            if item.answer.remembered is not None:
+                self._standing.learn_former(item.answer.remembered)
+        for item in heard.values():
             remembered = item.answer.remembered
             if remembered is None:
                 continue
