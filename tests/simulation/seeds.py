@@ -49,7 +49,6 @@ RARE = (
     "found out as a copy",
     "cached commits lost",
     "loss accepted by an operator",
-    "gap of what was accepted as lost",
     "in limbo for what was only cached",
     "let go of what is stable",
     "batch left the journal",
@@ -67,6 +66,7 @@ RARER = (
     "backup steps in",
     "backup steps back",
     "proxy found out what is stable",
+    "gap of what was accepted as lost",
     "gap of what was let go",
 )
 """Those that need thousands."""
