@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,8 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
-from quorate.store import peers, releasing, repair
+from quorate.store import peers, releasing, repair, restart
+from quorate.store.node import StoreNode
 from quorate.store.records import position_key
 from quorate.store.rocks import RocksStorage
 from quorate.store.storage import Table, Write
@@ -217,3 +220,37 @@ def test_rocksdb_gives_the_space_of_deleted_rows_back(tmp_path: Path) -> None:
     kept = storage.get(Table.JOURNAL, [position_key(at) for at in range(200)])
     assert [value is not None for value in kept] == [False] * 150 + [True] * 50
     storage.close()
+
+
+async def test_what_is_old_goes_also_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both clocks are the test's: the store's own, and the time of day."""
+    observed, wall = 0.0, 1e9
+    monkeypatch.setattr(releasing.Releasing, "_observed", property(lambda _: observed))
+    clocks = SimpleNamespace(time=lambda: wall, monotonic=time.monotonic)
+    monkeypatch.setattr(releasing, "time", clocks)
+    settings: dict[str, Any] = {"retention_seconds": 1000.0}
+    async with running(tmp_path, **settings) as node, Client(node.address) as client:
+        await filled(client, 0, 49)
+        observed, wall = 100.0, wall + 100.0
+        await marked(node, 2)
+        await filled(client, 50, 99)
+        observed, wall = 200.0, wall + 1e8
+        await marked(node, 3)
+        assert (await until(client, lambda _: True)).retained_from == 0, "the clock jumped"
+    async with running(tmp_path, **settings) as node, Client(node.address) as client:
+        observed = 605.0
+        await until(client, lambda source: source.retained_from == 50)
+        observed, wall = 705.0, wall + 1000.0
+        await until(client, lambda source: source.retained_from == 100)
+        assert (await client.fetch()).missing == [(0, 99, v1.LOOKUP_RELEASED)]
+
+
+async def marked(node: StoreNode, count: int) -> None:
+    """Return when the store has noted so many times how far its journal had come."""
+    engine = node._engine
+    assert engine is not None
+    async with asyncio.timeout(60):
+        while len(restart.ages(engine.reads).marks) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

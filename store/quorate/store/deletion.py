@@ -105,7 +105,7 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
     """The source as it was, but in limbo; without its messages if they are gone already."""
     held = tombstone.held
     if tombstone.dropped:
-        held = replace(held, ranges=RangeSet(), next_sequence=0)
+        held = replace(held, ranges=RangeSet(), next_sequence=0, released_bytes=held.bytes)
     markers = () if tombstone.dropped else tombstone.markers
     state = SourceState(
         tombstone.reg_id, tombstone.registration, held, markers=markers, limbo=REASON

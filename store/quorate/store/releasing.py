@@ -60,7 +60,6 @@ class Releasing:
         bounds: Callable[[str], Bounds],
         shortest: float,
         ages: Ages,
-        wall: Callable[[], float] = time.time,
     ) -> None:
         """bounds: by topic. shortest: of all bounds of time, in seconds; 0: there is none.
 
@@ -73,7 +72,6 @@ class Releasing:
         self._bounds = functools.cache(bounds)
         self._shortest = shortest
         self._ages = ages
-        self._wall = wall
         self._observed_before = ages.marks[-1].observed if ages.marks else 0.0
         self._search_from: int | None = 0
         self._searched_at = 0.0
@@ -82,6 +80,8 @@ class Releasing:
         self._compact_bytes = 0
         self._compact_at = 0.0
         self._kept: dict[SourceName, str] = {}
+        self._oldest: dict[int, tuple[int, int]] = {}
+        """By RegID: the lowest number held, and where in the journal its batch is."""
         self.messages = 0
         """Let go since the start."""
         self.batches = 0
@@ -135,7 +135,7 @@ class Releasing:
             and core.position > marks[-1].position
         )
         if self._shortest and due:
-            self._ages = self._ages.noted(Mark(core.position, self._observed, self._wall()))
+            self._ages = self._ages.noted(Mark(core.position, self._observed, time.time()))
             self._engine.writer.submit((retention.ages_row(self._ages),), sync=False)
 
     async def _look_at(self, state: SourceState, bounds: Bounds) -> None:
@@ -156,29 +156,44 @@ class Releasing:
         """The oldest rows that go; nothing of the source is on its way to the disk then."""
         engine = self._engine
         low = state.held.ranges.low
-        if low == NOTHING:
+        if low == NOTHING or not self._may_be_due(state, bounds):
+            self._note_kept(state.name, "")
             return []
+        # While it is kept anyway, one row says so.
+        count = 1 if state.name in self._kept else STEP_BATCHES
         limit = self._limit(state, bounds)
         await engine.settled_range(state, low, limit.upto)
         before = engine.as_held(state, low, limit.upto)
         rows = await self._in_thread(
             lambda: list(
                 islice(
-                    batches.entries(
-                        engine.reads, state.reg_id, low, SEQUENCE_MAX, STEP_BATCHES + 1
-                    ),
-                    STEP_BATCHES,
+                    batches.entries(engine.reads, state.reg_id, low, SEQUENCE_MAX, count + 1),
+                    count,
                 )
             )
         )
         gone = engine.core.sources.get(state.name) is not state
         if gone or before != engine.as_held(state, low, limit.upto):
             return []  # it is another one now: look again in the next round
+        if rows:
+            self._oldest[state.reg_id] = (low, rows[0].position)
         limit = self._limit(state, bounds)
-        old_before = self._ages.old_before(bounds.seconds, self._observed, self._wall())
+        old_before = self._old_before(bounds)
         going, kept = retention.choose(rows, state, bounds, limit.upto, old_before)
         self._note_kept(state.name, limit.why if kept else "")
         return going
+
+    def _may_be_due(self, state: SourceState, bounds: Bounds) -> bool:
+        """Whether it is worth while to read what the oldest batches are."""
+        if retention.is_over(state, bounds):
+            return True
+        if not bounds.seconds:
+            return False
+        low, position = self._oldest.get(state.reg_id, (NOTHING, 0))
+        return low != state.held.ranges.low or position < self._old_before(bounds)
+
+    def _old_before(self, bounds: Bounds) -> int:
+        return self._ages.old_before(bounds.seconds, self._observed, time.time())
 
     def _limit(self, state: SourceState, bounds: Bounds) -> Limit:
         known: list[SourceKnowledge] = []

@@ -92,6 +92,11 @@ def limit(
     return min(limits, key=lambda each: each.upto)
 
 
+def is_over(state: SourceState, bounds: Bounds) -> bool:
+    """Whether a source is over a bound other than that of age."""
+    return 0 < bounds.bytes < state.journal_bytes or 0 < bounds.messages < state.held.ranges.count()
+
+
 def choose(
     rows: Iterable[IndexEntry], state: SourceState, bounds: Bounds, upto: int, old_before: int
 ) -> tuple[list[IndexEntry], bool]:
