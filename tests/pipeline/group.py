@@ -34,8 +34,11 @@ def until(what: str, happened: Callable[[], bool]) -> None:
 class Group:
     """Stores by number, each started, killed, paused and wiped on its own."""
 
-    def __init__(self, directory: Path, count: int = 3) -> None:
+    def __init__(self, directory: Path, count: int = 3, configuration: str = "") -> None:
+        """configuration: further settings of every store, as TOML."""
         self.directory = directory
+        self._configuration = directory / "stores.toml"
+        self._configuration.write_text(configuration)
         self.addresses = free_addresses(count)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -73,6 +76,7 @@ class Group:
                     *(sys.executable, "-m", "quorate.console.main", "store", "run"),
                     *("--name", f"s{number}", "--listen", address, "-o", "json"),
                     *("--data-directory", str(self.directory / f"s{number}")),
+                    *("--config", str(self._configuration)),
                     *("--stop-with-parent", *(self._peers(address) or ["--no-peers"])),
                 ],
                 stdin=subprocess.PIPE,

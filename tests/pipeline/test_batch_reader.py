@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import EqualTo, LessThan
-from tests.pipeline.group import Group, numbered
+from tests.pipeline.group import Group, numbered, until
 
 from quorate.pipeline import fetching
 from quorate.pipeline.batch_reader import BatchReader, StoresPartition, batch_reader
 from quorate.pipeline.options import read_options
 from quorate.pipeline.schema import ARROW
-from quorate.protocol.errors import MissingMessages, UnknownTopic
+from quorate.pipeline.stores import Stores
+from quorate.protocol.errors import MessagesGone, MissingMessages, UnknownTopic
 
 
 def table(spark: SparkSession, group: Group, schema: str = "", **options: str) -> DataFrame:
@@ -166,3 +168,31 @@ def test_what_nobody_can_say_is_not_taken_for_lost(
     with pytest.raises(MissingMessages) as caught:
         list(reader.read(partition))
     assert all(address in caught.value.might_have for address in own_group.addresses)
+
+
+@pytest.mark.expects_log("are gone")
+def test_what_the_stores_let_go_is_no_loss_unless_one_asks_for_it(tmp_path: Path) -> None:
+    group = Group(tmp_path, configuration="retention_messages = 5000")
+    group.start()
+    try:
+        name = group.publish("let-go", [b"%0100d" % number for number in range(50_000)])
+        stores = Stores(group.addresses)
+        until("most was let go", lambda: stores.sources().sources[name].earliest >= 45_000)
+        reader, partitions = parts_of(group, topics="let-go")
+        found = [
+            number
+            for partition in partitions
+            for batch in reader.read(partition)
+            for number in batch.column("sequence").to_pylist()
+        ]
+        assert found == list(range(found[0], 50_000))
+        assert found[0] >= 45_000
+        whole = {"topics": "let-go", "startingOffsets": json.dumps({str(name): 0})}
+        reader, [partition, *_] = parts_of(group, **whole)
+        with pytest.raises(MessagesGone, match="let it go"):
+            list(reader.read(partition))
+        reader, partitions = parts_of(group, failOnDataLoss="false", **whole)
+        rows = sum(batch.num_rows for each in partitions for batch in reader.read(each))
+        assert rows == len(found)
+    finally:
+        group.stop()

@@ -61,7 +61,7 @@ def test_what_is_gone_is_left_out_if_so_ordered_and_said(caplog: pytest.LogCaptu
     assert "[10, 19] of orders/0x10 are gone" in caplog.text
 
 
-def known(*held: Range) -> KnownSource:
+def known(*held: Range, retained_from: int = 0) -> KnownSource:
     """Stable up to 99."""
     return KnownSource(
         name=ORDERS,
@@ -69,6 +69,7 @@ def known(*held: Range) -> KnownSource:
         stable_upto=99,
         held=RangeSet(held),
         high=99,
+        retained_from=retained_from,
         information=SourceInformation(),
         live=True,
         stores=("a:1",),
@@ -92,6 +93,26 @@ def test_positions(position: Position, held: Range, expected: tuple[int, int]) -
     stores = LossyStores()
     found = begins_at(stores, known(held), position), ends_at(stores, known(held), position)
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("held", "earliest"),
+    [
+        ([Range(0, 99)], 0),
+        ([Range(40, 99)], 40),
+        # One store keeps more than the others.
+        ([Range(20, 99)], 20),
+        ([Range(0, 9), Range(20, 99)], 20),
+        # What lacks above is no matter of retention.
+        ([Range(50, 99)], 40),
+        ([], 40),
+    ],
+)
+def test_the_beginning_is_what_was_not_let_go(held: list[Range], earliest: int) -> None:
+    one = known(*held, retained_from=40)
+    assert begins_at(LossyStores(), one, EARLIEST) == earliest
+    # A time that is older than everything.
+    assert begins_at(LossyStores(0), one, Position(PositionKind.TIME, 5)) == earliest
 
 
 @pytest.mark.parametrize(

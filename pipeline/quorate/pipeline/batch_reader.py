@@ -158,7 +158,8 @@ def _at_time(time_ns: int | None) -> list[Position]:
 def begins_at(stores: Stores, known: KnownSource, position: Position) -> int:
     """The first sequence number from a position on; one past all that is stable at the most."""
     if position.kind is PositionKind.TIME:
-        return min(stores.first_since(known.name, position.value), known.until)
+        found = stores.first_since(known.name, position.value)
+        return min(max(found, known.earliest), known.until)
     return _number_at(known, position)
 
 
@@ -176,7 +177,7 @@ def ends_at(stores: Stores, known: KnownSource, position: Position) -> int:
 def _number_at(known: KnownSource, position: Position) -> int:
     match position.kind:
         case PositionKind.EARLIEST:
-            return 0
+            return known.earliest
         case PositionKind.SEQUENCE:
             return min(position.value, known.until)
     return known.until

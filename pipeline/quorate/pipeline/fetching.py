@@ -130,7 +130,7 @@ def fetch(
         silent += 1
         if silent < len(addresses):
             continue
-        _check_gone(said, addresses, source, first)
+        _check_gone(said, addresses, source, first, last)
         now = time.monotonic()
         give_up_at = give_up_at or now + PATIENCE_SECONDS
         if now >= give_up_at:
@@ -211,7 +211,9 @@ def _note(said: _Said, address: str, error: QuorateError, last: int) -> None:
         _troubled[address] = time.monotonic() + TROUBLE_SECONDS
 
 
-def _check_gone(said: _Said, addresses: Sequence[str], source: SourceName, first: int) -> None:
+def _check_gone(
+    said: _Said, addresses: Sequence[str], source: SourceName, first: int, last: int
+) -> None:
     """Raise MessagesGone if it is known by now that nobody has what comes next."""
     if said.lost is not None:
         upto, evidence = said.lost
@@ -220,7 +222,7 @@ def _check_gone(said: _Said, addresses: Sequence[str], source: SourceName, first
         evidence = _told({address: detail for address, (_, detail) in said.no.items()})
     else:
         return
-    raise MessagesGone(str(source), first, upto, evidence)
+    raise MessagesGone(str(source), first, min(upto, last), evidence)
 
 
 def _told(details: dict[str, str]) -> str:

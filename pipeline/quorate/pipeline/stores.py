@@ -89,6 +89,13 @@ class KnownSource:
     """The newest of what is stable, as the one that was told most has them."""
 
     @property
+    def earliest(self) -> int:
+        """Where reading from the beginning begins: the first number from which on nothing was let
+        go, or if it was, one of them still holds it."""
+        gone = self.held.holes(0, self.retained_from - 1)
+        return gone[-1].last + 1 if gone else 0
+
+    @property
     def until(self) -> int:
         """One past the last that is stable."""
         return self.stable_upto + 1

@@ -52,7 +52,11 @@ class StoresAndArchive(Stores):
         catalogue = super().sources_within(grace)
         sources = dict(catalogue.sources)
         for name, source in archived.items():
-            sources[name] = joined(sources.get(name), source, self._path)
+            known = joined(sources.get(name), source, self._path)
+            there = known.held.union(self.archive.has(name))
+            gone = there.holes(0, known.retained_from - 1)
+            # Nothing has left that the archive has.
+            sources[name] = replace(known, retained_from=gone[-1].last + 1 if gone else 0)
         return replace(catalogue, sources={name: sources[name] for name in sorted(sources)})
 
     def parted(self, known: KnownSource, wanted: SourceRange) -> Iterator[SourceRange]:
@@ -136,6 +140,7 @@ def _archived_only(archived: ArchivedSource) -> KnownSource:
         stable_upto=archived.last,
         held=RangeSet(),
         high=archived.last,
+        retained_from=archived.first,
         information=archived.information,
         live=False,
         stores=(),
