@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.archive.support import here
 from tests.pipeline.audit.support import SECOND, Strangers, frames, strangers
 from tests.pipeline.group import Group, numbered
+from tests.store.support import running
 
 from quorate.pipeline.archive.tasks import on_spark
 from quorate.pipeline.audit.facts import Kind
@@ -19,6 +22,7 @@ from quorate.protocol.errors import InvalidArgument, Unreachable
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.receiver.blocking import Receiver
+from quorate.source import Source
 from quorate.store.records import (
     IndexEntry,
     index_key,
@@ -245,6 +249,24 @@ def test_where_receivers_are_is_told(group: Group) -> None:
     assert (position.session_id, position.upto, position.behind) == (0x99, 59, 40)
     assert set(position.by_store) == {"s0", "s1", "s2"}
     assert position.remarks[0] == "40 behind"
+
+
+async def test_what_a_store_let_go_on_purpose_is_no_hole(tmp_path: Path) -> None:
+    async with running(tmp_path / "s1", retention_messages=100) as node:
+        async with await Source.open("let go", session_id=0x10, stores=node.address) as source:
+            for first in range(0, 1_000, 50):
+                await source.send_many(numbered(first, first + 49))
+                await source.flush()
+        verdict = only(await asyncio.to_thread(audit, here, [node.address]))
+        async with asyncio.timeout(60):
+            while not verdict.retained_from:
+                await asyncio.sleep(0.05)
+                verdict = only(await asyncio.to_thread(audit, here, [node.address], thorough=True))
+    left = 1_000 - verdict.retained_from
+    assert verdict.summary == (
+        f"no loss: {left:,} messages, 1 store has them; "
+        f"what is below {verdict.retained_from:,} was let go on purpose"
+    )
 
 
 def test_one_store_under_two_addresses_does_not_agree_with_itself(apart: Strangers) -> None:

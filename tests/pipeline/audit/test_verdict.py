@@ -56,6 +56,18 @@ def test_a_source_of_which_nothing_is_stable_has_lost_nothing() -> None:
     assert verdict.summary == "no loss: nothing is stable yet"
 
 
+def test_what_was_let_go_on_purpose_is_no_hole() -> None:
+    copies = [copy("s0", (40, 99)), copy("s1", (60, 99)), copy("s2", (0, 99), positions={7: 29})]
+    verdict = judge(facts(*copies, retained_from=60), [])
+    assert verdict.summary == (
+        "no loss: 40 messages, 3 stores agree; what is below 60 was let go on purpose"
+    )
+    assert verdict.positions[0].remarks[1] == "what is below 60 was let go before it was there"
+    assert found(judge(facts(*copies, retained_from=50), [])) == [(Kind.HOLE, ("s1",), 50, 59)]
+    emptied = judge(facts(*copies, retained_from=100), [])
+    assert emptied.summary.startswith("no loss: nothing is retained; what is below 100")
+
+
 def test_what_an_operator_accepted_as_lost_is_never_called_whole() -> None:
     copies = [copy(each.store, (0, 39), (60, 99), losses=ranges((40, 59))) for each in WHOLE]
     verdict = judge(facts(*copies), [])

@@ -19,6 +19,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.recovery import released_below
 from quorate.protocol.wire import (
     held_from_wire,
     lineage_from_wire,
@@ -165,7 +166,13 @@ def _source(
             unseen[store] = f"it does not know the source, and is in limbo: {limbo}"
         else:
             copies[store] = Copy(store)
-    return SourceFacts(name, lineage, stable_upto, copies, policies, called, unseen)
+    retained_from = max(
+        released_below(
+            lineage, lineage_from_wire(each.lineage), each.retained_from, each.stable_upto
+        )
+        for each in held.values()
+    )
+    return SourceFacts(name, lineage, stable_upto, copies, policies, called, unseen, retained_from)
 
 
 def _copy(

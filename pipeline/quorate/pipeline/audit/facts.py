@@ -75,11 +75,14 @@ class SourceFacts:
     """What a store that a policy names calls itself."""
     unseen: Mapping[str, str] = field(default_factory=dict)
     """Stores that are to have it and could not be looked at, and why."""
+    retained_from: int = 0
+    """Everything below was stable and was let go on purpose: nobody has to have it."""
 
     @property
     def first(self) -> int:
-        """Where the stream begins."""
-        return self.lineage.terms[0].first if self.lineage.terms else 0
+        """The first that is to be had."""
+        begins = self.lineage.terms[0].first if self.lineage.terms else 0
+        return max(begins, self.retained_from)
 
     @property
     def members(self) -> frozenset[str]:

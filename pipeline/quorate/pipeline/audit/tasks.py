@@ -172,6 +172,8 @@ class Reader:
                         continue
                     wrong(Kind.HOLE, reached, part.first - 1, "it says nothing of it")
                     reached = max(reached, part.last + 1)
+                    if kind == "missing" and missing.why == v1.LOOKUP_RELEASED:
+                        continue  # it was let go since the store said that it holds it
                     if kind == "missing":
                         what = _MISSING.get(missing.why, Kind.UNREADABLE)
                         wrong(what, part.first, part.last, missing.detail)

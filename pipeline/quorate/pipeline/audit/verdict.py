@@ -83,7 +83,8 @@ class SourceVerdict:
     outcome: Outcome
     summary: str
     messages: int
-    """That are stable."""
+    """That are stable, and were not let go."""
+    retained_from: int
     stable_upto: int
     stores: tuple[str, ...]
     """Those that have all of it."""
@@ -154,6 +155,7 @@ def _as_object(verdict: SourceVerdict) -> dict[str, Any]:
         "outcome": verdict.outcome.text,
         "summary": verdict.summary,
         "messages": verdict.messages,
+        "retained_from": verdict.retained_from,
         "stable_upto": verdict.stable_upto,
         "stores": list(verdict.stores),
         "findings": [
@@ -225,8 +227,9 @@ def judge(facts: SourceFacts, found: Sequence[Finding]) -> SourceVerdict:
     return SourceVerdict(
         facts.name,
         outcome,
-        _summary(outcome, messages, stores, findings),
+        _summary(facts, outcome, messages, stores, findings),
         messages,
+        facts.retained_from,
         facts.stable_upto,
         stores,
         tuple(findings),
@@ -366,6 +369,8 @@ def _positions(facts: SourceFacts) -> Iterator[Position]:
             remarks.append(f"{behind:,} behind")
         if upto > facts.stable_upto:
             remarks.append("above what is stable")
+        if upto + 1 < facts.retained_from:
+            remarks.append(f"what is below {facts.retained_from:,} was let go before it was there")
         if len(set(by_store.values())) > 1:
             remarks.append("stores differ")
         yield Position(session_id, by_store, upto, behind, tuple(remarks))
@@ -375,16 +380,19 @@ def _positions(facts: SourceFacts) -> Iterator[Position]:
 
 
 def _summary(
+    facts: SourceFacts,
     outcome: Outcome,
     messages: int,
     stores: Sequence[str],
     findings: Sequence[Finding],
 ) -> str:
+    below = facts.retained_from
+    let_go = f"; what is below {below:,} was let go on purpose" if below else ""
     if outcome is Outcome.NO_LOSS:
         if not messages:
-            return "no loss: nothing is stable yet"
+            return f"no loss: nothing is {'stable yet' if not let_go else 'retained'}{let_go}"
         agree = "1 store has them" if len(stores) == 1 else f"{len(stores)} stores agree"
-        return f"no loss: {messages:,} messages, {agree}{_but(findings)}"
+        return f"no loss: {messages:,} messages, {agree}{_but(findings)}{let_go}"
     if outcome is Outcome.UNKNOWN:
         seen = f"{messages:,} messages, of which {len(stores)} stores have all"
         return f"not known: {seen}; {_named(findings)}"
