@@ -42,7 +42,7 @@ def group() -> Iterator[Group]:
 def opened(group: Group, topic: str = "orders", **arguments: Any) -> Receiver:
     options = ReceiverOptions(**(QUICK | arguments.pop("options", {})))
     return Receiver.open(
-        topic, stores=group.addresses, session_id=0x20, options=options, timeout=5, **arguments
+        topic, stores=group.addresses, session_id=0x20, options=options, timeout=30, **arguments
     )
 
 
@@ -144,14 +144,27 @@ def test_closing_ends_a_loop_in_another_thread(group: Group) -> None:
     assert got == list(range(10))
 
 
+@pytest.fixture
+def control_c_counts() -> Iterator[None]:
+    """Also where the tests run in the background of a script, in which Ctrl-C is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("control_c_counts")
 def test_control_c_interrupts_and_loses_nothing(group: Group) -> None:
     group.store(9)
     with opened(group) as receiver:
         assert take(receiver, 10) == list(range(10))
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
+
+        def interrupted() -> None:
+            timer.start()
             take(receiver, 1)
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
         timer.join()
         run_blocking(send(group, 19))
         assert take(receiver, 10) == list(range(10, 20))
