@@ -37,7 +37,7 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.wire import held_from_wire, membership_from_wire, policy_to_wire
-from quorate.receiver import Receiver
+from quorate.receiver import Receiver, Withdrawn
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -273,6 +273,50 @@ def test_a_damaged_archive_is_reported_and_nothing_of_it_is_taken(
     assert not frames(one.addresses[0], last=-1)
 
 
+@pytest.mark.expects_log("can not be reached|refused an acknowledgement")
+async def test_receivers_that_lived_through_it_are_told_what_is_withdrawn(
+    one: Group, tmp_path: Path
+) -> None:
+    """And get what came under the numbers that were lost: in another epoch."""
+    path = tmp_path / "archive"
+    await asyncio.to_thread(one.publish, "orders", numbered(0, 99))
+    got: list[tuple[int, bytes]] = []
+    withdrawn: asyncio.Future[Withdrawn] = asyncio.get_running_loop().create_future()
+
+    async def take(receiver: Receiver, count: int) -> None:
+        async for message in receiver:
+            got.append((message.sequence, message.payload))
+            if len(got) == count:
+                return
+
+    async def listen(receiver: Receiver) -> None:
+        async for event in receiver.events():
+            if isinstance(event, Withdrawn):
+                withdrawn.set_result(event)
+
+    def loses_everything() -> None:
+        lose_everything(one)
+        assert restored(one, path).done
+
+    async with (
+        asyncio.timeout(100),
+        await Receiver.open("orders", session_id=0x20, stores=one.stores) as receiver,
+    ):
+        listening = asyncio.create_task(listen(receiver))
+        await take(receiver, 100)
+        await asyncio.to_thread(archived, one, path)
+        await asyncio.to_thread(one.publish, "orders", numbered(100, 109))
+        await take(receiver, 110)
+        await asyncio.to_thread(loses_everything)
+        await asyncio.to_thread(one.publish, "orders", [b"new %d" % n for n in range(100, 150)])
+        await take(receiver, 160)
+        event = await withdrawn
+        listening.cancel()
+    assert (event.first, event.last) == (100, 109)
+    assert got[100:110] == [(n, b"%d" % n) for n in range(100, 110)]
+    assert got[110:] == [(n, b"new %d" % n) for n in range(100, 150)]
+
+
 # What stores are told.
 
 
@@ -301,11 +345,19 @@ def test_a_group_of_the_same_names_keeps_its_policy() -> None:
     assert [each.name for each in made.information.stores] == ["a", "b", "c", "d"]
 
 
+def test_epochs_that_nobody_knows_of_are_not_used_twice() -> None:
+    layout = Layout.plain("a=h:1,b=h:2,c=h:3")
+    assert opening(source_in_archive(), layout).promised_epoch == 1007
+    # Where stores know the source, they know its epochs; nobody who lives is fenced.
+    assert opening(source_in_archive(), layout, 5).promised_epoch == 7
+    assert opening(source_in_archive(), layout, 9).promised_epoch == 9
+
+
 def test_another_group_has_its_own() -> None:
     other = Layout.of(StoreGroup("new", "x=h:1,y=h:2,z=h:3", "all"))
     made = opening(source_in_archive(), other)
     assert membership_from_wire(made.membership).to_policies == (other.policy,)
-    assert (made.first, made.last, made.promised_epoch, made.reg_id) == (10, 99, 7, 12)
+    assert (made.first, made.last, made.reg_id) == (10, 99, 12)
     assert held_from_wire(made.accepted_losses) == (HeldRange(20, 29, 3),)
     assert (made.information.address, made.information.epoch) == ("h:9", 3)
     assert made.information.policy == policy_to_wire(other.policy)

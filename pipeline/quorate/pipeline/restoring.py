@@ -46,6 +46,8 @@ PATIENCE_SECONDS = 30.0
 """A store that can not take a history yet is asked again for so long: a new group is founded within
 seconds."""
 _PAUSE_SECONDS = 0.5
+UNSEEN_EPOCHS = 1000
+"""A source may have begun so many epochs since it was archived; all stores that knew are lost."""
 PART_BYTES = 256 * 1024 * 1024
 """Of the files of a task, compressed."""
 
@@ -110,9 +112,10 @@ class RestoreReport:
         """What whoever ran this must know, and do."""
         return [
             f"{source} goes on at {last + 1}. What it had sent above {last}, if no store has it, "
-            "is lost, and its numbers will be given to other messages. Receivers that had got any "
-            "of it must be started anew, without their bookmarks; so must the source, without its "
-            "publish store, if it says that messages are missing."
+            "is lost, and its numbers will be given to other messages. Receivers that run are told "
+            "(Withdrawn); whoever remembers by himself how far he was must forget what is above. A "
+            "source that says that messages are missing remembers more than there is: start it "
+            "anew, without its publish store."
             for source, last in self.lasts.items()
             if any(store.written for store in self.sources[source].values())
         ]
@@ -188,9 +191,11 @@ class _Restoring:
             report.sources[each.name] = {
                 store.name: StoreRestored(store.name) for store in self._layout.stores
             }
-        requests = {each.name: opening(each, self._layout) for each in sources}
         with ThreadPoolExecutor(max(1, len(self._layout.stores))) as executor:
-            self._check_histories(sources, report)
+            promised = self._check_histories(sources, report)
+            requests = {
+                each.name: opening(each, self._layout, promised.get(each.name)) for each in sources
+            }
             self._told(f"opening {len(sources):,} sources at {len(self._layout.stores)} stores")
             self._ask_all(executor, requests, report)
             self._fill(manifest, requests, report)
@@ -205,8 +210,14 @@ class _Restoring:
             Stores([store.address]).tell_archived(done)
         return report
 
-    def _check_histories(self, sources: Sequence[ArchivedSource], report: RestoreReport) -> None:
-        """Before any store takes anything: one that follows another history keeps it from all."""
+    def _check_histories(
+        self, sources: Sequence[ArchivedSource], report: RestoreReport
+    ) -> dict[SourceName, int]:
+        """Before any store takes anything: one that follows another history keeps it from all.
+
+        Returns the highest epoch that any store has promised, of sources that one knows.
+        """
+        promised: dict[SourceName, int] = {}
         for store in self._layout.stores:
             try:
                 known = Stores([store.address]).sources().sources
@@ -216,6 +227,7 @@ class _Restoring:
                 has = known.get(each.name)
                 if has is None:
                     continue
+                promised[each.name] = max(promised.get(each.name, 0), has.promised_epoch)
                 parts_at = diverges_at(has.lineage, each.lineage)
                 missed = has.lineage.epoch < each.lineage.epoch and parts_at > has.stable_upto
                 if parts_at > each.last or missed:
@@ -229,6 +241,7 @@ class _Restoring:
                 )
                 for restored in report.sources[each.name].values():
                     restored.failure = error
+        return promised
 
     def _ask_all(
         self,
@@ -317,8 +330,18 @@ def _packed(files: Sequence[ArchivedFile]) -> Iterator[list[ArchivedFile]]:
         yield list(group)
 
 
-def opening(source: ArchivedSource, layout: Layout) -> store_v1.RestoreOpen:
-    """What a store is told of a source: its past, and who keeps it from now on."""
+def opening(
+    source: ArchivedSource, layout: Layout, promised: int | None = None
+) -> store_v1.RestoreOpen:
+    """What a store is told of a source: its past, and who keeps it from now on.
+
+    promised: the highest epoch that stores have promised; None: no store knows the source. Then the
+    epochs that it may have begun since it was archived are fenced: in one that came twice, other
+    messages would have the numbers of those that are lost, and whoever got these would take those
+    for them.
+    """
+    if promised is None:
+        promised = max(source.promised_epoch, source.lineage.epoch) + UNSEEN_EPOCHS
     names = {store.name for store in layout.stores}
     policies = source.membership.to_policies
     if not policies or any(policy.stores - names for policy in policies):
@@ -338,7 +361,7 @@ def opening(source: ArchivedSource, layout: Layout) -> store_v1.RestoreOpen:
         last=source.last,
         accepted_losses=held_to_wire(source.losses),
         information=information,
-        promised_epoch=source.promised_epoch,
+        promised_epoch=max(source.promised_epoch, promised),
         reg_id=source.reg_id,
         protocol_version=PROTOCOL_VERSION,
         markers=markers_to_wire([source.marker] if source.marker is not None else []),

@@ -192,6 +192,8 @@ class _Archiving:
                 )
                 return None
             self._check_same_content(known, manifest.files_of(known.name))
+            if known.stable_upto == archived.last:
+                return None
         return wanted(known, archived, self._whole_upto(known))
 
     def _check_same_content(self, known: KnownSource, files: Sequence[ArchivedFile]) -> None:
