@@ -9,6 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.pipeline.group import Group, numbered, until
+from tests.pipeline.test_stream_reader import positions
+
+from quorate.protocol.identity import SourceName
 
 Batches = dict[int, list[bytes]]
 
@@ -52,6 +55,8 @@ def test_a_query_that_runs_again_and_again_over_what_there_is(
     over_what_there_is(writer(spark, group, sink, tmp_path, **options))
     assert [len(sink.batches[number]) for number in range(3)] == [40, 40, 20]
     assert sink.payloads == sorted(numbered(0, 99))
+    # Spark never says that the last batch is done; that it asks for another one does.
+    assert positions(group, "again") == {SourceName("again", 0x10): {99}}
     group.publish("again", numbered(100, 109))
     group.publish("again-more", numbered(110, 119))
     over_what_there_is(writer(spark, group, sink, tmp_path, **options))
