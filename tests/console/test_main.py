@@ -66,7 +66,8 @@ def test_every_command_refuses_a_variable_that_none_knows(monkeypatch: pytest.Mo
 def test_a_misspelt_command_is_a_usage_error_with_a_suggestion() -> None:
     result = CliRunner().invoke(main.app, ["statsu"])
     assert result.exit_code == 2
-    assert "Did you mean 'status'?" in result.output
+    suggested = result.output.partition("Did you mean")[2]
+    assert "'status'" in suggested
 
 
 def test_a_missing_extra_is_named() -> None:

@@ -60,6 +60,12 @@ COMMANDS = {
         "audit",
         "Compare what every store has; say whether anything is lost.",
     ),
+    "backtest": Lazy(
+        "quorate.console.backtest", "backtest", "Replay a range to a topic or to a function."
+    ),
+    "stats": Lazy(
+        "quorate.console.stats", "stats", "Show rates, sizes and gaps of what the stores have."
+    ),
     "store": Lazy("quorate.console.store", "store", "Run a store, or check its configuration."),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."
@@ -74,6 +80,7 @@ _EXTRAS = {
     "pyspark": "spark",
     "pyarrow": "spark",
     "pandas": "spark",
+    "matplotlib": "plot",
 }
 """By module, the extra of the distribution that brings it."""
 

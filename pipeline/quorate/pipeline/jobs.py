@@ -7,10 +7,12 @@ started, which takes seconds. What a job does is in a module of its own.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from quorate.pipeline.archive.archiving import ArchiveReport
     from quorate.pipeline.archive.compacting import CompactReport
     from quorate.pipeline.audit.verdict import AuditReport
+    from quorate.pipeline.backtesting import BacktestReport
     from quorate.pipeline.restoring import RestoreReport
+    from quorate.pipeline.stats import StatsReport
 
 Told = Callable[[str], None]
 """Is told how a job goes; for people."""
@@ -164,6 +168,136 @@ def run_audit(
         spark.stop()
 
 
+def run_stats(
+    stores: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    topics_pattern: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    archive: str | None = None,
+    gap_seconds: float | None = None,
+    picture: str | None = None,
+    told: Told,
+) -> StatsReport:
+    """`quorate stats`; since and until: times; picture: a file to draw them into.
+
+    Raises UnknownTopic, InvalidArgument, and as a read of the table, JavaNotFound.
+    """
+    if picture is not None:
+        # Missing, it should not be found out after a long job.
+        import matplotlib  # noqa: F401
+
+    options = read_table_options(stores, topics, topics_pattern, since, until, archive)
+    spark = _session("stats", told)
+    try:
+        from quorate.pipeline.stats import report
+
+        table = spark.read.format("quorate").options(**options).load()
+        made = report(table, gap_seconds=gap_seconds)
+    finally:
+        spark.stop()
+    if picture is not None:
+        from quorate.pipeline.plotting import plot
+
+        plot(made, picture)
+    return made
+
+
+def run_backtest(
+    layout: Layout,
+    *,
+    to: str | None = None,
+    function: str | None = None,
+    name: str | None = None,
+    speed: str = "1",
+    topics: Sequence[str] = (),
+    topics_pattern: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    archive: str | None = None,
+    told: Told,
+) -> BacktestReport:
+    """`quorate backtest`; function: `module:name`; speed: a number, or `max`.
+
+    Raises UnknownTopic, InvalidArgument, and as backtesting.backtest_to, JavaNotFound.
+    """
+    stores = [store.address for store in layout.stores]
+    options = read_table_options(stores, topics, topics_pattern, since, until, archive)
+    times_faster = parse_speed(speed)
+    if (to is None) == (function is None):
+        raise InvalidArgument("to", "give either a topic to send to, or a function")
+    if name is not None and to is None:
+        raise InvalidArgument("name", "is for a replay to a topic, which remembers how far it is")
+    if name is not None and until is None:
+        raise InvalidArgument(
+            "until", "is needed with a name: what comes meanwhile would change what is replayed"
+        )
+    called = _function(function) if function is not None else None
+    spark = _session("backtest", told)
+    try:
+        from quorate.pipeline.backtesting import backtest, backtest_to
+
+        table = spark.read.format("quorate").options(**options).load()
+        if called is not None:
+            return backtest(table, called, speed=times_faster, told=told)
+        assert to is not None
+        name = name or str(uuid.uuid4())
+        return backtest_to(table, to, layout, name=name, speed=times_faster, told=told)
+    finally:
+        spark.stop()
+
+
+def parse_speed(text: str) -> float:
+    """`max`, or how many times faster than it was; raises InvalidArgument."""
+    try:
+        speed = float("inf") if text == "max" else float(text)
+    except ValueError:
+        speed = 0.0
+    if not speed > 0:
+        raise InvalidArgument("speed", f"{text!r} is neither a number above 0 nor max")
+    return speed
+
+
+def _function(text: str) -> Callable[[Any], object]:
+    module, colon, name = text.partition(":")
+    if not colon:
+        raise InvalidArgument("function", f"{text!r} is not of the form module:name")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidArgument("function", f"{text!r} can not be loaded: {error}") from None
+    if not callable(found):
+        raise InvalidArgument("function", f"{text!r} can not be called")
+    called: Callable[[Any], object] = found
+    return called
+
+
+def read_table_options(
+    stores: Sequence[str],
+    topics: Sequence[str],
+    topics_pattern: str | None,
+    since: str | None,
+    until: str | None,
+    archive: str | None,
+) -> dict[str, str]:
+    """The options of `format("quorate")` that these make, checked; raises InvalidArgument."""
+    from quorate.pipeline.options import read_options
+
+    given = {
+        "stores": ",".join(stores),
+        "topics": ",".join(topics),
+        "topicsPattern": topics_pattern,
+        "startingTimestamp": since,
+        "endingTimestamp": until,
+        "archive": archive,
+    }
+    options = {name: value for name, value in given.items() if value}
+    read_options(options)
+    return options
+
+
 # `python -m quorate.pipeline`
 
 
@@ -265,9 +399,67 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
+def _add_range(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
+    _add_topics(parser)
+    parser.add_argument("--since", metavar="TIME", help="from that time on")
+    parser.add_argument("--until", metavar="TIME", help="before that time")
+    parser.add_argument("--archive", metavar="PATH", help="where what has left the stores is")
+
+
+def _add_stats(parser: argparse.ArgumentParser) -> None:
+    _add_range(parser)
+    parser.add_argument("--gap", type=float, metavar="SECONDS", help="how long a gap is at least")
+    parser.add_argument("--plot", metavar="FILE", help="draw it: .png, .svg or .pdf")
+
+    def run(given: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+        report = run_stats(
+            [store.address for store in Layout.plain(given.stores).stores],
+            topics=given.topic,
+            topics_pattern=given.topics_pattern,
+            since=given.since,
+            until=given.until,
+            archive=given.archive,
+            gap_seconds=given.gap,
+            picture=given.plot,
+            told=_told,
+        )
+        return True, report.as_object()
+
+    parser.set_defaults(run=run)
+
+
+def _add_backtest(parser: argparse.ArgumentParser) -> None:
+    _add_range(parser)
+    parser.add_argument("--to", metavar="TOPIC", help="send to it; {topic} is the message's own")
+    parser.add_argument("--function", metavar="MODULE:NAME", help="call it with each message")
+    parser.add_argument("--name", help="goes on where the replay of this name was")
+    parser.add_argument("--speed", default="1", help="times faster than it was, or max")
+
+    def run(given: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+        report = run_backtest(
+            Layout.plain(given.stores),
+            to=given.to,
+            function=given.function,
+            name=given.name,
+            speed=given.speed,
+            topics=given.topic,
+            topics_pattern=given.topics_pattern,
+            since=given.since,
+            until=given.until,
+            archive=given.archive,
+            told=_told,
+        )
+        return not report.interrupted, report.as_object()
+
+    parser.set_defaults(run=run)
+
+
 _JOBS: tuple[tuple[str, Callable[[argparse.ArgumentParser], None], str], ...] = (
     ("archive", _add_archive, "Move what is stable from the stores to Parquet."),
     ("compact", _add_compact, "Put small files of an archive together."),
     ("restore", _add_restore, "Give stores back what an archive has."),
+    ("backtest", _add_backtest, "Replay a range to a topic or to a function."),
+    ("stats", _add_stats, "Rates, sizes and gaps of what the stores have."),
     ("audit", _add_audit, "Compare what every store has; say whether anything is lost."),
 )

@@ -1,0 +1,85 @@
+"""`quorate backtest`: what was, once more, at the pace of then or faster."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated
+
+import typer
+
+from quorate.console.archive import Topics, TopicsPattern
+from quorate.console.exits import INTERRUPTED, say
+from quorate.console.options import Groups, Intergroup, OutputFormat, Stores
+from quorate.console.output import Output, print_json, print_jsonl, print_table
+from quorate.console.settings import resolve
+from quorate.console.stats import Archive, Since, Until
+
+
+def backtest(
+    context: typer.Context,
+    topic: Topics = None,
+    topics_pattern: TopicsPattern = None,
+    since: Since = None,
+    until: Until = None,
+    archive: Archive = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="TOPIC",
+            help="Send to this topic; {topic} in it stands for the message's own.",
+        ),
+    ] = None,
+    function: Annotated[
+        str | None,
+        typer.Option("--function", metavar="MODULE:NAME", help="Call this with each message."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Go on where the replay of this name was; needs --until."),
+    ] = None,
+    speed: Annotated[
+        str, typer.Option("--speed", metavar="N|max", help="Times faster than it was.")
+    ] = "1",
+    stores: Stores = None,
+    group: Groups = None,
+    intergroup: Intergroup = None,
+    output: OutputFormat = None,
+) -> None:
+    """Replay what is stable, in the order of time over all topics, from stores and archive.
+
+    To a topic, each message is sent with its key and properties; its own time goes into the
+    property original-time. Ctrl-C ends it cleanly, and a named one can go on later.
+    """
+    settings = resolve(
+        context.meta, stores=stores, groups=group or (), intergroup=intergroup, output=output
+    )
+
+    from quorate.pipeline.jobs import run_backtest
+
+    # What ends a service shall end it as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    report = run_backtest(
+        settings.layout,
+        to=to,
+        function=function,
+        name=name,
+        speed=speed,
+        topics=topic or (),
+        topics_pattern=topics_pattern,
+        since=since,
+        until=until,
+        archive=archive,
+        told=say,
+    )
+    said = report.as_object()
+    match settings.output:
+        case Output.JSON:
+            print_json(said)
+        case Output.JSONL:
+            print_jsonl([said])
+        case Output.TABLE:
+            upto = ", ".join(f"{name} up to {last:,}" for name, last in report.last.items())
+            print_table("Replayed", [said | {"sent_upto": upto or None}], empty="no messages")
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)

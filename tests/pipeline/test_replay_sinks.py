@@ -1,0 +1,124 @@
+"""Sending again, with real stores and without Spark; each message once, however often it begins."""
+
+from __future__ import annotations
+
+import pytest
+from tests.pipeline.contents import by_source
+from tests.pipeline.group import Group
+
+from quorate.pipeline.replay_sinks import FunctionSink, TopicsSink
+from quorate.pipeline.replaying import Position, Replayed
+from quorate.pipeline.resuming import session_id
+from quorate.pipeline.stores import Stores
+from quorate.protocol.attributes import decode_attributes
+from quorate.protocol.errors import InvalidArgument, WriteNotOurs
+from quorate.protocol.framing import read_contents
+from quorate.protocol.identity import SourceName
+from quorate.protocol.layout import Layout
+from quorate.source.blocking import Source
+
+FIRST_US = 1_790_000_000_000_000
+
+
+def message(number: int, topic: str = "t", key: bytes | None = None) -> Replayed:
+    position = Position(FIRST_US + number, topic, "0x10", number)
+    return Replayed(position, 1, b"%d" % number, key, {"n": b"v"} if key else {})
+
+
+def sent(group: Group, topic: str) -> list[bytes]:
+    [payloads] = by_source(group, topic).values()
+    return payloads
+
+
+def test_a_function_has_each_message() -> None:
+    had: list[Replayed] = []
+    sink = FunctionSink(had.append)
+    assert sink.take(message(1))
+    sink.flush()
+    assert had == [message(1)]
+
+
+def test_messages_are_stable_at_the_end_with_their_attributes(group: Group) -> None:
+    layout = Layout.plain(group.stores)
+    with TopicsSink("again", layout, "attributes") as sink:
+        assert sink.position is None
+        for each in (message(1, "one", b"key"), message(2, "two")):
+            assert sink.take(each)
+        sink.flush()
+    assert sink.last == {"again": 1}
+    name = SourceName("again", session_id("backtest:attributes", 0))
+    stores = Stores(group.addresses)
+    [piece] = stores.fetch(name, stores.sources().sources[name].lineage, 0, 1)
+    contents = read_contents(piece.frame, piece.header, 0, 1)
+    assert [payload for payload, _ in contents] == [b"1", b"2"]
+    first, second = (decode_attributes(attributes) for _, attributes in contents)
+    assert first.key == b"key"
+    assert first.properties == {
+        "n": b"v",
+        "original-time": b"2026-09-21T14:13:20.000001+00:00",
+        "original-topic": b"one",
+    }
+    assert (second.key, second.properties["original-topic"]) == (None, b"two")
+
+
+def test_topics_may_stay_apart(group: Group) -> None:
+    with TopicsSink("{topic}.apart", Layout.plain(group.stores), "apart") as sink:
+        assert sink.position is None
+        for number, topic in enumerate(["one", "two", "one"]):
+            sink.take(message(number, topic))
+        sink.flush()
+    assert sink.last == {"one.apart": 1, "two.apart": 0}
+    assert sent(group, "one.apart") == [b"0", b"2"]
+    assert sent(group, "two.apart") == [b"1"]
+
+
+def test_a_replay_that_broke_off_goes_on(group: Group) -> None:
+    layout = Layout.plain(group.stores)
+
+    class Broken(Exception):
+        pass
+
+    def run(upto: int) -> int:
+        with TopicsSink("resumed", layout, "resumed") as sink:
+            taken = 0
+            for number in range(20_000):
+                if number == upto:
+                    raise Broken
+                taken += sink.take(message(number))
+            sink.flush()
+        return taken
+
+    with pytest.raises(Broken):
+        run(10_000)
+    there = len(sent(group, "resumed"))
+    assert 0 < there < 10_000
+    assert run(20_000) == 20_000 - there
+    assert run(20_000) == 0
+    assert sent(group, "resumed") == [b"%d" % number for number in range(20_000)]
+
+
+def test_a_position_is_where_it_goes_on(group: Group) -> None:
+    layout = Layout.plain(group.stores)
+    with TopicsSink("positioned", layout, "positioned") as sink:
+        sink.take(message(7))
+        sink.flush()
+    with TopicsSink("positioned", layout, "positioned") as sink:
+        assert sink.position == message(7).position
+
+
+def test_what_somebody_else_sends_is_left_alone(group: Group) -> None:
+    session = session_id("backtest:foreign", 0)
+    with Source.open("foreign", stores=group.stores, session_id=session) as source:
+        source.commit([b"mine"], b"an application's")
+    with (
+        pytest.raises(WriteNotOurs),
+        TopicsSink("foreign", Layout.plain(group.stores), "foreign"),
+    ):
+        pass
+    assert sent(group, "foreign") == [b"mine"]
+
+
+@pytest.mark.parametrize(("to", "name"), [("a\nb", "n"), ("t", ""), ("t", "n" * 300)])
+def test_what_can_not_be_is_refused(to: str, name: str) -> None:
+    with pytest.raises(InvalidArgument):
+        TopicsSink(to, Layout.plain("h:1"), name)
