@@ -27,6 +27,7 @@ from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decid
 from quorate.protocol.wire import membership_to_wire
 from quorate.store import keeper
 from quorate.store.catalogue import Claim, Elsewhere, merged
+from quorate.store.core import Missed
 from quorate.store.deletion import (
     REASON,
     View,
@@ -241,6 +242,22 @@ def test_once_it_is_settled_the_source_is_unknown_but_old_epochs_stay_fenced() -
     promised = world.promise(2, instance=b"b")
     assert (promised.limbo, promised.held, promised.registration.begun_epoch) == ("", (), 0)
     assert world.restarted().core.identities.tombstones == {}
+
+
+def test_what_a_peer_said_before_it_deleted_it_too_brings_nothing_back() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    identities = world.core.identities
+    while not tombstone(world).emptied:
+        world.write(identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
+    identities.settled.add(ORDERS)
+    with pytest.raises(Fenced):
+        world.core.adopt(ORDERS, Missed(FIRST_LINEAGE, MEMBERSHIP, b"a", None))
+    assert ORDERS not in world.core.sources
+    assert ORDERS in identities.tombstones
+    world.done(world.core.adopt(ORDERS, Missed(Lineage((Term(2, 0),)), MEMBERSHIP, b"b", None)))
+    assert world.core.sources[ORDERS].registration.begun_epoch == 2
 
 
 def test_the_instance_that_was_deregistered_stays_out() -> None:

@@ -278,6 +278,9 @@ class StoreCore:
         self._check_vouches(source, state)
         if state is None and self.deleting(source):
             raise NotRegistered(str(source), f"store {self.store} is deleting what it had of it")
+        if state is None:
+            # What a peer said before it deleted the source, too, would bring it back to life.
+            self.identities.check_outlives(source, epoch)
         old = self.identities.replaced(source)
         if state is None:
             free = self.reg_ids.is_free(missed.reg_id)

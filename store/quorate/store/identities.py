@@ -63,11 +63,16 @@ class Identities:
         deregistered = tombstone.cause == store_v1.DELETION_DEREGISTERED
         if deregistered and instance == record.promised_to:
             raise Deregistered(f"Source {source}")
-        if epoch <= record.promised_epoch:
-            raise Fenced(str(source), epoch, record.promised_epoch)
+        self.check_outlives(source, epoch)
         if source in self.settled:
             return None
         return SourceState(0, Registration(source, 0, b""), Held(RangeSet()), limbo=deletion.REASON)
+
+    def check_outlives(self, source: SourceName, epoch: int) -> None:
+        """Raise Fenced if this epoch of a source is older than its deletion."""
+        tombstone = self.tombstones.get(source)
+        if tombstone is not None and epoch <= tombstone.registration.promised_epoch:
+            raise Fenced(str(source), epoch, tombstone.registration.promised_epoch)
 
     def replaced(self, source: SourceName) -> list[Write]:
         """The source is registered anew: nothing of the old one needs to be remembered."""
