@@ -9,9 +9,9 @@ from tests.pipeline.group import Group
 from tests.pipeline.test_replaying import FakeClock
 
 from quorate.pipeline.backtesting import after, backtest, backtest_to, messages, ordered
-from quorate.pipeline.jobs import read_table_options, run_backtest
+from quorate.pipeline.jobs import read_table_options, run_backtest, run_stats
 from quorate.pipeline.replaying import FLAT_OUT, Position, Replayed
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import InvalidArgument, UnknownTopic
 from quorate.protocol.layout import Layout
 
 SECOND_US = 1_000_000
@@ -106,6 +106,14 @@ def test_what_the_stores_have_is_replayed(spark: SparkSession, group: Group) -> 
     assert report.last == {"replayed.again": 2999}
     [payloads] = by_source(group, "replayed.again").values()
     assert payloads == [b"%d" % number for number in range(3000)]
+
+
+def test_a_topic_that_there_is_not_is_said_before_spark_starts(group: Group) -> None:
+    group.publish("there-is", [b"1"])
+    with pytest.raises(UnknownTopic, match="there-is"):
+        run_backtest(Layout.plain(group.stores), to="t", topics=["there-is-not"], told=print)
+    with pytest.raises(UnknownTopic, match="there-is"):
+        run_stats(group.addresses, topics=["there-is-not"], told=print)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
 
@@ -109,6 +110,18 @@ def test_what_is_there_already_takes_no_time() -> None:
     sink = FakeSink(clock, already=2)
     progress = run(at(0.0, 0.0, 0.0, 1.0), sink, clock, 1.0)
     assert (progress.already, progress.messages) == (2, 2)
+
+
+def test_the_time_before_the_first_message_does_not_count() -> None:
+    clock = FakeClock()
+
+    def late() -> Iterator[Replayed]:
+        clock.time += 60.0
+        yield from at(0.0, 2.0)
+
+    progress = Progress()
+    replay(late(), FakeSink(clock), Pace(1.0), clock, progress, lambda _: None)
+    assert progress.seconds == pytest.approx(2.0, abs=0.0021)
 
 
 def test_progress_is_told_once_a_second() -> None:

@@ -100,7 +100,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[StoresPartition]:
         options = self._options
         catalogue = self._stores.sources()
-        _check_topics(options, catalogue)
+        check_topics(options, catalogue)
         parts = plan(
             self._ranges(catalogue),
             parts=default_parts(options),
@@ -183,7 +183,8 @@ def _number_at(known: KnownSource, position: Position) -> int:
     return known.until
 
 
-def _check_topics(options: ReadOptions, catalogue: Catalogue) -> None:
+def check_topics(options: ReadOptions, catalogue: Catalogue) -> None:
+    """Raise UnknownTopic if there is none of a name that the options give."""
     known = {name.topic for name in catalogue.sources}
     for topic in sorted(options.topics - known):
         raise UnknownTopic(topic, ", ".join(sorted(known)))

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic
@@ -189,6 +189,7 @@ def run_stats(
         import matplotlib  # noqa: F401
 
     options = read_table_options(stores, topics, topics_pattern, since, until, archive)
+    _check_topics(options)
     spark = _session("stats", told)
     try:
         from quorate.pipeline.stats import report
@@ -234,6 +235,7 @@ def run_backtest(
             "until", "is needed with a name: what comes meanwhile would change what is replayed"
         )
     called = _function(function) if function is not None else None
+    _check_topics(options)
     spark = _session("backtest", told)
     try:
         from quorate.pipeline.backtesting import backtest, backtest_to
@@ -246,6 +248,15 @@ def run_backtest(
         return backtest_to(table, to, layout, name=name, speed=times_faster, told=told)
     finally:
         spark.stop()
+
+
+def _check_topics(options: Mapping[str, str]) -> None:
+    """What Spark would only say in the midst of a long trace; raises UnknownTopic, Unreachable."""
+    from quorate.pipeline.batch_reader import check_topics, stores_of
+    from quorate.pipeline.options import read_options
+
+    checked = read_options(options)
+    check_topics(checked, stores_of(checked).sources())
 
 
 def parse_speed(text: str) -> float:

@@ -140,9 +140,12 @@ def replay(
     told: Callable[[str], None],
 ) -> None:
     """Hand all over, each when it is due; progress is kept up to date, and told every second."""
-    began = told_at = clock.now()
+    began = told_at = None
     for message in messages:
         now = clock.now()
+        if began is None or told_at is None:
+            # Until the first one comes somebody else computes.
+            began = told_at = now
         wait = pace.wait(message.position.time_us, now)
         if wait > GRAIN_SECONDS:
             # Nothing that is due stays behind while it is waited.
@@ -159,7 +162,8 @@ def replay(
             told_at = now
             told(str(progress))
     sink.flush()
-    progress.seconds = clock.now() - began
+    if began is not None:
+        progress.seconds = clock.now() - began
 
 
 def _count(progress: Progress, message: Replayed, behind: float) -> None:
