@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.pipeline.archive.support import DAY_NS, MEMBERSHIP, NOON_NS, ORDERS, TRADES
 
+from quorate.pipeline.archive.directory import ArchiveDirectory
 from quorate.pipeline.archive.layout import day_of, directory_of, file_of, manifest_version
 from quorate.pipeline.archive.manifest import (
     ArchivedFile,
     ArchivedSource,
     BatchMark,
+    Dropped,
     Manifest,
     from_json,
     to_json,
@@ -124,3 +127,47 @@ def test_a_topic_can_be_any_text() -> None:
         assert all(len(part.encode()) <= 255 and part not in ("..", ".") for part in parts)
     assert directory_of("é" * 120, "d") != directory_of("é" * 121, "d")
     assert "0xfffffffffffffff0" in file_of(TRADES, "2026-11-21", 0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/hosts", "data/../../x", "data//x", "data", "manifest/7.json", ""]
+)
+def test_a_manifest_names_nothing_that_is_no_file_with_messages(path: str) -> None:
+    """What it says was dropped would be removed."""
+    for changed in (
+        replace(WHOLE, dropped=(Dropped(path, 1),)),
+        replace(WHOLE, files=(replace(WHOLE.files[0], path=path), WHOLE.files[1])),
+    ):
+        with pytest.raises(ArchiveInvalid, match="is no file of an archive"):
+            from_json(to_json(changed), "x")
+
+
+@pytest.mark.parametrize("value", [None, "x", -1, [1], {}, 2**70])
+@pytest.mark.parametrize(
+    ("part", "field"),
+    [("sources", "first"), ("sources", "last"), ("files", "first"), ("files", "last")],
+)
+def test_a_number_that_is_none_is_a_damaged_manifest(part: str, field: str, value: object) -> None:
+    changed = json.loads(to_json(WHOLE))
+    changed[part][0][field] = value
+    with pytest.raises(ArchiveInvalid):
+        from_json(json.dumps(changed), "x")
+
+
+@pytest.mark.parametrize(
+    ("part", "field"), [("sources", "topic"), ("files", "topic"), ("files", "path")]
+)
+def test_a_name_that_is_none_is_a_damaged_manifest(part: str, field: str) -> None:
+    changed = json.loads(to_json(WHOLE))
+    changed[part][0][field] = 5
+    with pytest.raises(ArchiveInvalid):
+        from_json(json.dumps(changed), "x")
+
+
+def test_a_manifest_that_is_no_text_is_a_damaged_one(tmp_path: Path) -> None:
+    directory = ArchiveDirectory(str(tmp_path))
+    directory.commit(WHOLE)
+    (written,) = (tmp_path / "manifest").iterdir()
+    written.write_bytes(b"\xff\xfe" + written.read_bytes())
+    with pytest.raises(ArchiveInvalid, match="it is no text"):
+        directory.newest()

@@ -52,7 +52,11 @@ class ArchiveDirectory:
             return Manifest()
         path = self.path / MANIFESTS / manifest_name(max(versions))
         with _storage(path):
-            text = path.read_text()
+            written = path.read_bytes()
+        try:
+            text = written.decode()
+        except UnicodeDecodeError as error:
+            raise ArchiveInvalid(str(path), f"it is no text: {error}") from None
         manifest = from_json(text, str(path))
         if manifest.version != max(versions):
             raise ArchiveInvalid(str(path), f"it says that it is version {manifest.version}")
@@ -79,7 +83,7 @@ class ArchiveDirectory:
             directory.mkdir(parents=True, exist_ok=True)
             temporary = directory / f"{WRITING}{uuid.uuid4().hex}"
             try:
-                with temporary.open("w") as file:
+                with temporary.open("w", encoding="utf-8") as file:
                     file.write(text)
                     file.flush()
                     os.fsync(file.fileno())

@@ -53,6 +53,12 @@ def file_of(source: SourceName, day: str, first: int, last: int, checksum: int) 
     return f"{directory}/{source.session_id:#x}-{first:020d}-{last:020d}-{checksum:08x}.parquet"
 
 
+def is_data(path: str) -> bool:
+    """Whether a path, from the archive on, can be that of a file with messages."""
+    parts = path.split("/")
+    return parts[0] == DATA and len(parts) > 1 and not {"", ".", ".."} & set(parts)
+
+
 def _safe(topic: str) -> str:
     """A topic as the name of a directory; what Spark makes of it again is the topic."""
     name = quote(topic, safe=" !#$&'()+,-.;@[]^_`{}~")

@@ -13,7 +13,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from quorate.pipeline.archive.layout import day_of
+from quorate.pipeline.archive.layout import day_of, is_data
 from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
@@ -161,6 +161,9 @@ class Manifest:
             for each in self.files
             if each.source not in self.sources
         ]
+        # What was dropped is removed one day: nothing else may be.
+        paths = [each.path for each in self.files] + [each.path for each in self.dropped]
+        found += [f"{path!r} is no file of an archive" for path in paths if not is_data(path)]
         files: dict[SourceName, list[ArchivedFile]] = {}
         for each in self.files:
             files.setdefault(each.source, []).append(each)
@@ -226,7 +229,7 @@ def from_json(text: str, where: str) -> Manifest:
         if values["format"] > FORMAT:
             raise ArchiveNewer(where, values["format"], FORMAT)
         sources = [_source_from_json(each) for each in values["sources"]]
-        manifest = Manifest(
+        made = Manifest(
             values["version"],
             values["time_ns"],
             values["written_by"],
@@ -234,20 +237,23 @@ def from_json(text: str, where: str) -> Manifest:
             tuple(file_from_json(each) for each in values["files"]),
             tuple(Dropped(each["path"], each["time_ns"]) for each in values["dropped"]),
         )
+        # Among what can not be compared because it is of another type, too.
+        problems = made.problems()
     except ArchiveNewer:
         raise
     except (
         ValueError,
         KeyError,
         TypeError,
+        AttributeError,
         AssertionError,
         QuorateError,
         json_format.Error,
     ) as error:
         raise ArchiveInvalid(where, f"it can not be read: {error!r}") from None
-    if problems := manifest.problems():
+    if problems:
         raise ArchiveInvalid(where, "; ".join(problems[:5]))
-    return manifest
+    return made
 
 
 def _name_to_json(source: SourceName) -> dict[str, str]:
