@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quorate.pipeline.filters import CLOCK_STEP_SECONDS_MAX
 from quorate.pipeline.options import (
     EARLIEST,
     LATEST,
@@ -14,6 +15,7 @@ from quorate.pipeline.options import (
 )
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
+from quorate.v1 import store_pb2
 
 STORES = {"stores": "a:1,b:2"}
 ORDERS = SourceName("orders", 0x10)
@@ -33,6 +35,21 @@ def test_the_case_of_a_name_does_not_matter() -> None:
         {"STORES": "a:1", "maxmessagespertrigger": "5", "FailOnDataLoss": "False"}
     )
     assert (options.trigger_messages_max, options.fail_on_data_loss) == (5, False)
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", " , "])
+def test_a_list_of_topics_that_names_none_does_not_mean_all(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="option topics: names none"):
+        read_options(STORES | {"topics": text})
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59Z", "0001-01-01", "9" * 30, "-" + "9" * 30])
+def test_times_far_away_fit_a_request_even_with_a_filters_allowance(text: str) -> None:
+    time = parse_time(text)
+    assert (time > 0) == (text[0] == "9")
+    for allowance in (-CLOCK_STEP_SECONDS_MAX, CLOCK_STEP_SECONDS_MAX):
+        asked = time + allowance * 10**9
+        assert store_pb2.LocateRequest(time_ns=asked).time_ns == asked
 
 
 def test_topics_by_name_and_by_pattern() -> None:

@@ -25,6 +25,9 @@ U = TypeVar("U")
 SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 """What Spark itself puts among the options of a source."""
 
+_TIME_NS_MAX = 2**63 - 10**18
+"""What people write for never, as 9999-12-31, is more than 64 bits have; filters add to it."""
+
 
 class Options(Mapping[str, str]):
     """Options by name, whatever their case; each has to be taken, or it is not known."""
@@ -114,7 +117,7 @@ def parse_source(text: str) -> SourceName:
 def parse_time(text: str) -> int:
     """A time in ns since 1970: ISO 8601, taken as UTC if it names no zone, or ms since 1970."""
     if re.fullmatch(r"-?\d+", text):
-        return int(text) * 1_000_000
+        return _within_reach(int(text) * 1_000_000)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -125,11 +128,16 @@ def parse_time(text: str) -> int:
 
 
 def nanoseconds_of(moment: datetime) -> int:
-    """Since 1970; a moment without a zone is taken as UTC."""
+    """Since 1970; a moment without a zone is taken as UTC, one that no clock shows as far away."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
+    microseconds = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return _within_reach(microseconds * 1000)
+
+
+def _within_reach(time_ns: int) -> int:
+    return max(-_TIME_NS_MAX, min(time_ns, _TIME_NS_MAX))
 
 
 def parse_position(text: str) -> Position:
@@ -211,7 +219,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     options = Options(given)
     made = ReadOptions(
         stores=stores_of(options),
-        topics=options.parsed("topics", _topics, frozenset()),
+        topics=_topics_of(options),
         topics_pattern=options.parsed("topicsPattern", _pattern, ""),
         start=_positions(options, "starting", EARLIEST),
         end=_positions(options, "ending", LATEST),
@@ -248,6 +256,13 @@ def _positions(options: Options, which: str, default: Position) -> Positions:
     if time is not None:
         return Positions(Position(PositionKind.TIME, time))
     return offsets or Positions(default)
+
+
+def _topics_of(options: Options) -> frozenset[str]:
+    # A list that somebody computed, and that is empty, must not mean everything.
+    if not options.get("topics", "all").strip(", "):
+        raise InvalidArgument("option topics", "names none; leave it out to read all topics")
+    return options.parsed("topics", _topics, frozenset())
 
 
 def _topics(text: str) -> frozenset[str]:
