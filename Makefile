@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup demo test simulate brute-force transcripts lint types check proto proto-check bench bench-spark clean
+.PHONY: help setup demo test simulate brute-force transcripts lint types check proto proto-check bench bench-spark pipeline-example clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -41,8 +41,14 @@ transcripts: $(STAMP) ## record the protocol's transcripts anew, on purpose; rev
 bench: $(STAMP) ## measure throughput and latency on this machine
 	$(BIN)/quorate bench $(BENCH)
 
-bench-spark: $(STAMP) ## measure reading with Spark: MESSAGES=5000000, RUNS=5
+bench-spark: $(STAMP) ## measure reading with Spark, and auditing: MESSAGES=5000000, RUNS=5
 	$(BIN)/python -m bench.spark $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(RUNS),--runs $(RUNS))
+
+pipeline-example: $(STAMP) ## a year of flights through the pipeline, of DAYS=365, in DIRECTORY; docs/pipeline.md
+	@directory=$${DIRECTORY:-$$(mktemp -d)}; set -e; \
+	$(BIN)/python docs/examples/flights.py $(if $(DAYS),--days $(DAYS)) --directory $$directory; \
+	$(BIN)/python docs/examples/flights_plot.py $$directory/delays $$directory/flights.png; \
+	echo "delays, archive and picture are in $$directory"
 
 lint: $(STAMP) ## style and import rules
 	$(BIN)/ruff check .

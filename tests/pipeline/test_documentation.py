@@ -1,0 +1,143 @@
+"""docs/pipeline.md says what is: its example is run, its options are those that there are."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.console.main import COMMANDS, load
+from quorate.pipeline import options, write_options
+from quorate.pipeline.options import Options
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "pipeline.md").read_text()
+SCRIPT = ROOT / "docs" / "examples" / "flights.py"
+JOBS = re.findall(r"^### `quorate (\w+)", TEXT, re.M)
+
+
+def section(heading: str) -> str:
+    """What is under a heading, as far as the next one of its level or above."""
+    level = heading.partition(" ")[0]
+    rest = TEXT[TEXT.index(f"\n{heading}") + len(heading) + 1 :]
+    return re.split(rf"^#{{1,{len(level)}}} ", rest, maxsplit=1, flags=re.M)[0]
+
+
+def option_table(text: str) -> dict[str, str]:
+    """Option and default, of the table with a column `option`."""
+    rows = text[text.index("| option |") :].split("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return {cell[0].strip("`"): cell[1] for cell in cells}
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+
+# The example.
+
+
+def test_the_example_shows_what_the_script_does() -> None:
+    script = SCRIPT.read_text()
+    shown = blocks(section("## A worked example"), "python")
+    assert len(shown) >= 4
+    for block in shown:
+        assert block in script, block
+
+
+@pytest.mark.timeout(900)
+def test_the_example_loses_nothing(tmp_path: Path) -> None:
+    short = ["--days", "1", "--hours", "3", "--directory", str(tmp_path)]
+    ended = subprocess.run([sys.executable, str(SCRIPT), *short], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    # What the document shows, but of one day instead of a year, and three hours instead of six.
+    (shown,) = blocks(section("## A worked example"), "text")
+    expected = shown.replace("336,776", "842").replace("260 flights", "107 flights")
+    assert ended.stdout.endswith(expected.replace("14:00 UA1086 to IAH is late\n", ""))
+    assert "842 flights published; " in ended.stdout
+
+
+# The options.
+
+
+class Recorded(Options):
+    """Remembers what was asked for."""
+
+    made: Options | None = None
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        super().__init__(given)
+        type(self).made = self
+
+    @classmethod
+    def names(cls) -> set[str]:
+        assert cls.made is not None
+        return set(cls.made._known.values())
+
+
+def check_options(
+    table: dict[str, str], known: set[str], read: Callable[[dict[str, str]], Any]
+) -> None:
+    assert set(table) == known
+    for name, said in table.items():
+        stated = re.fullmatch(r"`(\S+)`", said)
+        if stated:
+            assert read({name: stated[1]}) == read({}), f"{name} is not {stated[1]} by default"
+
+
+def test_options_of_reading_are_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "Options", Recorded)
+    options.read_options({"stores": "h:1"})
+    check_options(
+        option_table(section("## Reading")),
+        Recorded.names(),
+        lambda given: options.read_options({"stores": "h:1", **given}),
+    )
+
+
+def test_options_of_writing_are_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_options, "Options", Recorded)
+
+    def read(given: dict[str, str]) -> Any:
+        where = {"groups": "a=h:1"} if "intergroup" in given or not given else {"stores": "h:1"}
+        return write_options.write_options({**where, "writeId": "w", **given}, streaming=False)
+
+    read({})
+    known = Recorded.names()
+    table = option_table(section("## Writing"))
+    assert set(table) == known
+    assert read({"intergroup": table["intergroup"].strip("`")}) == read({})
+    plain = read({"timeout": table["timeout"].strip("`")})
+    assert plain == read({"batchId": table["batchId"].strip("`")})
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_options_of_jobs_are_those_that_there_are(job: str) -> None:
+    heading = next(line for line in TEXT.splitlines() if line.startswith(f"### `quorate {job}"))
+    command = load(job)
+    known = {
+        max(each.opts, key=len)
+        for each in command.params
+        if each.param_type_name == "option" and "--help" not in each.opts
+    }
+    assert set(option_table(section(heading))) == known
+
+
+def test_every_job_of_the_command_is_described() -> None:
+    jobs = {"archive", "restore", "audit", "backtest", "stats"}
+    assert set(JOBS) == jobs & set(COMMANDS)
+
+
+def test_commands_that_are_shown_exist() -> None:
+    lines = [line for block in blocks(TEXT, "console") for line in block.splitlines()]
+    commands = [shlex.split(line[2:]) for line in lines if line.startswith("$ quorate ")]
+    assert commands
+    for _, name, *arguments in commands:
+        known = {opt for each in load(name).params for opt in each.opts}
+        assert {each for each in arguments if each.startswith("-")} <= known
