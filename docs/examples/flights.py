@@ -164,8 +164,8 @@ def run(days: int, hours: int, directory: Path) -> AuditReport:
         published = publish(stores.addresses, days)
         query.processAllAvailable()
         query.stop()
-        hours = spark.read.parquet(str(directory / "delays"))
-        print(f"{published:,} flights published; {hours.count():,} airport-hours complete")
+        complete = spark.read.parquet(str(directory / "delays")).count()
+        print(f"{published:,} flights published; {complete:,} airport-hours complete")
         archived = archive(on, Stores(stores.addresses.split(",")), str(directory / "archive"))
         print(f"{archived.messages:,} messages archived")
 
