@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +84,11 @@ def test_errors_are_told_and_the_exit_code_follows(
     assert "either --stores or --group" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["archive"])
+
+
+def test_grpc_does_nothing_in_the_fork_that_starts_java() -> None:
+    """Else about one start of Java in ten was aborted, after stores had been asked something."""
+    environment = {k: v for k, v in os.environ.items() if k != "GRPC_ENABLE_FORK_SUPPORT"}
+    shown = "import os, quorate.pipeline; print(os.environ['GRPC_ENABLE_FORK_SUPPORT'])"
+    command = [sys.executable, "-c", shown]
+    assert subprocess.check_output(command, env=environment, text=True).strip() == "0"

@@ -5,11 +5,16 @@ Nothing is imported here but what a start of the command can afford; Spark comes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Java is started by a fork. With gRPC's support of forks, which goes on in the child, that dies now
+# and then, if stores were asked before; it reads this when it makes the first channel.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 def session(
