@@ -16,7 +16,7 @@ from quorate.pipeline.archive.compacting import compact
 from quorate.pipeline.archive.reading import Archive
 from quorate.pipeline.decoding import record_batches
 from quorate.pipeline.fetching import Piece
-from quorate.protocol.errors import ArchiveInvalid
+from quorate.protocol.errors import ArchiveInvalid, InvalidArgument
 from quorate.protocol.framing import read_header
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
@@ -102,3 +102,32 @@ def test_messages_are_found_by_time(path: Path) -> None:
 def test_a_path_without_an_archive_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ArchiveInvalid, match="no manifest"):
         _ = Archive(str(tmp_path)).sources
+
+
+def test_no_bit_that_flips_in_the_pages_gives_other_rows(path: Path) -> None:
+    expected = live(0, 9, schema.ARROW)
+    file = min(path.glob("data/*/*/*.parquet"))
+    good = file.read_bytes()
+    refused = 0
+    footer = int.from_bytes(good[-8:-4], "little") + 8
+    for at in range(4, len(good) - footer):
+        file.write_bytes(good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :])
+        try:
+            batches = list(Archive(str(path)).record_batches(ORDERS, 0, 9, schema.ARROW))
+        except ArchiveInvalid:
+            refused += 1
+        else:
+            assert [row for each in batches for row in each.to_pylist()] == expected, at
+    assert refused > 100
+
+
+def test_a_column_that_is_not_there_is_a_damaged_file(path: Path) -> None:
+    file = min(path.glob("data/*/*/*.parquet"))
+    file.write_bytes(file.read_bytes().replace(b"timestamp", b"timestomp"))
+    with pytest.raises(ArchiveInvalid, match="it has no column timestamp"):
+        list(Archive(str(path)).record_batches(ORDERS, 0, 9, schema.ARROW))
+
+
+def test_no_path_is_not_the_directory_one_is_in() -> None:
+    with pytest.raises(InvalidArgument, match="no path is given"):
+        Archive("")

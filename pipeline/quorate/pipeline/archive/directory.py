@@ -33,6 +33,9 @@ class ArchiveDirectory:
 
     def __init__(self, path: str) -> None:
         """Raises InvalidArgument if it is no path."""
+        if not path.strip():
+            # It would be the directory one happens to be in.
+            raise InvalidArgument("archive", "no path is given; name a directory")
         if "://" in path and not path.startswith("file://"):
             raise InvalidArgument(
                 "archive", f"{path} is no directory; so far archives are on file systems"

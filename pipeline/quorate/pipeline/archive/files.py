@@ -84,6 +84,7 @@ class FileWriter:
             self._sink,
             SCHEMA,
             compression="zstd",
+            write_page_checksum=True,
             compression_level=1,
             use_dictionary=list(REPEATED),
             column_encoding={"sequence": "DELTA_BINARY_PACKED"},
@@ -200,7 +201,9 @@ def read_rows(
     """
     path = archive / file.path
     try:
-        with pq.ParquetFile(path) as parquet:
+        with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
+            if missing := set(columns) - set(parquet.schema_arrow.names):
+                raise ArchiveInvalid(str(path), f"it has no column {min(missing)}")
             count = parquet.metadata.num_rows
             if count != file.count:
                 raise ArchiveInvalid(str(path), f"it has {count} messages, not {file.count}")
@@ -211,18 +214,22 @@ def read_rows(
                 if at <= last and at + rows > first:
                     yield from _cut(parquet, group, columns, at, first, last)
                 at += rows
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise ArchiveInvalid(str(path), f"it can not be read: {error}") from error
 
 
 def _cut(
     parquet: pq.ParquetFile, group: int, columns: Sequence[str], at: int, first: int, last: int
 ) -> Iterator[pa.RecordBatch]:
+    end_of_group = at + parquet.metadata.row_group(group).num_rows
     for rows in parquet.iter_batches(_READ_ROWS, [group], columns=list(columns)):
         begin, end = max(first - at, 0), min(last - at + 1, len(rows))
         if begin < end:
             yield rows.slice(begin, end - begin)
         at += len(rows)
+    if at != end_of_group:
+        # Headers of pages have no checksum.
+        raise pa.ArrowInvalid(f"it ends its rows at {at}, not at {end_of_group}")
 
 
 def pieces_of(archive: Path, file: ArchivedFile) -> Iterator[Piece]:
