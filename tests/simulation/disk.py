@@ -35,6 +35,7 @@ class Snapshot(NamedTuple):
     rows: MemoryRows
     acknowledged: int
     run: Run | None
+    flipped: bool
 
 
 class Disk:
@@ -96,7 +97,7 @@ class Disk:
 
     def snapshot(self) -> Snapshot:
         """What a copy of the disk would have now."""
-        return Snapshot(_copy(self.synced), self.acknowledged, self.run)
+        return Snapshot(_copy(self.synced), self.acknowledged, self.run, self.flipped)
 
     def put_back(self, snapshot: Snapshot) -> None:
         """Have what the copy has."""
@@ -104,6 +105,7 @@ class Disk:
         self._now, self.synced = _copy(snapshot.rows), _copy(snapshot.rows)
         self.acknowledged = snapshot.acknowledged
         self.run = snapshot.run
+        self.flipped = snapshot.flipped
 
     def flip(self, position: bytes, at: int) -> None:
         """One bit of a batch in the journal is another from now on."""

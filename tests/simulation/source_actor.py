@@ -146,6 +146,8 @@ class SourceInstance:
         self._version = (0, 0)
         self._phase = self.core.registration.phase
         self._settled_upto = publish_store.stable_upto
+        self._became_stable: tuple[int, list[Setup], list[str]] = (self._settled_upto, [], [])
+        """How far everything is stable, by whose rules and among which active stores."""
         self._sent = 0
         self._was_complete = False
         checker.opened(number, setup)
@@ -195,6 +197,10 @@ class SourceInstance:
     def _after_input(self) -> None:
         core = self.core
         self._sync_stores()
+        if self._goes_to and core.tracker.stable_upto > self._became_stable[0]:
+            # The application may be told later, when other rules are in force already.
+            active = [store for store, epoch in self._taking.items() if epoch == self._decided]
+            self._became_stable = core.tracker.stable_upto, self._goes_to, active
         if core.registration.phase is not Phase.PROMISING and core.epoch != self._decided:
             self._decided = core.epoch
             first = core.registration.lineage.terms[-1].first
@@ -211,9 +217,16 @@ class SourceInstance:
             if self.on_decided is not None:
                 self.on_decided()
         if core.stable_upto > self._settled_upto:
+            upto, setups, active = self._became_stable
+            upto = min(upto, core.stable_upto)
+            if self._settled_upto < upto:
+                self.checker.stable(self.number, setups, core.epoch, upto, active)
+            if upto < core.stable_upto:
+                active = [store for store, epoch in self._taking.items() if epoch == core.epoch]
+                self.checker.stable(
+                    self.number, self._goes_to, core.epoch, core.stable_upto, active
+                )
             self._settled_upto = core.stable_upto
-            active = [store for store, epoch in self._taking.items() if epoch == core.epoch]
-            self.checker.stable(self.number, self._goes_to, core.epoch, core.stable_upto, active)
             self.publish_store.settle(core.stable_upto)
             self._stable_advanced()
         if core.registration.phase is not self._phase:
