@@ -183,9 +183,10 @@ def recover(
 
     longest = max((len(each.held) for each in answers.values()), default=0)
     floor = max((n for n in range(longest) if may_have_been_stable(n)), default=-1)
-    floor = max([floor, *(each.told for each in answers.values())])
-    found = frozenset[int]().union(*holds.values())
     accepted = frozenset[int]().union(*(_belonging(a.accepted, lineage) for a in answers.values()))
+    # What was accepted as lost may have been stable, too: its numbers are not given away.
+    floor = max([floor, *accepted, *(each.told for each in answers.values())])
+    found = frozenset[int]().union(*holds.values())
     let_go = max((_let_go(each, lineage) for each in answers.values()), default=0)
     if not (found | accepted).issuperset(range(let_go, floor + 1)):
         return Recovered(floor, lost=True)
