@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
@@ -139,6 +140,16 @@ def test_a_start_at_the_latest_is_the_same_however_often_it_is_asked(group: Grou
         *numbered(10, 19),
         *numbered(0, 4),
     ]
+
+
+def test_no_stream_begins_behind_what_is_stable(group: Group) -> None:
+    name = group.publish("too-far", numbered(0, 9))
+    start = json.dumps({str(name): 11})
+    with pytest.raises(InvalidArgument, match="10 is the next"):
+        stream(group, topics="too-far", startingOffsets=start).initialOffset()
+    start = json.dumps({str(name): 10})
+    at_the_end = stream(group, topics="too-far", startingOffsets=start)
+    assert at_the_end.initialOffset() == {str(name): 10}
 
 
 def test_a_cursor_is_a_position_in_the_stores(group: Group) -> None:

@@ -75,7 +75,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if known:
             # The cursor has been in use: what it has not been at is new.
             return known.get(source.name, 0)
-        return begins_at(self._stores, source, self._options.start.of(source.name))
+        start = self._options.start.of(source.name)
+        if start.kind is PositionKind.SEQUENCE and start.value > source.until:
+            # To begin before it would hand over what is not wanted; to wait, perhaps for ever.
+            raise InvalidArgument(
+                "startingOffsets",
+                f"{source.name} is to be read from {start.value} on, and {source.until} is the "
+                'next that will be stable; give that, or less, or "latest"',
+            )
+        return begins_at(self._stores, source, start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options.trigger_messages_max:
