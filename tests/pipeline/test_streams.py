@@ -49,16 +49,16 @@ def over_what_there_is(query: DataStreamWriter) -> StreamingQuery:
 def test_a_query_that_runs_again_and_again_over_what_there_is(
     spark: SparkSession, group: Group, tmp_path: Path
 ) -> None:
-    group.publish("again", numbered(0, 99))
+    group.publish("run-again", numbered(0, 99))
     sink = Sink()
-    options = {"topicsPattern": "again.*", "maxMessagesPerTrigger": "40", "cursorName": "again"}
+    options = {"topicsPattern": "run-again.*", "maxMessagesPerTrigger": "40", "cursorName": "again"}
     over_what_there_is(writer(spark, group, sink, tmp_path, **options))
     assert [len(sink.batches[number]) for number in range(3)] == [40, 40, 20]
     assert sink.payloads == sorted(numbered(0, 99))
     # Spark never says that the last batch is done; that it asks for another one does.
-    assert positions(group, "again") == {SourceName("again", 0x10): {99}}
-    group.publish("again", numbered(100, 109))
-    group.publish("again-more", numbered(110, 119))
+    assert positions(group, "again") == {SourceName("run-again", 0x10): {99}}
+    group.publish("run-again", numbered(100, 109))
+    group.publish("run-again-more", numbered(110, 119))
     over_what_there_is(writer(spark, group, sink, tmp_path, **options))
     assert sorted(sink.batches[3]) == sorted(numbered(100, 119))
     assert len(sink.batches) == 4
