@@ -15,7 +15,10 @@ from tests.pipeline.archive.test_archiving import run
 
 from quorate.pipeline import jobs
 from quorate.pipeline.archive.compacting import CompactReport
+from quorate.pipeline.backtesting import BacktestReport
 from quorate.pipeline.jobs import main, selection
+from quorate.pipeline.replaying import Progress
+from quorate.pipeline.stats import StatsReport
 from quorate.protocol.errors import ArchiveInvalid, InvalidArgument, Unreachable
 from quorate.protocol.layout import Layout
 
@@ -73,6 +76,19 @@ def test_a_report_is_printed_and_the_exit_code_follows(
     monkeypatch.setattr(jobs, "run_compact", done)
     assert main(["compact", "/archive"]) == 0
     assert json.loads(capsys.readouterr().out)["files_after"] == 2
+
+
+def test_a_replay_and_statistics_that_came_to_their_end_are_a_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jobs, "run_stats", lambda *_, **__: StatsReport([], [], [], 1.0, [], []))
+    assert main(["stats", "--stores", "127.0.0.1:9"]) == 0
+    for interrupted in (False, True):
+        report = BacktestReport(Progress(), interrupted)
+        monkeypatch.setattr(jobs, "run_backtest", lambda *_, report=report, **__: report)
+        code = main(["backtest", "--stores", "127.0.0.1:9", "--to", "again"])
+        assert code == int(interrupted)
+    assert '"interrupted": true' in capsys.readouterr().out
 
 
 def test_errors_are_told_and_the_exit_code_follows(

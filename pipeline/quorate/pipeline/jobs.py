@@ -423,7 +423,7 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gap", type=float, metavar="SECONDS", help="how long a gap is at least")
     parser.add_argument("--plot", metavar="FILE", help="draw it: .png, .svg or .pdf")
 
-    def run(given: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+    def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_stats(
             [store.address for store in Layout.plain(given.stores).stores],
             topics=given.topic,
@@ -435,7 +435,7 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
             picture=given.plot,
             told=_told,
         )
-        return True, report.as_object()
+        return 0, report.as_object()
 
     parser.set_defaults(run=run)
 
@@ -447,7 +447,7 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="goes on where the replay of this name was")
     parser.add_argument("--speed", default="1", help="times faster than it was, or max")
 
-    def run(given: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+    def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_backtest(
             Layout.plain(given.stores),
             to=given.to,
@@ -461,7 +461,7 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
             archive=given.archive,
             told=_told,
         )
-        return not report.interrupted, report.as_object()
+        return int(report.interrupted), report.as_object()
 
     parser.set_defaults(run=run)
 
