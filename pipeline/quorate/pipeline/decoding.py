@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from quorate.pipeline.fetching import Piece
 from quorate.protocol.attributes import Attributes, decode_attributes
+from quorate.protocol.fields import FIRST
 from quorate.protocol.framing import has_attributes, read_messages, read_payloads
 
 ROWS_MAX = 16_384
@@ -160,18 +161,9 @@ def _head(stride: int) -> tuple[bytes, ...]:
     """The tag and the length in front of a payload that takes so many bytes with them."""
     for length_bytes in range(1, 5):
         length = stride - 1 - length_bytes
-        if length >= 0 and len(varint := _varint(length)) == length_bytes:
-            return tuple(bytes((each,)) for each in b"\x0a" + varint)
+        if length >= 0 and len(prefix := FIRST.prefix(length)) == 1 + length_bytes:
+            return tuple(bytes((each,)) for each in prefix)
     return ()
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def _cut(body: bytes, stride: int) -> pa.Array:

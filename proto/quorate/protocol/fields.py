@@ -10,7 +10,8 @@ from collections.abc import Sequence
 _SHORT = 2048
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """A number that is not negative, as protobuf writes it: seven bits a byte."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -30,11 +31,11 @@ class Field:
     def __init__(self, number: int) -> None:
         """number: of the field, below 16."""
         self.tag = bytes((number << 3 | 2,))
-        self._short = tuple(self.tag + _varint(length) for length in range(_SHORT))
+        self._short = tuple(self.tag + varint(length) for length in range(_SHORT))
 
     def prefix(self, length: int) -> bytes:
         """What goes in front of a value of so many bytes."""
-        return self._short[length] if length < _SHORT else self.tag + _varint(length)
+        return self._short[length] if length < _SHORT else self.tag + varint(length)
 
     def repeated(self, values: Sequence[bytes]) -> bytes:
         """The values one after the other, each as an element of the field."""

@@ -5,6 +5,7 @@ Nothing here knows to whom they go.
 
 from __future__ import annotations
 
+from quorate.protocol.fields import varint
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.v1.messages_pb2 import (
     AppendOpen,
@@ -20,19 +21,10 @@ _BATCH_TAG = b"\x0a"  # field 1, length-delimited
 _STABLE_TAG = b"\x78"  # field 15, varint
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
 def batch_frame(batch: bytes, stable_upto: int) -> bytes:
     """Frame(batch=…, stable_upto=…), by hand: protobuf would copy the batch three times over."""
     zigzag = stable_upto << 1 if stable_upto >= 0 else (-stable_upto << 1) - 1
-    return b"".join((_BATCH_TAG, _varint(len(batch)), batch, _STABLE_TAG, _varint(zigzag)))
+    return b"".join((_BATCH_TAG, varint(len(batch)), batch, _STABLE_TAG, varint(zigzag)))
 
 
 def batch_of(frame: bytes) -> bytes:
