@@ -7,13 +7,14 @@ started, which takes seconds. What a job does is in a module of its own.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
 import re
 import sys
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic
@@ -51,7 +52,9 @@ def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], boo
     return lambda topic: topic in wanted or not wanted
 
 
-def _session(name: str, told: Told) -> SparkSession:
+@contextlib.contextmanager
+def _session(name: str, told: Told) -> Iterator[SparkSession]:
+    """Spark, for as long as a job takes."""
     from quorate.pipeline import session
 
     told("starting Spark")
@@ -62,8 +65,11 @@ def _session(name: str, told: Told) -> SparkSession:
         made: SparkSession = SparkSession.builder.appName(f"quorate {name}").getOrCreate()
     else:
         made = session(f"quorate {name}")
-    made.sparkContext.setLogLevel("ERROR")
-    return made
+    try:
+        made.sparkContext.setLogLevel("ERROR")
+        yield made
+    finally:
+        made.stop()
 
 
 def run_archive(
@@ -83,8 +89,7 @@ def run_archive(
     selects = selection(topics, topics_pattern)
     ArchiveDirectory(path).newest()
     Stores(stores).sources()
-    spark = _session("archive", told)
-    try:
+    with _session("archive", told) as spark:
         return archive(
             on_spark(spark),
             Stores(stores),
@@ -93,8 +98,6 @@ def run_archive(
             parts=spark.sparkContext.defaultParallelism,
             told=told,
         )
-    finally:
-        spark.stop()
 
 
 def run_compact(path: str, *, told: Told) -> CompactReport:
@@ -102,11 +105,8 @@ def run_compact(path: str, *, told: Told) -> CompactReport:
     from quorate.pipeline.archive.compacting import compact
     from quorate.pipeline.archive.tasks import on_spark
 
-    spark = _session("compact", told)
-    try:
+    with _session("compact", told) as spark:
         return compact(on_spark(spark), path, told=told)
-    finally:
-        spark.stop()
 
 
 def run_restore(
@@ -127,11 +127,8 @@ def run_restore(
     if not any(selects(source.topic) for source in known):
         topics_known = ", ".join(sorted({source.topic for source in known})) or "none"
         raise InvalidArgument("topics", f"the archive has none of them; it has {topics_known}")
-    spark = _session("restore", told)
-    try:
+    with _session("restore", told) as spark:
         return restore(on_spark(spark), path, layout, selects=selects, told=told)
-    finally:
-        spark.stop()
 
 
 def run_audit(
@@ -154,8 +151,7 @@ def run_audit(
         # A store that does not answer may have it.
         if topic not in known and not catalogue.silent:
             raise UnknownTopic(topic, ", ".join(sorted(known)))
-    spark = _session("audit", told)
-    try:
+    with _session("audit", told) as spark:
         return audit(
             on_spark(spark),
             stores,
@@ -164,8 +160,6 @@ def run_audit(
             parts=os.cpu_count() or 1,
             told=told,
         )
-    finally:
-        spark.stop()
 
 
 def run_stats(
@@ -190,14 +184,11 @@ def run_stats(
 
     options = read_table_options(stores, topics, topics_pattern, since, until, archive)
     _check_topics(options)
-    spark = _session("stats", told)
-    try:
+    with _session("stats", told) as spark:
         from quorate.pipeline.stats import report
 
         table = spark.read.format("quorate").options(**options).load()
         made = report(table, gap_seconds=gap_seconds)
-    finally:
-        spark.stop()
     if picture is not None:
         from quorate.pipeline.plotting import plot
 
@@ -236,8 +227,7 @@ def run_backtest(
         )
     called = _function(function) if function is not None else None
     _check_topics(options)
-    spark = _session("backtest", told)
-    try:
+    with _session("backtest", told) as spark:
         from quorate.pipeline.backtesting import backtest, backtest_to
 
         table = spark.read.format("quorate").options(**options).load()
@@ -246,8 +236,6 @@ def run_backtest(
         assert to is not None
         name = name or str(uuid.uuid4())
         return backtest_to(table, to, layout, name=name, speed=times_faster, told=told)
-    finally:
-        spark.stop()
 
 
 def _check_topics(options: Mapping[str, str]) -> None:

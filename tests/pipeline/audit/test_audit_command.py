@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 from tests.pipeline.archive.support import here
@@ -34,8 +34,7 @@ def holed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the tasks here: a Spark of its own would take seconds, and stop that of the tests."""
-    spark = SimpleNamespace(stop=lambda: None)
-    monkeypatch.setattr(jobs, "_session", lambda *_: spark)
+    monkeypatch.setattr(jobs, "_session", lambda *_: contextlib.nullcontext(None))
     monkeypatch.setattr(tasks, "on_spark", lambda _: here)
 
 
