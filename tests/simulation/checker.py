@@ -303,18 +303,12 @@ class Checker:
                 f"{upto} was stable in epoch {older}, and epoch {epoch} of {who} begins at {first}",
             )
 
-    def stable(
-        self,
-        instance: int,
-        setups: Sequence[Setup],
-        epoch: int,
-        upto: int,
-        active: Collection[str],
+    def found_stable(
+        self, setups: Sequence[Setup], epoch: int, upto: int, active: Collection[str]
     ) -> None:
-        """The application is told that everything up to here is stable.
+        """Somebody finds that everything up to here is stable.
 
-        setups: those in force, all of which must agree. active: stores that take the stream. What
-        an earlier instance was told is stable may be so by the rules that were its own.
+        setups: those in force, all of which must agree. active: stores that take the stream.
         """
         for (newer, _), first in self._decisions.items():
             self.require(
@@ -341,6 +335,21 @@ class Checker:
                 f"active: {sorted(active)}",
             )
             self.stable_contents[sequence] = stable[0]
+        self._stable_in[epoch] = max(upto, self._stable_in.get(epoch, -1))
+
+    def stable(
+        self,
+        instance: int,
+        setups: Sequence[Setup],
+        epoch: int,
+        upto: int,
+        active: Collection[str],
+    ) -> None:
+        """An application is told that everything up to here is stable.
+
+        What an earlier instance was told is stable may be so by the rules that were its own.
+        """
+        self.found_stable(setups, epoch, upto, active)
         for sequence in range(self._stable_of[instance] + 1, upto + 1):
             mine = self._released.get((instance, sequence), self.stable_contents[sequence])
             self.require(
@@ -349,7 +358,6 @@ class Checker:
                 f"{sequence} was sent as {mine!r}, is stable as {self.stable_contents[sequence]!r}",
             )
         self._stable_of[instance] = upto
-        self._stable_in[epoch] = max(upto, self._stable_in.get(epoch, -1))
 
     def _durable(self, first: int, last: int) -> dict[str, dict[int, bytes]]:
         """What each store's disk is sure to have after a crash at this moment; or had, if it is

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from tests.simulation.rules import Setup
 from tests.simulation.world import Event
 
 from quorate.protocol.errors import Closed, ContentConflict, QuorateError, Unreachable
@@ -29,7 +30,7 @@ from quorate.store.limbo import Heard, PeerAnswer
 from quorate.store.neighbours import Neighbours, own_view, view_of
 from quorate.store.peers import Peers
 from quorate.store.proxies import Electorate
-from quorate.store.proxying import Proxying, _Part
+from quorate.store.proxying import Proxying
 from quorate.store.reading import read
 from quorate.store.repair import Repair, _by_peer, _Case
 from quorate.store.retention import Bounds
@@ -296,11 +297,16 @@ class SimulatedProxying(Proxying):
             return False
         return self._engine.core.identities.lives.silent(Who(state.name)) >= AWAY_SECONDS
 
-    async def _gather(self, state: SourceState, part: _Part, among: Electorate, now: float) -> None:
-        before = state.held.stable_upto
-        await super()._gather(state, part, among, now)
-        if state.held.stable_upto > before:
-            self._simulated.world.reach("proxy found out what is stable", self._simulated.name)
+    def _found_stable(self, source: SourceName, upto: int, among: Electorate) -> None:
+        super()._found_stable(source, upto, among)
+        store, following = self._simulated, among.order[0]
+        store.checker.found_stable(
+            [Setup.of(policy) for policy in among.membership.policies],
+            following.begun_epoch,
+            upto,
+            [party.store for party in among.order if party.lineage == following.lineage],
+        )
+        store.world.reach("proxy found out what is stable", store.name)
 
     def _changed(self, source: SourceName, *, serves: bool) -> None:
         super()._changed(source, serves=serves)

@@ -112,8 +112,11 @@ class Proxying:
         upto = part.gathering.look(now, among)
         writes = self._engine.core.learn_stable(state, upto)
         if writes:
-            _log.info("%s is stable up to %d, says its proxy", state.name, upto)
+            self._found_stable(state.name, upto, among)
             await self._engine.writer.durable(self._engine.submit(state, writes))
+
+    def _found_stable(self, source: SourceName, upto: int, among: Electorate) -> None:
+        _log.info("%s is stable up to %d, say %d stores", source, upto, len(among.order))
 
     def _electorate(
         self, state: SourceState, answering: Mapping[str, Heard], serves: bool, now: float
