@@ -652,8 +652,8 @@ class ArchiveInvalid(QuorateError):
     def describe(self) -> str:
         return (
             f"{self.path} is not what an archive should have: {self.detail}. Nothing was changed. "
-            "Check the path; of a damaged archive keep a copy for inspection, and put the file "
-            "back from a backup, or remove it if another version of it is whole."
+            "Check the path. What is damaged, put back from a backup, and keep a copy of it for "
+            "inspection. Remove no manifest: files that none names are taken for left over."
         )
 
 

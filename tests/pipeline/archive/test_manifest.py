@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 from tests.pipeline.archive.support import DAY_NS, MEMBERSHIP, NOON_NS, ORDERS, TRADES
 
@@ -52,6 +53,13 @@ def source(first: int, last: int, lineage: Lineage = LINEAGE, **fields: Any) -> 
 WHOLE = Manifest().archived([source(0, 99)], [file(0, 59, (1, 0), (4, 50)), file(60, 99, (4, 60))])
 
 
+def sealed(values: dict[str, Any]) -> str:
+    """With the checksum that belongs to these values, whoever may have written them."""
+    rest = {name: value for name, value in values.items() if name != "crc32c"}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(rest | {"crc32c": f"{google_crc32c.value(canonical):08x}"})
+
+
 def test_a_manifest_is_read_as_it_was_written() -> None:
     made = WHOLE.replaced([WHOLE.files[0]], [WHOLE.files[0]], 17).stamped(NOON_NS, "a test")
     made = replace(
@@ -94,10 +102,46 @@ def test_a_contradiction_is_found(
 def test_a_newer_format_is_told_from_a_damaged_one() -> None:
     values = json.loads(to_json(WHOLE))
     with pytest.raises(ArchiveNewer):
-        from_json(json.dumps({"format": 2, "something": "else"}), "x")
-    for damaged in ("", "{}", "[]", to_json(WHOLE)[:-9], json.dumps(values | {"files": [{}]})):
+        from_json(sealed({"format": 3, "something": "else"}), "x")
+    for damaged in (
+        *("", "{}", "[]", to_json(WHOLE)[:-9], json.dumps(values | {"format": 3})),
+        sealed(values | {"files": [{}]}),
+    ):
         with pytest.raises(ArchiveInvalid):
             from_json(damaged, "x")
+
+
+def test_no_change_of_a_manifest_goes_unnoticed() -> None:
+    text = to_json(WHOLE.stamped(NOON_NS, "ä test"))
+    refused = 0
+    for at in range(len(text)):
+        changed = text[:at] + chr(ord(text[at]) ^ 1 << at % 7) + text[at + 1 :]
+        try:
+            assert from_json(changed, "x") == from_json(text, "x"), (at, changed)
+        except ArchiveInvalid:
+            refused += 1
+    assert refused > 0.9 * len(text)
+
+
+@pytest.mark.parametrize(
+    "value", [None, "x", -1, 5, True, 2**70, [], {}, {"nested": [None]}, "crc32c"]
+)
+def test_other_values_of_a_manifest_do_not_go_unnoticed(value: object) -> None:
+    for place in ("promised_epoch", "reg_id", "marker", "information", "lineage"):
+        changed = json.loads(to_json(WHOLE))
+        changed["sources"][0][place] = value
+        if changed != json.loads(to_json(WHOLE)):
+            with pytest.raises(ArchiveInvalid, match="the checksum of what it says is"):
+                from_json(json.dumps(changed), "x")
+
+
+def test_a_manifest_without_a_checksum_is_refused_and_says_what_to_do() -> None:
+    values = json.loads(to_json(WHOLE))
+    del values["crc32c"]
+    with pytest.raises(ArchiveInvalid, match="it has no checksum"):
+        from_json(json.dumps(values), "x")
+    with pytest.raises(ArchiveInvalid, match=r"before the first release.*archive to another path"):
+        from_json(json.dumps(values | {"format": 1}), "x")
 
 
 def test_versions_follow_on_each_other() -> None:
@@ -151,7 +195,7 @@ def test_a_number_that_is_none_is_a_damaged_manifest(part: str, field: str, valu
     changed = json.loads(to_json(WHOLE))
     changed[part][0][field] = value
     with pytest.raises(ArchiveInvalid):
-        from_json(json.dumps(changed), "x")
+        from_json(sealed(changed), "x")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +205,7 @@ def test_a_name_that_is_none_is_a_damaged_manifest(part: str, field: str) -> Non
     changed = json.loads(to_json(WHOLE))
     changed[part][0][field] = 5
     with pytest.raises(ArchiveInvalid):
-        from_json(json.dumps(changed), "x")
+        from_json(sealed(changed), "x")
 
 
 def test_a_manifest_that_is_no_text_is_a_damaged_one(tmp_path: Path) -> None:

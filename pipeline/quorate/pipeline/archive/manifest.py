@@ -1,7 +1,7 @@
 """What an archive has, as it is written down: sources with their history, files with their content.
 
-Pure. A manifest is never changed, only followed by the next version. What it says of each source is
-without a contradiction, or it is not read.
+Pure. A manifest is never changed, only followed by the next version. It carries a checksum of all
+that it says, and what it says of each source is without a contradiction, or it is not read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import google_crc32c
 from google.protobuf import json_format
 
 from quorate.pipeline.archive.layout import day_of, is_data
@@ -24,7 +25,7 @@ from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.v1 import messages_pb2 as v1
 
-FORMAT = 1
+FORMAT = 2
 WRITTEN_BY = "quorate.pipeline"
 
 
@@ -208,26 +209,48 @@ def _agrees(file: ArchivedFile, lineage: Lineage) -> bool:
 
 def to_json(manifest: Manifest) -> str:
     """Sorted, and indented: people read it, too."""
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "version": manifest.version,
-            "time_ns": manifest.time_ns,
-            "written_by": manifest.written_by,
-            "sources": [_source_to_json(each) for each in manifest.sources.values()],
-            "files": [file_to_json(each) for each in manifest.files],
-            "dropped": [{"path": each.path, "time_ns": each.time_ns} for each in manifest.dropped],
-        },
-        indent=1,
-    )
+    values = {
+        "format": FORMAT,
+        "version": manifest.version,
+        "time_ns": manifest.time_ns,
+        "written_by": manifest.written_by,
+        "sources": [_source_to_json(each) for each in manifest.sources.values()],
+        "files": [file_to_json(each) for each in manifest.files],
+        "dropped": [{"path": each.path, "time_ns": each.time_ns} for each in manifest.dropped],
+    }
+    return json.dumps({**values, "crc32c": _checksum(values)}, indent=1)
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    """Over all values but itself, however they are written down."""
+    rest = {name: value for name, value in values.items() if name != "crc32c"}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return f"{google_crc32c.value(canonical.encode()):08x}"
+
+
+def _check_whole(values: Mapping[str, Any], where: str) -> None:
+    """Raise ArchiveInvalid for damage, ArchiveNewer."""
+    if values["format"] == 1:
+        raise ArchiveInvalid(
+            where,
+            "it has format 1, of a version before the first release, which has no checksum; "
+            "archive to another path what the stores still have",
+        )
+    # Every format has it: a format that is damaged is not taken for one that is newer.
+    if "crc32c" not in values:
+        raise ArchiveInvalid(where, "it has no checksum")
+    checksum, expected = _checksum(values), values["crc32c"]
+    if checksum != expected:
+        raise ArchiveInvalid(where, f"the checksum of what it says is {checksum}, not {expected}")
+    if values["format"] > FORMAT:
+        raise ArchiveNewer(where, values["format"], FORMAT)
 
 
 def from_json(text: str, where: str) -> Manifest:
     """Raises ArchiveInvalid, ArchiveNewer; where: for people."""
     try:
         values = json.loads(text)
-        if values["format"] > FORMAT:
-            raise ArchiveNewer(where, values["format"], FORMAT)
+        _check_whole(values, where)
         sources = [_source_from_json(each) for each in values["sources"]]
         made = Manifest(
             values["version"],
@@ -239,7 +262,7 @@ def from_json(text: str, where: str) -> Manifest:
         )
         # Among what can not be compared because it is of another type, too.
         problems = made.problems()
-    except ArchiveNewer:
+    except (ArchiveInvalid, ArchiveNewer):
         raise
     except (
         ValueError,

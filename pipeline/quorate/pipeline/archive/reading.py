@@ -37,7 +37,7 @@ class Archive:
     def _manifest(self) -> Manifest:
         manifest = self._directory.newest()
         if not manifest.version:
-            raise ArchiveInvalid(str(self._directory), "there is no manifest; is it an archive?")
+            raise ArchiveInvalid(str(self._directory), "there is no manifest in it")
         return manifest
 
     @cached_property
