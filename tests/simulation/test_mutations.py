@@ -46,6 +46,7 @@ from quorate.store.core import StoreCore
 from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Lifetimes, Lives, Who
 from quorate.store.limbo import PeerAnswer, Standing
+from quorate.store.proxies import Electorate, Gathering
 from quorate.store.receivers import Receivers
 from quorate.store.state import AppendStream, Change, SourceState
 from quorate.store.unclean import Run
@@ -403,6 +404,27 @@ def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
     to.setattr(Keeper, "_look_at", look_at)
 
 
+def _one_copy_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
+    """A proxy takes for stable what one store alone has."""
+
+    def look(_: Gathering, now: float, among: Electorate) -> int:  # noqa: ARG001
+        told = max(party.stable_upto for party in among.order)
+        return max(party.held.contiguous_upto(told + 1) for party in among.order)
+
+    to.setattr(Gathering, "look", look)
+
+
+def _one_look_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
+    """A proxy does not ask again whether those that had a message still have it."""
+    real = Gathering.look
+
+    def look(self: Gathering, now: float, among: Electorate) -> int:
+        upto = real(self, now, among)
+        return upto if self._seen is None else self._seen.upto
+
+    to.setattr(Gathering, "look", look)
+
+
 def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
     """A store goes on after a failed sync."""
     real = SimulatedWriter._commit
@@ -531,6 +553,12 @@ MUTATIONS = (
     Mutation(
         _what_a_peer_lacks_is_deleted,
         {"kinds": ("wipe_store", "crash_source"), "proxies": True, **THREE},
+    ),
+    Mutation(_one_copy_is_enough_for_a_proxy, {"proxies": True, "kinds": ("strand_source",)}),
+    Mutation(
+        _one_look_is_enough_for_a_proxy,
+        {"proxies": True, "kinds": ("strand_source", "wipe_store"), **THREE},
+        seeds=500,
     ),
     Mutation(_no_floor, {"kinds": ("strand_source", "pause_store"), **LAGGING}),
     Mutation(_nothing_is_set_aside, {"kinds": ("strand_source",)}),
