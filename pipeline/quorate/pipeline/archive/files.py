@@ -31,6 +31,9 @@ _ROW_GROUP_BYTES = 32 * 1024 * 1024
 _READ_ROWS = 16_384
 _READ_BYTES = 1024 * 1024
 
+_checked: dict[Path, tuple[int, ...]] = {}
+"""Files whose checksum this process has compared, and what the file system said of them then."""
+
 
 class _Checked:
     """A file that is written once, from its beginning, with the checksum of what was written."""
@@ -197,13 +200,13 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """These columns of the messages [first, last] of a file, in order.
 
-    Raises ArchiveInvalid if the file is not what it should be, as far as one sees from that.
+    Raises ArchiveInvalid if the file is not what was archived.
     """
+    check_file(archive, file)
     path = archive / file.path
     try:
+        # It may rot after it was checked.
         with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
-            if missing := set(columns) - set(parquet.schema_arrow.names):
-                raise ArchiveInvalid(str(path), f"it has no column {min(missing)}")
             count = parquet.metadata.num_rows
             if count != file.count:
                 raise ArchiveInvalid(str(path), f"it has {count} messages, not {file.count}")
@@ -248,15 +251,30 @@ def pieces_of(archive: Path, file: ArchivedFile) -> Iterator[Piece]:
 
 
 def check_file(archive: Path, file: ArchivedFile) -> None:
-    """Read a file and compare its checksum; raises ArchiveInvalid."""
-    path, checksum = archive / file.path, 0
+    """Compare a file with the checksum that it was archived with; raises ArchiveInvalid.
+
+    That takes reading all of it, so it is done once in a process, unless the file is touched.
+    """
+    path = archive / file.path
     try:
-        with path.open("rb") as opened:
-            while data := opened.read(_READ_BYTES):
-                checksum = google_crc32c.extend(checksum, data)
+        stat = path.stat()
+        seen = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        if _checked.get(path) == (file.checksum, *seen):
+            return
+        if stat.st_size != file.bytes:
+            raise ArchiveInvalid(str(path), f"it has {stat.st_size:,} bytes, not {file.bytes:,}")
+        checksum = _checksum(path)
     except OSError as error:
         raise ArchiveInvalid(str(path), error.strerror or str(error)) from error
     if checksum != file.checksum:
-        raise ArchiveInvalid(
-            str(path), f"its checksum is {checksum:#010x}, not {file.checksum:#010x}"
-        )
+        detail = f"its checksum is {checksum:#010x}, not {file.checksum:#010x}"
+        raise ArchiveInvalid(str(path), detail)
+    _checked[path] = (checksum, *seen)
+
+
+def _checksum(path: Path) -> int:
+    checksum = 0
+    with path.open("rb", buffering=0) as opened:
+        while data := opened.read(_READ_BYTES):
+            checksum = google_crc32c.extend(checksum, data)
+    return checksum
