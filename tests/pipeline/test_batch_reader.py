@@ -17,7 +17,7 @@ from quorate.pipeline.batch_reader import BatchReader, StoresPartition, batch_re
 from quorate.pipeline.options import read_options
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores import Stores
-from quorate.protocol.errors import MessagesGone, MissingMessages, UnknownTopic
+from quorate.protocol.errors import InvalidArgument, MessagesGone, MissingMessages, UnknownTopic
 
 
 def table(spark: SparkSession, group: Group, schema: str = "", **options: str) -> DataFrame:
@@ -93,7 +93,6 @@ def test_from_and_to_any_position(spark: SparkSession, group: Group) -> None:
         ({"startingOffsets": some}, (50, 200)),
         ({"endingOffsets": some}, (0, 50)),
         ({"startingOffsets": json.dumps({"positions/0x10": 500})}, (200, 200)),
-        ({"startingOffsets": json.dumps({"other/0x10": 7})}, (0, 200)),
         ({"startingTimestamp": begun.isoformat() + "Z"}, (100, 200)),
         ({"endingOffsets": begun.isoformat() + "Z"}, (0, 100)),
         ({"startingOffsets": "latest"}, (200, 200)),
@@ -196,3 +195,15 @@ def test_what_the_stores_let_go_is_no_loss_unless_one_asks_for_it(tmp_path: Path
         assert rows == len(found)
     finally:
         group.stop()
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_a_position_of_a_source_that_is_not_read_is_refused(group: Group, option: str) -> None:
+    group.publish("begins-here", numbered(0, 9))
+    group.publish("not-selected", numbered(0, 9))
+    for name in ("begins-here/0x11", "not-selected/0x10"):
+        given = {"stores": group.stores, "topics": "begins-here", option: json.dumps({name: 5})}
+        with pytest.raises(
+            InvalidArgument, match=f"option {option}: {name} is not among .* are 1: begin"
+        ):
+            BatchReader(read_options(given), ARROW).partitions()

@@ -105,6 +105,11 @@ def test_positions_for_all_and_for_some() -> None:
         (STORES | {"startingOffsets": '{"orders": 1}'}, "is not as orders/0x10"),
         (STORES | {"startingOffsets": '{"orders/1": -3}'}, "-3 is neither"),
         (STORES | {"startingOffsets": '{"orders/1": true}'}, "True is neither"),
+        (
+            STORES | {"startingOffsets": '{"a/0x10": 1, "b/1": 1, "a/16": 2}'},
+            "a/0x10 is named twice",
+        ),
+        (STORES | {"endingOffsets": '{"a/1": 1, "a/1": 1}'}, "endingOffsets: a/0x1 is named twice"),
         (STORES | {"endingOffsets": "latest", "endingTimestamp": "1"}, "give one"),
         (STORES | {"minPartitions": "0"}, "from 1 on"),
         (STORES | {"failOnDataLoss": "maybe"}, "neither true nor false"),

@@ -66,6 +66,7 @@ def test_from_the_beginning_to_what_is_stable(group: Group) -> None:
     assert reader.partitions(end, end) == []
 
 
+@pytest.mark.expects_log("no store that answered has a source for appear-")
 def test_a_topic_and_a_source_that_appear_are_read_from_their_beginning(group: Group) -> None:
     reader = stream(group, topicsPattern="appear-.*")
     start = reader.initialOffset()
@@ -242,3 +243,30 @@ def test_names_of_cursors_have_sessions_of_their_own() -> None:
     names: Sequence[str] = ["a", "b", "", "ä"]
     assert len({session_id_of(name) for name in names}) == 4
     assert session_id_of("a") == Cursor(Stores(["a:1"]), "a").session_id
+
+
+@pytest.mark.expects_log("no store that answered has a source for")
+def test_who_waits_for_a_topic_that_there_is_not_is_told_once(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    group.publish("departures", numbered(0, 9))
+    reader = stream(group, topics="departurs,departures")
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ALL) == {"departures/0x10": 10}
+    [said] = [each.getMessage() for each in caplog.records if "answered" in each.message]
+    assert "a source for departurs; the query waits" in said
+    assert said.endswith("there are: departures")
+    caplog.clear()
+    stream(group, topicsPattern="nothing-.*").latestOffset({}, ALL)
+    stream(group, topicsPattern="depart.*").latestOffset({}, ALL)
+    [said] = [each.getMessage() for each in caplog.records if "answered" in each.message]
+    assert "a source for nothing-.*;" in said
+
+
+def test_a_position_of_a_source_that_there_is_not_is_refused(group: Group) -> None:
+    group.publish("positioned", numbered(0, 9))
+    reader = stream(group, topics="positioned", startingOffsets='{"positoned/0x10": 5}')
+    with pytest.raises(
+        InvalidArgument, match=r"positoned/0x10 is not among.* are 1: positioned/0x10"
+    ):
+        reader.initialOffset()

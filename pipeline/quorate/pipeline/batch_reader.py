@@ -6,9 +6,10 @@ partition, and gives the same each time.
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -18,13 +19,16 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from quorate.pipeline.decoding import record_batches
 from quorate.pipeline.fetching import Piece
 from quorate.pipeline.filters import Restriction, restrict
-from quorate.pipeline.options import Position, PositionKind, ReadOptions
+from quorate.pipeline.options import Position, PositionKind, Positions, ReadOptions
 from quorate.pipeline.planning import Part, SourceRange, plan
 from quorate.pipeline.stores import Catalogue, KnownSource, Stores
-from quorate.protocol.errors import MessagesGone, UnknownTopic
+from quorate.protocol.errors import InvalidArgument, MessagesGone, UnknownTopic
 from quorate.protocol.identity import SourceName
 
 _log = logging.getLogger("quorate.pipeline")
+
+_NAMED = 5
+"""So many sources are named as examples."""
 
 
 @dataclass
@@ -101,8 +105,11 @@ class BatchReader(DataSourceReader):
         options = self._options
         catalogue = self._stores.sources()
         check_topics(options, catalogue)
+        sources = sources_of(catalogue, options)
+        check_named("startingOffsets", options.start, sources)
+        check_named("endingOffsets", options.end, sources)
         parts = plan(
-            self._ranges(catalogue),
+            self._ranges(sources),
             parts=default_parts(options),
             part_messages_max=options.part_messages_max,
         )
@@ -118,9 +125,9 @@ class BatchReader(DataSourceReader):
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
 
-    def _ranges(self, catalogue: Catalogue) -> Iterator[SourceRange]:
+    def _ranges(self, sources: Mapping[SourceName, KnownSource]) -> Iterator[SourceRange]:
         restriction = self._restriction
-        for name, known in sources_of(catalogue, self._options).items():
+        for name, known in sources.items():
             if not restriction.selects(name):
                 continue
             starts = [self._options.start.of(name), *_at_time(restriction.since_ns)]
@@ -183,8 +190,30 @@ def _number_at(known: KnownSource, position: Position) -> int:
     return known.until
 
 
+def unmatched(options: ReadOptions, topics: Collection[str]) -> list[str]:
+    """What the options ask for and there is none of: names, or the pattern."""
+    if options.topics:
+        return sorted(options.topics.difference(topics))
+    return [] if any(map(options.selects, topics)) else [options.topics_pattern or "any topic"]
+
+
 def check_topics(options: ReadOptions, catalogue: Catalogue) -> None:
     """Raise UnknownTopic if there is none of a name that the options give."""
-    known = {name.topic for name in catalogue.sources}
-    for topic in sorted(options.topics - known):
-        raise UnknownTopic(topic, ", ".join(sorted(known)))
+    known = sorted({name.topic for name in catalogue.sources})
+    for topic in unmatched(options, known) if options.topics else ():
+        raise UnknownTopic(topic, ", ".join(known))
+
+
+def check_named(
+    option: str, positions: Positions, sources: Mapping[SourceName, KnownSource]
+) -> None:
+    """Raise InvalidArgument if an option has a position for a source that is not read."""
+    for name in sorted(positions.by_source.keys() - sources.keys()):
+        known = list(map(str, sources))
+        close = difflib.get_close_matches(str(name), known) or known[:_NAMED]
+        raise InvalidArgument(
+            f"option {option}",
+            f"{name} is not among the sources that are to be read, which are {len(known):,}: "
+            f"{', '.join(close)}{', …' if len(close) < len(known) else ''}; correct its name, or "
+            "leave it out",
+        )

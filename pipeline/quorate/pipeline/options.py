@@ -152,12 +152,17 @@ def parse_positions(text: str, default: Position) -> Positions:
     if not text.startswith("{"):
         return Positions(parse_position(text))
     try:
-        entries = json.loads(text)
+        # As pairs, so that a name that is there twice is noticed.
+        entries = json.loads(text, object_pairs_hook=list)
     except ValueError as error:
         raise InvalidArgument("positions", f"not JSON: {error}") from None
-    return Positions(
-        default, {parse_source(name): _json_position(value) for name, value in entries.items()}
-    )
+    positions: dict[SourceName, Position] = {}
+    for name, value in entries:
+        source = parse_source(name)
+        if source in positions:
+            raise InvalidArgument("positions", f"{source} is named twice")
+        positions[source] = _json_position(value)
+    return Positions(default, positions)
 
 
 def _json_position(value: object) -> Position:

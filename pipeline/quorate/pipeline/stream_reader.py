@@ -7,6 +7,8 @@ follows from its two offsets alone.
 
 from __future__ import annotations
 
+import difflib
+import logging
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
@@ -23,10 +25,12 @@ from quorate.pipeline import offsets
 from quorate.pipeline.batch_reader import (
     StoresPartition,
     begins_at,
+    check_named,
     default_parts,
     read_part,
     sources_of,
     stores_of,
+    unmatched,
 )
 from quorate.pipeline.cursors import Cursor
 from quorate.pipeline.options import LATEST, PositionKind, ReadOptions
@@ -39,6 +43,11 @@ GRACE_SECONDS = 0.3
 """Once one store has said how far it is, the others are waited for no longer."""
 
 Offsets = dict[str, int]
+
+_NAMED = 5
+"""So many topics are named as examples."""
+
+_log = logging.getLogger("quorate.pipeline")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -56,6 +65,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a run that reads what there is now ends."""
         self._latest: Offsets | None = None
         self._catalogue: Catalogue | None = None
+        self._looked = False
+        """Whether there is something to read."""
 
     # How far.
 
@@ -65,6 +76,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             sources = sources_of(self._look(), self._options)
             known = self._cursor.register(sources.values()) if self._cursor else {}
+            if not known:
+                check_named("startingOffsets", self._options.start, sources)
             self._initial = offsets.to_json(
                 {name: self._begins_at(one, known) for name, one in sources.items()}
             )
@@ -122,7 +135,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _look(self) -> Catalogue:
         self._catalogue = self._stores.sources_within(GRACE_SECONDS)
+        self._warn_of_nothing(self._catalogue)
         return self._catalogue
+
+    def _warn_of_nothing(self, catalogue: Catalogue) -> None:
+        """Once: a topic may appear; or its name is misspelt, and who waits for it should know."""
+        if self._looked:
+            return
+        self._looked = True
+        known = sorted({name.topic for name in catalogue.sources})
+        for wanted in unmatched(self._options, known):
+            close = difflib.get_close_matches(wanted, known) or known[:_NAMED]
+            _log.warning(
+                "no store that answered has a source for %s; the query waits for one to appear; "
+                "topics that there are: %s",
+                wanted,
+                ", ".join(close) or "none",
+            )
 
     def _sources_for(self, begin: offsets.Vector) -> dict[SourceName, KnownSource]:
         """Those that the options select; raises OffsetsBehind if one was begun anew."""
