@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.pipeline.archive.support import ORDERS, FakeStores, Stream, batch
 from tests.pipeline.archive.test_archiving import run
+from tests.pipeline.group import Group
 
 from quorate.pipeline import jobs
 from quorate.pipeline.archive.compacting import CompactReport
@@ -19,7 +20,7 @@ from quorate.pipeline.backtesting import BacktestReport
 from quorate.pipeline.jobs import main, selection
 from quorate.pipeline.replaying import Progress
 from quorate.pipeline.stats import StatsReport
-from quorate.protocol.errors import ArchiveInvalid, InvalidArgument, Unreachable
+from quorate.protocol.errors import ArchiveInvalid, InvalidArgument, StorageFailed, Unreachable
 from quorate.protocol.layout import Layout
 
 
@@ -60,6 +61,25 @@ def test_a_path_that_is_no_archive_is_found_out_first(tmp_path: Path) -> None:
         jobs.run_restore(layout, str(tmp_path), told=print)
     with pytest.raises(InvalidArgument, match="on file systems"):
         jobs.run_restore(layout, "s3://bucket/archive", told=print)
+
+
+@pytest.mark.parametrize("name", ["a-file", "a-file/archive", "closed"])
+def test_an_archive_that_can_not_be_written_is_found_out_first(
+    group: Group, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "a-file").touch()
+    (tmp_path / "closed").mkdir()
+    # Also for root, who may write where nobody may.
+    (tmp_path / "closed" / "manifest").touch()
+    with pytest.raises(StorageFailed, match=rf"{tmp_path / name}/.*(Not a directory|File exists)"):
+        jobs.run_archive(group.addresses, str(tmp_path / name), told=print)
+
+
+def test_a_manifest_that_is_damaged_is_found_out_first(path: str) -> None:
+    for manifest in Path(path).glob("manifest/*"):
+        manifest.write_text("?")
+    with pytest.raises(ArchiveInvalid):
+        jobs.run_compact(path, told=print)
 
 
 def test_a_topic_that_the_archive_lacks_is_found_out_first(path: str) -> None:

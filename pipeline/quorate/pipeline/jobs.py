@@ -89,6 +89,7 @@ def run_archive(
     selects = selection(topics, topics_pattern)
     ArchiveDirectory(path).newest()
     Stores(stores).sources()
+    ArchiveDirectory(path).check_writable()
     with _session("archive", told) as spark:
         return archive(
             on_spark(spark),
@@ -103,8 +104,10 @@ def run_archive(
 def run_compact(path: str, *, told: Told) -> CompactReport:
     """`quorate archive --compact`. Raises as compacting.compact, JavaNotFound."""
     from quorate.pipeline.archive.compacting import compact
+    from quorate.pipeline.archive.directory import ArchiveDirectory
     from quorate.pipeline.archive.tasks import on_spark
 
+    ArchiveDirectory(path).newest()
     with _session("compact", told) as spark:
         return compact(on_spark(spark), path, told=told)
 

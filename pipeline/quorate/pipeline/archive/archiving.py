@@ -153,6 +153,7 @@ class _Archiving:
     def run(self, selects: Callable[[str], bool]) -> ArchiveReport:
         manifest = self._directory.newest()
         catalogue = self._stores.sources()
+        self._directory.check_writable()
         report = ArchiveReport(str(self._directory), manifest.version)
         report.notes += [f"{at} did not answer: {why}" for at, why in catalogue.silent.items()]
         found: list[Wanted] = []

@@ -79,6 +79,7 @@ def compact(
     groups = together(manifest.files, small_bytes, large_bytes)
     if not groups:
         return CompactReport(str(directory), manifest.version, 0, 0, time.monotonic() - began)
+    directory.check_writable()
     old = [each for group in groups for each in group]
     told(f"putting {len(old)} files together to {len(groups)}")
     new = [

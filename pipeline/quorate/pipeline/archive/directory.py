@@ -71,6 +71,16 @@ class ArchiveDirectory:
             names = os.listdir(directory) if directory.is_dir() else []
         return [version for name in names if (version := manifest_version(name)) is not None]
 
+    def check_writable(self) -> None:
+        """Make the archive's directories, and raise StorageFailed if nothing can be put there."""
+        for name in (DATA, MANIFESTS):
+            directory = self.path / name
+            with _storage(directory):
+                directory.mkdir(parents=True, exist_ok=True)
+                trial = directory / f"{WRITING}{uuid.uuid4().hex}"
+                trial.write_bytes(b"?")
+                trial.unlink()
+
     def commit(self, manifest: Manifest) -> None:
         """Make a manifest the newest.
 
