@@ -374,7 +374,9 @@ class StoreUpkeep:
             for state in list(store.core.sources.values()):
                 held, bounds = state.held, Bounds(messages=chooser.choice((1, 5, 20, 50)))
                 await store.engine.settled_range(state, 0, held.stable_upto)
-                limit = retention.limit(state, bounds.until, store.core.limbo_of(state), {}, ())
+                limit = retention.limit(
+                    state, retention.conditions(state, bounds), store.core.limbo_of(state), {}, ()
+                )
                 rows = batches.entries(store.disk, state.reg_id, 0, SEQUENCE_MAX)
                 going, _ = retention.choose(rows, state, bounds, limit.upto, 0)
                 if not going:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.pacing import ReceiverPacing
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Marker
@@ -136,3 +137,16 @@ def _membership(serialized: bytes) -> Membership:
         tuple(policy_from_wire(policy) for policy in wire.to_policies),
         tuple((store.name, store.address) for store in wire.stores),
     )
+
+
+def pacing_to_wire(pacing: ReceiverPacing | None) -> v1.ReceiverPacing | None:
+    """None: the field stays unset."""
+    return v1.ReceiverPacing(messages=pacing.messages, bytes=pacing.bytes) if pacing else None
+
+
+def pacing_from_wire(wire: v1.SourceInformation | None) -> ReceiverPacing | None:
+    """Of a source; None if it does not wait for its receivers. Raises InvalidArgument."""
+    if wire is None or not wire.HasField("receiver_pacing"):
+        return None
+    asked = wire.receiver_pacing
+    return ReceiverPacing(messages=asked.messages, bytes=asked.bytes)

@@ -123,20 +123,30 @@ class StoreEntry(_message.Message):
     def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., reg_id: _Optional[int] = ..., store_name: _Optional[str] = ...) -> None: ...
 
 class SourceInformation(_message.Message):
-    __slots__ = ("source", "address", "epoch", "policy", "stores", "version")
+    __slots__ = ("source", "address", "epoch", "policy", "stores", "version", "receiver_pacing")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     STORES_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    RECEIVER_PACING_FIELD_NUMBER: _ClassVar[int]
     source: SourceName
     address: str
     epoch: int
     policy: Policy
     stores: _containers.RepeatedCompositeFieldContainer[StoreEntry]
     version: int
-    def __init__(self, source: _Optional[_Union[SourceName, _Mapping]] = ..., address: _Optional[str] = ..., epoch: _Optional[int] = ..., policy: _Optional[_Union[Policy, _Mapping]] = ..., stores: _Optional[_Iterable[_Union[StoreEntry, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+    receiver_pacing: ReceiverPacing
+    def __init__(self, source: _Optional[_Union[SourceName, _Mapping]] = ..., address: _Optional[str] = ..., epoch: _Optional[int] = ..., policy: _Optional[_Union[Policy, _Mapping]] = ..., stores: _Optional[_Iterable[_Union[StoreEntry, _Mapping]]] = ..., version: _Optional[int] = ..., receiver_pacing: _Optional[_Union[ReceiverPacing, _Mapping]] = ...) -> None: ...
+
+class ReceiverPacing(_message.Message):
+    __slots__ = ("messages", "bytes")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    bytes: int
+    def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Messages(_message.Message):
     __slots__ = ("payload", "attributes")

@@ -105,16 +105,24 @@ class BeginResponse(_message.Message):
     def __init__(self, set_aside: _Optional[int] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
-    __slots__ = ("opened", "durable", "failed", "replaced")
+    __slots__ = ("opened", "durable", "failed", "replaced", "waited_for")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
+    WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
     opened: AppendOpened
     durable: Durable
     failed: _messages_pb2.Failure
     replaced: StoreReplaced
-    def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ..., replaced: _Optional[_Union[StoreReplaced, _Mapping]] = ...) -> None: ...
+    waited_for: WaitedFor
+    def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ..., replaced: _Optional[_Union[StoreReplaced, _Mapping]] = ..., waited_for: _Optional[_Union[WaitedFor, _Mapping]] = ...) -> None: ...
+
+class WaitedFor(_message.Message):
+    __slots__ = ("receivers",)
+    RECEIVERS_FIELD_NUMBER: _ClassVar[int]
+    receivers: _containers.RepeatedCompositeFieldContainer[ReceiverStatus]
+    def __init__(self, receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ...) -> None: ...
 
 class StoreReplaced(_message.Message):
     __slots__ = ("store_name", "incarnation", "former")
@@ -127,14 +135,16 @@ class StoreReplaced(_message.Message):
     def __init__(self, store_name: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., former: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class AppendOpened(_message.Message):
-    __slots__ = ("next_sequence", "durability", "known")
+    __slots__ = ("next_sequence", "durability", "known", "waited_for")
     NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
+    WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
     next_sequence: int
     durability: _messages_pb2.Durability
     known: _containers.RepeatedCompositeFieldContainer[StoreReplaced]
-    def __init__(self, next_sequence: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ...) -> None: ...
+    waited_for: WaitedFor
+    def __init__(self, next_sequence: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., known: _Optional[_Iterable[_Union[StoreReplaced, _Mapping]]] = ..., waited_for: _Optional[_Union[WaitedFor, _Mapping]] = ...) -> None: ...
 
 class Durable(_message.Message):
     __slots__ = ("upto",)
@@ -143,7 +153,7 @@ class Durable(_message.Message):
     def __init__(self, upto: _Optional[int] = ...) -> None: ...
 
 class RegisterReceiverRequest(_message.Message):
-    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes", "instance", "take_over")
+    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes", "instance", "take_over", "not_waited_for")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +162,7 @@ class RegisterReceiverRequest(_message.Message):
     LIFETIMES_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     TAKE_OVER_FIELD_NUMBER: _ClassVar[int]
+    NOT_WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     session_id: int
     reg_id: int
@@ -160,7 +171,8 @@ class RegisterReceiverRequest(_message.Message):
     lifetimes: _messages_pb2.Lifetimes
     instance: bytes
     take_over: bool
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ...) -> None: ...
+    not_waited_for: bool
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., not_waited_for: bool = ...) -> None: ...
 
 class RegisterReceiverResponse(_message.Message):
     __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage", "retained_from")
@@ -461,16 +473,18 @@ class SourceStatus(_message.Message):
     def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ...) -> None: ...
 
 class ReceiverStatus(_message.Message):
-    __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto")
+    __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto", "not_waited_for")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_UPTO_FIELD_NUMBER: _ClassVar[int]
+    NOT_WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
     session_id: int
     reg_id: int
     epoch: int
     acknowledged_upto: int
-    def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ...) -> None: ...
+    not_waited_for: bool
+    def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ..., not_waited_for: bool = ...) -> None: ...
 
 class DeregisterRequest(_message.Message):
     __slots__ = ("source", "receiver_session_id", "epoch", "protocol_version", "unused_promise_to", "instance")

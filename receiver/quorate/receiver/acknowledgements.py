@@ -117,4 +117,6 @@ class Acknowledgements:
         the same number; a position beyond it would make a restarted receiver miss that one.
         """
         self._sent = max(self._sent, min(self.consumed_upto(), stable_upto))
-        return self._sent if self._sent >= self._says_from else None
+        # What is before the start need not be stable yet.
+        told = self._sent >= self.start or self._sent <= stable_upto
+        return self._sent if told and self._sent >= self._says_from else None

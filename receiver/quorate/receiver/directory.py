@@ -36,6 +36,8 @@ class SourceRecord:
     """Some store says that the source streams to it, in this epoch."""
     proxy: str = ""
     """The store that answers for the source while it is away; empty: none."""
+    paced: bool = False
+    """The source waits for its receivers."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -56,6 +58,7 @@ def record_from_wire(
         tuple((store.name, store.address) for store in information.stores),
         live,
         proxy,
+        information.HasField("receiver_pacing"),
     )
 
 

@@ -59,6 +59,9 @@ class ReceiverOptions:
     request_timeout: float = 1.0
     """A store that says nothing for so long is given up for another."""
 
+    waited_for: bool = True
+    """Sources that are paced by their receivers wait for this one, and stores that keep messages
+    until all have acknowledged them keep them for it. False: it takes what it gets."""
     confirm_delivery: bool = False
     """Tell sources what was consumed also if they do not ask for it."""
     allow_confirmed_delivery: bool = True

@@ -131,6 +131,7 @@ class Registrar:
             activity_timeout_seconds=options.activity_timeout or 0.0,
             state_lifetime_seconds=options.state_lifetime or 0.0,
         )
+        self._waited_for = options.waited_for
         self._take_over = take_over
         self._refused = refused
         self._reasons: dict[str, QuorateError] = {}
@@ -262,6 +263,7 @@ class Registrar:
             instance=self.instance,
             take_over=self._take_over,
             lifetimes=self._lifetimes,
+            not_waited_for=not self._waited_for,
             protocol_version=PROTOCOL_VERSION,
         )
         try:

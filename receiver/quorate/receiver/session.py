@@ -130,6 +130,7 @@ class Session:
             # Else the next instance, should it come before any message, is told of a gap that
             # this one had no right to either.
             self.acknowledgements.say_start()
+        self._say_start_if_paced()
         self._tell_complete(start)
         self.registered.set()
         self._tell_proxy("", self.record.proxy)
@@ -167,6 +168,7 @@ class Session:
         self.directory_changed.set()
         if not self.registered.is_set():
             return
+        self._say_start_if_paced()
         self.plan.source_live = record.live
         self.plan.proxy = record.proxy
         if changed:
@@ -302,6 +304,11 @@ class Session:
                 )
                 self.events.tell(waiting)
             await pause(self.directory_changed, RETRY_SECONDS)
+
+    def _say_start_if_paced(self) -> None:
+        # A source that waits for what is never asked for would wait for ever.
+        if self.record.paced:
+            self.acknowledgements.say_start()
 
     def waiting_for_stores(self) -> event.RegistrationWaiting:
         """Which stores registered this receiver so far, and which did not."""

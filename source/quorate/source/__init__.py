@@ -9,6 +9,7 @@
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.layout import Layout, StoreGroup
+from quorate.protocol.pacing import ReceiverPacing
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.source.events import (
     BackupSteppedBack,
@@ -20,6 +21,7 @@ from quorate.source.events import (
     EventsLost,
     FlightExceeded,
     FlightRelieved,
+    LaggingReceiver,
     MembershipChanged,
     MessageStable,
     NotStable,
@@ -28,6 +30,8 @@ from quorate.source.events import (
     ReceiverAttached,
     ReceiverDetached,
     ReceiverOverrun,
+    ReceiversCaughtUp,
+    ReceiversLag,
     Reclaimed,
     RegistrationComplete,
     RegistrationRefused,
@@ -64,6 +68,7 @@ __all__ = [
     "Group",
     "IntergroupRule",
     "IntragroupRule",
+    "LaggingReceiver",
     "Layout",
     "MembershipChanged",
     "MemoryPublishStore",
@@ -78,6 +83,9 @@ __all__ = [
     "ReceiverAttached",
     "ReceiverDetached",
     "ReceiverOverrun",
+    "ReceiverPacing",
+    "ReceiversCaughtUp",
+    "ReceiversLag",
     "Reclaimed",
     "RegistrationComplete",
     "RegistrationRefused",

@@ -23,10 +23,11 @@ from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
+from quorate.protocol.pacing import Told
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.recovery import Decision
 from quorate.protocol.tracker import StabilityTracker
-from quorate.protocol.wire import policy_to_wire, source_to_wire
+from quorate.protocol.wire import pacing_to_wire, policy_to_wire, source_to_wire
 from quorate.source import events
 from quorate.source.backups import Backups
 from quorate.source.bringing_up import BringingUp
@@ -40,6 +41,7 @@ from quorate.source.frames import (
 )
 from quorate.source.notices import Notices
 from quorate.source.options import SourceOptions, StabilityEvents
+from quorate.source.pacing import Pacing
 from quorate.source.registration import (
     Grant,
     OpenStream,
@@ -112,6 +114,8 @@ class SourceCore:
         self.started = False
         """It is known which messages the stream has: receivers may attach."""
         self.window = Window(options)
+        self.pacing = Pacing(options.receiver_pacing) if options.receiver_pacing else None
+        """None: the source waits for no receivers."""
         self.confirmations = Confirmations(options.unique_confirmations)
         self.retention = Retention(0)
         self.registration = Registration(
@@ -202,6 +206,7 @@ class SourceCore:
                 for store in stores
             ],
             version=self._version,
+            receiver_pacing=pacing_to_wire(self._options.receiver_pacing),
         )
 
     def refusal(self) -> QuorateError | None:
@@ -234,6 +239,8 @@ class SourceCore:
             self.streams.remove(store)
             self.tracker.void(store)
             self._left(store)
+            if self.pacing is not None:
+                self.pacing.left(store)
         for store in wanted:
             self.streams.add(store)
         self.stores = {store: self._known[store] for store in wanted}
@@ -455,6 +462,8 @@ class SourceCore:
         self.confirmations.begin(kept_upto, self.stable_upto)
         settled_upto = self.confirmations.settled(self.stable_upto)
         self.window.restart(self.packed_upto, self.retention.payload_bytes, settled_upto)
+        if self.pacing is not None:
+            self.pacing.restart(self.retention.frames())
         self.registration.streaming()
         self.started = True
         self._streaming_since = now
@@ -602,8 +611,24 @@ class SourceCore:
             self._bringing_up.joined(store, now)
         self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
         self._settle()
+        self._pace()
         self._check_complete(now)
         return True
+
+    def receivers_told(self, store: str, told: Told) -> None:
+        """Which receivers that are waited for the store knows, and what they have acknowledged.
+
+        Before `opened` if the same answer says both: once enough stores take the stream, messages
+        are accepted, and then it must be known whom to wait for.
+        """
+        if self.pacing is not None and store in self.stores:
+            self.pacing.heard(store, told)
+            self._pace()
+
+    def _pace(self) -> None:
+        if self.pacing is not None:
+            policies = self.registration.membership.to_policies
+            self.events += self.pacing.apply(self.window, policies, self.streams.open_stores())
 
     def next_frame(self, store: str, now: float) -> bytes | None:
         """The next frame for this store; None while there is nothing, which makes it idle."""
@@ -653,9 +678,7 @@ class SourceCore:
         if settled_upto < self.stable_upto:
             settled_bytes = self.retention.bytes_upto(settled_upto)
         self.window.settle(settled_upto, settled_bytes)
-        if self.window.exceeded_noted and not self.window.exceeded:
-            self.window.exceeded_noted = False
-            self.events.append(events.FlightRelieved(self.stable_upto))
+        self.events += self._notices.flight_relieved(self.window, self.stable_upto)
         self._trim()
 
     def _trim(self) -> None:
@@ -677,16 +700,14 @@ class SourceCore:
         return all(policy.stable(idle, idle) for policy in self.registration.membership.to_policies)
 
     def note_exceeded(self) -> None:
-        """A message was accepted beyond the flight window; the application is told once."""
-        window = self.window
-        if window.exceeded and not window.exceeded_noted:
-            window.exceeded_noted = True
-            self.events.append(
-                events.FlightExceeded(
-                    window.next_sequence - 1 - window.stable_upto,
-                    window.sent_bytes - window.stable_bytes,
-                )
-            )
+        """A message is accepted, beyond a bound perhaps; the application is told once."""
+        self.events += self._notices.flight_exceeded(self.window)
+        self.note_lag()
+
+    def note_lag(self) -> None:
+        """A message is to be sent, and receivers may hold it up; the application is told once."""
+        if self.pacing is not None and self.window.paced_out:
+            self.events += self.pacing.noted(self.window)
 
     @property
     def can_take(self) -> bool:
@@ -722,6 +743,8 @@ class SourceCore:
         self._taken = False
         frame = batch_frame(packed.batch, self.stable_upto)
         self.retention.append(packed.first, packed.last, frame, self.window.packed_bytes, now)
+        if self.pacing is not None:
+            self.pacing.sent(packed.last, self.window.packed_bytes)
         self.streams.busy()
         return frame
 
@@ -732,6 +755,7 @@ class SourceCore:
         self._progress(now)
         self._overtake(now)
         self._check_stores(now)
+        self._pace()
         self.events += self._notices.waiting(*self.registration.waiting_for(now))
         if self.complete and self.registration.phase is not Phase.STREAMING:
             self._check_change_stuck(now)

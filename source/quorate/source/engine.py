@@ -302,6 +302,11 @@ class Engine:
             session.end_stream(Unreachable(session.store.address, "it came back without its data"))
             self.after_input()
 
+    def after_receivers(self) -> None:
+        """The core was told where receivers are: who waits for them looks again."""
+        self.after_input()
+        self.packer.progressed()
+
     def store_idle(self) -> None:
         """A stream has nothing left to do, perhaps: what has gathered may be packed."""
         if self.core.window.payloads:
@@ -412,6 +417,19 @@ def _log_event(name: SourceName, event: events.Event) -> None:
         case events.NotStable(first, last, cause, store):
             why_not = f"refused by {store}" if store else "not stable after its lifetime"
             _log.warning("[%d, %d] of %s is %s (%s)", first, last, name, why_not, cause.value)
+        case events.ReceiversLag(receivers, messages, size):
+            who = ", ".join(f"{each.session_id:#x}" for each in receivers)
+            _log.warning(
+                "%s is held up by receivers that lag: %s; the slowest has acknowledged up to %d, "
+                "%d messages (%d bytes) less than was sent",
+                name,
+                who,
+                receivers[0].acknowledged_upto,
+                messages,
+                size,
+            )
+        case events.ReceiversCaughtUp():
+            _log.info("the receivers of %s have caught up", name)
         case events.RegistrationRefused(store, reason):
             _log.info("store %s refused to register %s: %s", store, name, reason)
         case events.Reclaimed(first, last, True):

@@ -149,6 +149,36 @@ class FlightRelieved:
     stable_upto: int
 
 
+@dataclass(frozen=True, slots=True)
+class LaggingReceiver:
+    """A receiver that a source waits for."""
+
+    session_id: int
+    acknowledged_upto: int
+    """As far as any store has told; -1: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiversLag:
+    """As much was sent as SourceOptions.receiver_pacing allows: sends wait for these receivers, or
+    with FlightBehaviour.NOTIFY go on. Told again when it is others that lag."""
+
+    receivers: tuple[LaggingReceiver, ...]
+    """The slowest first."""
+    unacknowledged_messages: int
+    """By the slowest."""
+    unacknowledged_bytes: int
+    """Of these, as far as this source sent them itself since it registered last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiversCaughtUp:
+    """No receiver that is waited for is behind by more than half of what is allowed any more."""
+
+    acknowledged_upto: int | None
+    """By all of them; None: there are none."""
+
+
 class NotStableCause(enum.Enum):
     """Why messages are not stable."""
 
@@ -292,6 +322,8 @@ Event = (
     | QuorumLost
     | FlightExceeded
     | FlightRelieved
+    | ReceiversLag
+    | ReceiversCaughtUp
     | NotStable
     | MessageStable
     | StoreStable

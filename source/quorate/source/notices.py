@@ -22,6 +22,7 @@ from quorate.source import events
 from quorate.source.backups import stand_ins
 from quorate.source.options import SourceOptions
 from quorate.source.retention import Retention
+from quorate.source.window import Window
 
 Told = list[events.Event]
 
@@ -116,6 +117,27 @@ class Notices:
     def known_stable(self, upto: int) -> None:
         """Everything up to here was stable before: no news."""
         self._stable_upto = max(self._stable_upto, upto)
+
+    @staticmethod
+    def flight_exceeded(window: Window) -> Told:
+        """As much is unstable as the flight window allows, and a message was accepted."""
+        if window.exceeded_noted or not window.exceeded:
+            return []
+        window.exceeded_noted = True
+        return [
+            events.FlightExceeded(
+                window.next_sequence - 1 - window.stable_upto,
+                window.sent_bytes - window.stable_bytes,
+            )
+        ]
+
+    @staticmethod
+    def flight_relieved(window: Window, stable_upto: int) -> Told:
+        """More is stable: the flight window may have room again."""
+        if not window.exceeded_noted or window.exceeded:
+            return []
+        window.exceeded_noted = False
+        return [events.FlightRelieved(stable_upto)]
 
     def overdue(self, retention: Retention, stable_upto: int, now: float) -> Told:
         """What passed the stability lifetime without becoming stable."""

@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import MESSAGE_BYTES_MAX
+from quorate.protocol.pacing import ReceiverPacing
 
 
 class FlightBehaviour(enum.Enum):
-    """What happens to a send while as much is unstable as the flight window allows."""
+    """What happens to a send while as much is unstable as the flight window allows, or receivers
+    lag by as much as `receiver_pacing` does."""
 
     BLOCK = "block"
-    """It waits until enough has become stable."""
+    """It waits until enough has become stable, or receivers have caught up."""
     NOTIFY = "notify"
-    """It goes on, and the application gets FlightExceeded; memory is then its to watch."""
+    """It goes on, and the application gets FlightExceeded, or ReceiversLag; memory, and the stores'
+    disks, are then its to watch."""
 
 
 class StabilityEvents(enum.Enum):
@@ -39,6 +42,10 @@ class SourceOptions:
     flight_bytes: int = 32 * 1024 * 1024
     """How many bytes of messages may be unstable at once."""
     flight_behaviour: FlightBehaviour = FlightBehaviour.BLOCK
+    receiver_pacing: ReceiverPacing | None = None
+    """How far ahead of its receivers the source may be: every one that is registered with its
+    stores, unless it does not want to be waited for (ReceiverOptions.waited_for), also while it is
+    away. The stores keep what these have not acknowledged. None: it waits for none."""
     message_bytes_max: int = MESSAGE_BYTES_MAX
     """Largest message that is accepted, its key and properties counted."""
     retention_bytes_max: int = 64 * 1024 * 1024

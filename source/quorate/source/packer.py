@@ -120,6 +120,7 @@ class Packer:
                 else:
                     await self._progress.wait()
             elif window.blocked:
+                self._core.note_lag()
                 await self._progress.wait()
             else:
                 break

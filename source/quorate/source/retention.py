@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from quorate.protocol.ranges import Range
@@ -129,6 +130,10 @@ class Retention:
     def oldest_unsettled(self) -> RetainedFrame | None:
         """The first frame that is not wholly stable."""
         return self.at(self._settled)
+
+    def frames(self) -> Iterator[RetainedFrame]:
+        """All that is here, in order."""
+        return iter(self._frames)
 
     def unsettled(self) -> list[RetainedFrame]:
         """All frames that are not wholly stable."""

@@ -17,6 +17,7 @@ import grpc.aio
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.pacing import Told
 from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import (
     held_from_wire,
@@ -54,6 +55,9 @@ class SessionOwner(Protocol):
 
     def store_known(self, said: v1.StoreReplaced, teller: str) -> None:
         """The store says which incarnation a store has."""
+
+    def after_receivers(self) -> None:
+        """The core was told of receivers: those who wait to send look again."""
 
     def store_idle(self) -> None:
         """A stream has written, or a store acknowledged, all there was."""
@@ -250,11 +254,23 @@ class StoreSession:
             raise Unreachable(self.store.address, "the stream ended at once")
         opened = response.opened
         self._tell_known(opened.known)
+        self._tell_receivers(opened)
         if not self._core.opened(
             self.store.name, epoch, opened.next_sequence, opened.durability, self._now()
         ):
             raise Unreachable(self.store.address, "a newer epoch begins")
         self._owner.after_input()
+
+    def _tell_receivers(self, opened: v1.AppendOpened) -> None:
+        if self._core.pacing is None:
+            return
+        if not opened.HasField("waited_for"):
+            raise Unreachable(
+                self.store.address,
+                "it can not tell where receivers are, which a source with receiver_pacing needs: "
+                "upgrade it",
+            )
+        self._core.receivers_told(self.store.name, _told(opened.waited_for))
 
     async def _read(self, call: AppendCall) -> None:
         try:
@@ -277,6 +293,9 @@ class StoreSession:
             raise failure_from_wire(response.failed, self.store.address)
         if response.HasField("replaced"):
             self._owner.store_known(response.replaced, self.store.name)
+        if response.HasField("waited_for"):
+            self._core.receivers_told(self.store.name, _told(response.waited_for))
+            self._owner.after_receivers()
 
     async def _write(self, call: AppendCall) -> None:
         try:
@@ -294,3 +313,7 @@ class StoreSession:
                     await self._news.wait()
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             raise Unreachable(self.store.address, "the stream broke") from None
+
+
+def _told(wire: v1.WaitedFor) -> Told:
+    return {each.session_id: each.acknowledged_upto for each in wire.receivers}

@@ -9,6 +9,7 @@ expressed by lowering these two.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, NOTHING, SEQUENCE_MAX
@@ -26,8 +27,11 @@ class Window:
         "attributes",
         "exceeded_noted",
         "is_open",
+        "lag_noted",
         "message_bytes_max",
         "next_sequence",
+        "paced_bytes",
+        "paced_upto",
         "packed_bytes",
         "pause_at",
         "pause_at_bytes",
@@ -58,6 +62,11 @@ class Window:
         self.reserved = False
         """One caller sends several messages that must stay together."""
         self.exceeded_noted = False
+        self.paced_upto = SEQUENCE_MAX
+        """The last number that may be sent for the receivers' sake; paced_bytes: sent_bytes must
+        not have reached it."""
+        self.paced_bytes = sys.maxsize
+        self.lag_noted = False
         self.pause_at = 0
         self.pause_at_bytes = 0
 
@@ -93,9 +102,14 @@ class Window:
         )
 
     @property
+    def paced_out(self) -> bool:
+        """As much was sent as the receivers' positions allow."""
+        return self.next_sequence > self.paced_upto or self.sent_bytes >= self.paced_bytes
+
+    @property
     def blocked(self) -> bool:
-        """The next message has to wait until something becomes stable."""
-        return not self._notify and self.exceeded
+        """The next message has to wait until something becomes stable, or is acknowledged."""
+        return not self._notify and (self.exceeded or self.paced_out)
 
     def room(self) -> tuple[int, int]:
         """How many messages, and roughly how many bytes, may be gathered before a pause."""
@@ -106,6 +120,11 @@ class Window:
                 messages, self.stable_upto + 1 + self._flight_messages - self.next_sequence
             )
             size = min(size, self.stable_bytes + self._flight_bytes - self.sent_bytes)
+        if self.paced_upto < SEQUENCE_MAX and not (
+            self._notify and (self.lag_noted or self.paced_out)
+        ):
+            messages = min(messages, self.paced_upto + 1 - self.next_sequence)
+            size = min(size, self.paced_bytes - self.sent_bytes)
         return messages, size
 
     def refresh(self) -> None:
@@ -129,6 +148,12 @@ class Window:
         self.stable_upto = stable_upto
         self.stable_bytes = max(self.stable_bytes, stable_bytes)
         self.refresh()
+
+    def pace(self, upto: int, size: int) -> None:
+        """So far may be sent for the receivers' sake."""
+        if (upto, size) != (self.paced_upto, self.paced_bytes):
+            self.paced_upto, self.paced_bytes = upto, size
+            self.refresh()
 
     def add(self, payloads: Sequence[bytes], attributes: Sequence[bytes], size: int) -> None:
         """Messages are accepted. attributes: as many, or nothing if none has any."""

@@ -20,8 +20,10 @@ from quorate.protocol.errors import (
     QuorateError,
 )
 from quorate.protocol.limits import NOTHING
+from quorate.protocol.wire import pacing_from_wire
 from quorate.store.engine import Engine
 from quorate.store.lifetimes import lifetimes_from_wire
+from quorate.store.receivers import waited_for
 from quorate.store.state import AppendStream
 from quorate.transport.channels import SILENCE_SECONDS_MAX
 from quorate.transport.failures import check_version, failure_to_wire
@@ -34,6 +36,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 _INSTANCE_BYTES_MAX = 64
 _LAST_WORD_SECONDS = 1.0
+RECEIVERS_SECONDS = 0.1
+"""A source that waits for its receivers is told no more often where they are."""
 
 
 def check_instance(instance: bytes) -> bytes:
@@ -55,6 +59,10 @@ class AppendCall:
         self._upto = NOTHING
         self._told = NOTHING
         self._replaced: list[store_v1.StoreReplaced] = []
+        self._receivers: store_v1.WaitedFor | None = None
+        """Where those are that the source waits for, as it is to be told; None: it waits for none.
+        """
+        self._receivers_told: store_v1.WaitedFor | None = None
         self._last_word = False
         self._commit = 0
         self._silent_checks = 0
@@ -96,6 +104,7 @@ class AppendCall:
         request = frame.open
         check_version(self._address, request.protocol_version)
         engine = self._engine
+        waits = pacing_from_wire(request.information) is not None
         change = engine.core.open(
             request.information,
             check_instance(request.instance),
@@ -108,17 +117,21 @@ class AppendCall:
         try:
             if came:
                 engine.submit(stream.state, came)
+            if waits:
+                self._receivers = waited_for(stream.state)
             await engine.made_durable(stream.state, change)
             opened = store_v1.AppendOpened(
                 next_sequence=change.answer.next_sequence,
                 durability=engine.durability(stream.state.name.topic),
                 known=engine.core.standing.known(),
+                waited_for=self._receivers,
             )
             await self._context.write(store_v1.AppendResponse(opened=opened))
         except BaseException:
             engine.closed(stream)
             raise
         self._upto = self._told = change.answer.next_sequence - 1
+        self._receivers_told = self._receivers
         _log.info(
             "stream of %s, epoch %d, goes on at %d",
             stream.state.name,
@@ -131,6 +144,9 @@ class AppendCall:
         reading = asyncio.create_task(self._read(stream))
         watching = asyncio.create_task(self._watch_silence(stream))
         sending = asyncio.create_task(self._send())
+        tasks = [reading, watching, sending]
+        if self._receivers is not None:
+            tasks.append(asyncio.create_task(self._watch_receivers(stream)))
         try:
             await asyncio.wait((reading, sending, self._over), return_when=asyncio.FIRST_COMPLETED)
             # Whatever ended it: what was taken is acknowledged before the source is told.
@@ -142,9 +158,9 @@ class AppendCall:
             # A source that was told why hangs up, which ends the reading.
             await asyncio.wait((reading, sending), timeout=_LAST_WORD_SECONDS)
         finally:
-            for task in (reading, watching, sending):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(reading, watching, sending, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
         if self._over.done():
             raise self._over.result()
         reading.result()
@@ -212,6 +228,9 @@ class AppendCall:
             while self._replaced:
                 store = self._replaced.pop(0)
                 await self._context.write(store_v1.AppendResponse(replaced=store))
+            if (receivers := self._receivers) is not self._receivers_told:
+                await self._context.write(store_v1.AppendResponse(waited_for=receivers))
+                self._receivers_told = receivers
             upto = self._upto
             if upto > self._told:
                 durable = store_v1.Durable(upto=upto)
@@ -220,6 +239,17 @@ class AppendCall:
         if self._over.done():
             failed = failure_to_wire(self._over.result())
             await self._context.write(store_v1.AppendResponse(failed=failed))
+
+    async def _watch_receivers(self, stream: AppendStream) -> None:
+        """Tell a source that waits for its receivers where they are, whenever that has changed."""
+        while True:
+            await asyncio.sleep(RECEIVERS_SECONDS)
+            receivers = waited_for(stream.state)
+            if receivers != self._receivers:
+                # What was taken of them may still be on its way to the disk.
+                await self._engine.writer.durable(self._engine.submitted(stream.state))
+                self._receivers = receivers
+                self._durable.set()
 
     async def _watch_silence(self, stream: AppendStream) -> None:
         """End the call when nothing was heard over two checks; one could be our own pause."""

@@ -116,9 +116,11 @@ class StoreConfiguration(BaseModel):
     """Seconds after which a batch goes, counted from when the store took it. 0: no such bound."""
     retention_messages: Count = 0
     """Messages of one source that are kept. 0: no such bound."""
-    retain_until: tuple[Condition, ...] = ()
+    retain_until: tuple[Condition, ...] | None = None
     """What must be so before anything goes, whatever the bounds say. `acknowledged`: every receiver
-    that is registered with the source has acknowledged it; `archived`: an archive has it."""
+    that is registered with the source, and is waited for, has acknowledged it; `archived`: an
+    archive has it. If nothing is given it is for sources to say: of those that are paced by their
+    receivers nothing goes before `acknowledged`. An empty list leaves it to the bounds alone."""
     proxies: bool = True
     """Whether this store may answer for sources that are away."""
     topic: tuple[TopicConfiguration, ...] = ()
@@ -167,11 +169,12 @@ class StoreConfiguration(BaseModel):
             chosen = getattr(entry, name, None)
             return getattr(self, name) if chosen is None else chosen
 
+        until = value("retain_until")
         return Bounds(
             value("retention_bytes"),
             value("retention_seconds"),
             value("retention_messages"),
-            frozenset(value("retain_until")),
+            None if until is None else frozenset(until),
         )
 
     @property

@@ -495,6 +495,7 @@ class StoreCore:
             record = state.receivers[session_id] = ReceiverRecord(reg_id, 0)
         if known.epoch > record.epoch:
             record.epoch, record.instance = known.epoch, b""
+            record.waited_for = known.waited_for
         record.acknowledged_upto = max(record.acknowledged_upto, known.acknowledged_upto)
         key = receiver_key(state.reg_id, session_id)
         return Write(Table.RECEIVERS, key, pack_receiver(record))

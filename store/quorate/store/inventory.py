@@ -24,6 +24,7 @@ from quorate.protocol.wire import (
 from quorate.store.deletion import as_it_was
 from quorate.store.engine import Engine
 from quorate.store.limbo import Met, PeerAnswer, SourceKnowledge, replacement
+from quorate.store.receivers import statuses
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
 
@@ -152,15 +153,7 @@ def _source(state: SourceState, limbo: bool) -> store_v1.SourceInventory:
         live=state.live,
         clean=record.clean,
         information=record.information,
-        receivers=[
-            store_v1.ReceiverStatus(
-                session_id=session_id,
-                reg_id=receiver.reg_id,
-                epoch=receiver.epoch,
-                acknowledged_upto=receiver.acknowledged_upto,
-            )
-            for session_id, receiver in state.receivers.items()
-        ],
+        receivers=statuses(state),
         accepted_losses=held_to_wire(state.lineage.parted(state.lost())),
         reg_id=state.reg_id,
         retained_from=state.held.retained_from,

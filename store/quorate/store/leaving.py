@@ -38,6 +38,8 @@ class ReceiverKnowledge:
     acknowledged_upto: int
     reg_id: int = 0
     """That it has at a peer: if its application chose it, it wants the same here."""
+    waited_for: bool = True
+    """As it said when it registered last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +203,12 @@ def positions(known: Iterable[SourceKnowledge], lineage: Lineage) -> dict[int, R
         for receiver in each.receivers:
             so_far = highest.get(receiver.session_id, ReceiverKnowledge(0, NOTHING))
             upto = min(receiver.acknowledged_upto, belongs_upto)
+            is_newer = receiver.epoch > so_far.epoch
             highest[receiver.session_id] = ReceiverKnowledge(
                 max(so_far.epoch, receiver.epoch),
                 max(so_far.acknowledged_upto, upto),
                 so_far.reg_id or receiver.reg_id,
+                not receiver.not_waited_for if is_newer else so_far.waited_for,
             )
     return highest
 

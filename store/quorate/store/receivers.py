@@ -19,6 +19,7 @@ from quorate.protocol.lineage import Lineage
 from quorate.store.records import ReceiverRecord
 from quorate.store.state import Change, RegIds, SourceState
 from quorate.store.storage import Write
+from quorate.v1 import store_pb2 as store_v1
 
 TOPICS_MAX = 100
 """How many topics are listed for people who asked for an unknown one."""
@@ -37,6 +38,26 @@ class Registered:
     stable_upto: int
     known: bool
     retained_from: int
+
+
+def statuses(state: SourceState) -> list[store_v1.ReceiverStatus]:
+    """Every receiver of a source, as others are told of it."""
+    return [
+        store_v1.ReceiverStatus(
+            session_id=session_id,
+            reg_id=receiver.reg_id,
+            epoch=receiver.epoch,
+            acknowledged_upto=receiver.acknowledged_upto,
+            not_waited_for=not receiver.waited_for,
+        )
+        for session_id, receiver in state.receivers.items()
+    ]
+
+
+def waited_for(state: SourceState) -> store_v1.WaitedFor:
+    """Of these those that are waited for, in an order that tells whether anything has changed."""
+    receivers = {each.session_id: each for each in statuses(state) if not each.not_waited_for}
+    return store_v1.WaitedFor(receivers=[receivers[each] for each in sorted(receivers)])
 
 
 class Receivers:
@@ -62,9 +83,18 @@ class Receivers:
         return state
 
     def register(
-        self, source: SourceName, session_id: int, reg_id: int, epoch: int, instance: bytes = b""
+        self,
+        source: SourceName,
+        session_id: int,
+        reg_id: int,
+        epoch: int,
+        instance: bytes = b"",
+        *,
+        waited_for: bool = True,
     ) -> Change[Registered]:
         """Fence every lower epoch of the receiver; answers where it was.
+
+        waited_for: sources that are paced by their receivers, and retention, wait for it.
 
         The instance that registered it may ask again in the same epoch: its answer was lost, or is
         wanted anew. Another one that chose the same epoch is fenced.
@@ -86,7 +116,7 @@ class Receivers:
                 raise Fenced(who, epoch, record.epoch)
             record.epoch = epoch
             known = True
-        record.instance = instance
+        record.instance, record.waited_for = instance, waited_for
         held = state.held
         answer = Registered(
             record.reg_id,

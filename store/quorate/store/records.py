@@ -279,6 +279,8 @@ class ReceiverRecord:
     acknowledged_upto: int = NOTHING
     instance: bytes = b""
     """Who registered it in this epoch, if that was since the store was started: not on the disk."""
+    waited_for: bool = True
+    """A source that is paced by its receivers, and retention, wait for it."""
 
     def is_of_another(self, epoch: int, instance: bytes) -> bool:
         """Whether another instance is registered in this very epoch, as far as is known."""
@@ -286,18 +288,19 @@ class ReceiverRecord:
         return epoch == self.epoch and is_known and instance != self.instance
 
 
-_RECEIVER = struct.Struct(">QQq")
+_RECEIVER = struct.Struct(">QQq?")
 
 
 def pack_receiver(record: ReceiverRecord) -> bytes:
-    return _RECEIVER.pack(record.reg_id, record.epoch, record.acknowledged_upto)
+    return _RECEIVER.pack(record.reg_id, record.epoch, record.acknowledged_upto, record.waited_for)
 
 
 def unpack_receiver(value: bytes) -> ReceiverRecord:
     try:
-        return ReceiverRecord(*_RECEIVER.unpack(value))
+        reg_id, epoch, acknowledged_upto, waited_for = _RECEIVER.unpack(value)
     except struct.error as error:
         raise Malformed(f"a receiver can not be read: {error}") from None
+    return ReceiverRecord(reg_id, epoch, acknowledged_upto, waited_for=waited_for)
 
 
 COMMIT_KEY = b"commit"

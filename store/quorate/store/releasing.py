@@ -198,7 +198,8 @@ class Releasing:
     def _limit(self, state: SourceState, bounds: Bounds) -> Limit:
         known: list[SourceKnowledge] = []
         silent: list[str] = []
-        if ACKNOWLEDGED in bounds.until:
+        until = retention.conditions(state, bounds)
+        if ACKNOWLEDGED in until:
             heard = self._peers.heard()
             for address in self._peers.addresses:
                 answer = heard[address].answer if address in heard else None
@@ -209,11 +210,12 @@ class Releasing:
         own = knowledge_of(state, limbo=False)
         return retention.limit(
             state,
-            bounds.until,
+            until,
             self._engine.core.limbo_of(state),
             {
                 receiver: each.acknowledged_upto
                 for receiver, each in positions([own, *known], state.lineage).items()
+                if each.waited_for
             },
             sorted(silent),
         )

@@ -45,8 +45,8 @@ class Bounds:
     seconds: float = 0.0
     """Since the store took a batch."""
     messages: int = 0
-    until: frozenset[str] = frozenset()
-    """Conditions that must hold before anything goes."""
+    until: frozenset[str] | None = None
+    """Conditions that must hold before anything goes; None: those that the source asks for."""
 
     def __bool__(self) -> bool:
         return bool(self.bytes or self.seconds or self.messages)
@@ -61,6 +61,18 @@ class Limit:
     """What keeps the next one, for people."""
 
 
+def conditions(state: SourceState, bounds: Bounds) -> frozenset[str]:
+    """What must hold before anything of a source goes.
+
+    A source that waits for its receivers asks its stores to keep what these have not acknowledged.
+    """
+    if bounds.until is not None:
+        return bounds.until
+    information = state.registration.information
+    paced = information is not None and information.HasField("receiver_pacing")
+    return frozenset((ACKNOWLEDGED,) if paced else ())
+
+
 def limit(
     state: SourceState,
     until: frozenset[str],
@@ -71,8 +83,8 @@ def limit(
     """How far the conditions, and stability, let messages go.
 
     doubt: why the store can not vouch for the source. positions: the highest that each receiver of
-    it has acknowledged, as far as any store knows. silent: stores that were not heard since the
-    start, and may know more receivers.
+    it that is waited for has acknowledged, as far as any store knows. silent: stores that were not
+    heard since the start, and may know more receivers.
     """
     if doubt:
         return Limit(NOTHING, f"the store is in limbo for it: {doubt}")

@@ -235,6 +235,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.reg_id,
             request.epoch,
             request.instance,
+            waited_for=not request.not_waited_for,
         )
         state = change.answer.state
         came = engine.core.identities.came(state, lifetimes, session_id, request.instance)

@@ -1,0 +1,128 @@
+"""Receiver-paced persistence at the source: what stores told of receivers, and what that allows.
+
+Pure. Whom the source waits for is decided in quorate.protocol.pacing; this keeps what that needs,
+sets the window's bound by it, and says whom the application should know of. Of a source that is not
+paced there is no such object.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Set
+
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.pacing import ReceiverPacing, Told, waited_for
+from quorate.protocol.policy import Policy
+from quorate.source import events
+from quorate.source.retention import RetainedFrame
+from quorate.source.window import Window
+
+SIZES_MAX = 65_536
+"""Of so many batches it is remembered where they end; for what is older, bytes are not counted."""
+
+
+class Pacing:
+    """The receivers of one source, as its stores tell of them."""
+
+    def __init__(self, bound: ReceiverPacing) -> None:
+        self.bound = bound
+        self._told: dict[str, Told] = {}
+        self._positions: list[events.LaggingReceiver] = []
+        """Of those that are waited for, the slowest first."""
+        self._lasts: list[int] = []
+        """The last numbers of batches; _sizes: bytes of messages up to there, as the window
+        counts them."""
+        self._sizes: list[int] = []
+        self._size_before = 0
+        self._lag_told: frozenset[int] = frozenset()
+        """Of whom the application was told since all were near."""
+
+    # What happens.
+
+    def heard(self, store: str, told: Told) -> None:
+        """A store says which receivers it knows, and where they are; in place of what it said."""
+        self._told[store] = told
+
+    def left(self, store: str) -> None:
+        """The stream goes to this store no more: what it knows of receivers counts no more."""
+        self._told.pop(store, None)
+
+    def restart(self, kept: Iterable[RetainedFrame]) -> None:
+        """A new epoch; the window counts bytes anew, from these frames on."""
+        self._lasts, self._sizes, self._size_before = [], [], 0
+        for frame in kept:
+            self.sent(frame.last, frame.payload_bytes_upto)
+
+    def sent(self, last: int, size: int) -> None:
+        """A batch up to this number; size: bytes of messages up to there."""
+        self._lasts.append(last)
+        self._sizes.append(size)
+        if len(self._lasts) > SIZES_MAX:
+            half = SIZES_MAX // 2
+            self._size_before = self._sizes[half - 1]
+            del self._lasts[:half], self._sizes[:half]
+
+    # What follows.
+
+    def apply(
+        self, window: Window, policies: Iterable[Policy], streaming: Set[str]
+    ) -> list[events.Event]:
+        """Set how far may be sent; tells the application if others lag, or nobody does any more.
+
+        policies: in force. streaming: the stores that take the stream.
+        """
+        positions = waited_for(policies, self._told, streaming)
+        slowest_first = sorted(positions.items(), key=lambda item: (item[1], item[0]))
+        self._positions = [events.LaggingReceiver(*item) for item in slowest_first]
+        if not self._positions:
+            window.pace(SEQUENCE_MAX, sys.maxsize)
+        else:
+            upto = self._positions[0].acknowledged_upto
+            window.pace(self.bound.may_send_upto(upto), self._size_upto(upto) + self.bound.bytes)
+        if not window.lag_noted:
+            return []
+        if self._near(window):
+            window.lag_noted, self._lag_told = False, frozenset()
+            upto_of_all = self._positions[0].acknowledged_upto if self._positions else None
+            return [events.ReceiversCaughtUp(upto_of_all)]
+        return self.noted(window)
+
+    def noted(self, window: Window) -> list[events.Event]:
+        """A send has come to the bound, or goes past it: tells of receivers that are news."""
+        lagging = self._lagging(window)
+        who = frozenset(each.session_id for each in lagging)
+        if not lagging or who <= self._lag_told:
+            return []
+        window.lag_noted = True
+        self._lag_told |= who
+        upto = lagging[0].acknowledged_upto
+        return [
+            events.ReceiversLag(
+                lagging, window.next_sequence - 1 - upto, window.sent_bytes - self._size_upto(upto)
+            )
+        ]
+
+    def _lagging(self, window: Window) -> tuple[events.LaggingReceiver, ...]:
+        """The receivers that allow no further message."""
+        return tuple(
+            each
+            for each in self._positions
+            if window.next_sequence > self.bound.may_send_upto(each.acknowledged_upto)
+            or window.sent_bytes >= self._size_upto(each.acknowledged_upto) + self.bound.bytes
+        )
+
+    def _near(self, window: Window) -> bool:
+        """Whether the slowest has come close enough to be no news, should it lag again."""
+        if not self._positions:
+            return True
+        upto = self._positions[0].acknowledged_upto
+        return (
+            window.next_sequence - 1 - upto <= self.bound.messages // 2
+            and window.sent_bytes - self._size_upto(upto) <= self.bound.bytes // 2
+        )
+
+    def _size_upto(self, sequence: int) -> int:
+        """Bytes of messages up to the last whole batch that ends here or before."""
+        at = bisect_right(self._lasts, sequence)
+        return self._sizes[at - 1] if at else self._size_before
