@@ -1,0 +1,263 @@
+"""A source that is paced by its receivers: what it may send, and what it tells of the slow ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.source.core_support import (
+    FSYNC,
+    POLICY,
+    STORES,
+    earlier,
+    registered,
+    resumed,
+    send,
+    the,
+)
+
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.wire import pacing_from_wire
+from quorate.source import (
+    FlightBehaviour,
+    LaggingReceiver,
+    ReceiverPacing,
+    ReceiversCaughtUp,
+    ReceiversLag,
+    SourceOptions,
+)
+from quorate.source import pacing as module
+from quorate.source.core import SourceCore
+from quorate.source.pacing import Pacing
+from quorate.source.window import Window
+
+TEN = SourceOptions(receiver_pacing=ReceiverPacing(messages=10))
+
+
+def paced(options: SourceOptions = TEN, **receivers: int) -> SourceCore:
+    core = registered(options)
+    told(core, **receivers)
+    return core
+
+
+def told(core: SourceCore, **receivers: int) -> None:
+    """All stores say that they know these receivers, r1 and so on."""
+    for store in "abc":
+        core.receivers_told(store, {int(name[1:]): upto for name, upto in receivers.items()})
+
+
+def is_held(core: SourceCore) -> bool:
+    return core.window.blocked
+
+
+def fill(core: SourceCore, size: int = 1) -> int:
+    """Send as sends do, until the window lets nothing pass; returns the last number."""
+    window = core.window
+    while core.can_take or not window.blocked:
+        if window.full or (window.blocked and core.can_take):
+            core.release(core.take(0), 0.0)
+            continue
+        core.note_exceeded()
+        window.gather()
+        while window.next_sequence < window.pause_at and window.sent_bytes < window.pause_at_bytes:
+            window.add([b"x" * size], [], size)
+    core.note_lag()
+    for store in "abc":
+        core.acknowledged(store, core.packed_upto, 0.0)
+    return window.next_sequence - 1
+
+
+def test_without_the_option_nothing_of_it_runs() -> None:
+    core = registered()
+    assert core.pacing is None
+    told(core, r1=-1)
+    assert (core.window.paced_upto, core.window.paced_bytes) == (SEQUENCE_MAX, sys.maxsize)
+    assert not core.information().HasField("receiver_pacing")
+
+
+def test_the_slowest_receiver_bounds_what_is_sent() -> None:
+    core = paced(r1=-1, r2=4)
+    assert fill(core) == 9
+    assert core.stable_upto == 9, "nothing is unstable: it is the receivers that are waited for"
+    assert the(core, ReceiversLag) == [ReceiversLag((LaggingReceiver(1, -1),), 10, 10)]
+    told(core, r1=3, r2=4)
+    assert fill(core) == 13
+    told(core, r1=9, r2=4)
+    assert fill(core) == 14, "now the other one is the slowest"
+    assert pacing_from_wire(core.information()) == ReceiverPacing(messages=10)
+
+
+def test_bytes_bound_it_too() -> None:
+    core = paced(SourceOptions(receiver_pacing=ReceiverPacing(bytes=100)), r1=-1)
+    assert fill(core, size=40) == 2
+    assert the(core, ReceiversLag)[-1].unacknowledged_bytes == 120
+    told(core, r1=1)
+    assert fill(core, size=40) == 2, "it ends within a batch: as far as a whole one is acknowledged"
+    told(core, r1=2)
+    assert fill(core, size=40) == 5
+
+
+def test_without_receivers_there_is_no_bound() -> None:
+    core = paced(r1=-1)
+    fill(core)
+    assert is_held(core)
+    told(core)
+    assert not is_held(core)
+    assert the(core, ReceiversCaughtUp) == [ReceiversCaughtUp(None)]
+    assert core.window.paced_upto == SEQUENCE_MAX
+
+
+def test_a_receiver_that_comes_holds_back_what_was_free() -> None:
+    core = paced()
+    for _ in range(30):
+        send(core, b"x")
+    assert not is_held(core)
+    told(core, r1=-1)
+    assert is_held(core)
+    told(core, r1=25)
+    assert not is_held(core)
+
+
+def test_it_may_not_send_before_it_knows_whom_to_wait_for() -> None:
+    """Opening a stream comes with what the store knows; before that nothing is accepted."""
+    core = resumed(dict.fromkeys("abc", earlier(20, 20)), options=TEN)
+    for store in "ab":
+        assert not core.complete
+        core.receivers_told(store, {1: 3})
+        core.opened(store, core.epoch, 21, FSYNC, 0.0)
+    core.tick(9.0)
+    assert core.complete
+    assert is_held(core), "it had sent 20, and the receiver has 3"
+
+
+def test_a_new_epoch_counts_from_what_it_keeps() -> None:
+    core = resumed({"a": earlier(20, 20), "b": earlier(20, 20)}, options=TEN)
+    for store in "ab":
+        core.receivers_told(store, {1: 15})
+        core.opened(store, core.epoch, 21, FSYNC, 5.0)
+    core.tick(9.0)
+    assert fill(core) == 25
+
+
+def test_a_store_that_leaves_says_nothing_any_more() -> None:
+    pacing, window = Pacing(ReceiverPacing(messages=1)), Window(TEN)
+    pacing.heard("a", {1: 4})
+    pacing.heard("b", {})
+    pacing.apply(window, (POLICY,), {"a", "b"})
+    assert window.paced_upto == 5
+    pacing.left("a")
+    pacing.apply(window, (POLICY,), {"b"})
+    assert window.paced_upto == SEQUENCE_MAX
+
+
+def test_of_a_store_that_is_not_dealt_with_nothing_counts() -> None:
+    core = registered(TEN)
+    core.receivers_told("x", {1: -1})
+    assert core.window.paced_upto == SEQUENCE_MAX
+
+
+def test_streams_that_end_free_nobody() -> None:
+    core = paced(r1=-1)
+    core.receivers_told("c", {})
+    fill(core)
+    for store in "ab":
+        core.streams.cursors[store].close()
+        core.tick(1.0)
+        assert is_held(core)
+
+
+def test_each_that_lags_is_told_of_once_until_all_are_near() -> None:
+    core = paced(r1=0, r2=0)
+    fill(core)
+    assert [len(event.receivers) for event in the(core, ReceiversLag)] == [2]
+    told(core, r1=2, r2=1)
+    fill(core)
+    told(core, r1=3, r2=4)
+    fill(core)
+    assert len(the(core, ReceiversLag)) == 1, "both are known to lag"
+    assert the(core, ReceiversCaughtUp) == [], "a step forward is not the end of it"
+    told(core, r1=3, r2=4, r3=2)
+    assert [len(event.receivers) for event in the(core, ReceiversLag)] == [2, 2], "r3 is news"
+    told(core, r1=13, r2=13, r3=8)
+    assert the(core, ReceiversCaughtUp) == [ReceiversCaughtUp(8)], "five of ten are left"
+    fill(core)
+    assert [each.session_id for each in the(core, ReceiversLag)[-1].receivers] == [3]
+    assert len(the(core, ReceiversLag)) == 3
+
+
+def test_with_notify_it_goes_on_and_says_so() -> None:
+    core = paced(
+        SourceOptions(
+            receiver_pacing=ReceiverPacing(messages=10),
+            flight_behaviour=FlightBehaviour.NOTIFY,
+        ),
+        r1=-1,
+    )
+    window = core.window
+    for _ in range(30):
+        if window.next_sequence >= window.pause_at:
+            assert not window.blocked
+            core.note_exceeded()
+            window.gather()
+        window.add([b"x"], [], 1)
+    assert [event.unacknowledged_messages for event in the(core, ReceiversLag)] == [10]
+    told(core, r1=29)
+    assert the(core, ReceiversCaughtUp) == [ReceiversCaughtUp(29)]
+
+
+def test_what_is_too_long_ago_is_counted_in_messages_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SIZES_MAX", 4)
+    pacing, window = Pacing(ReceiverPacing(bytes=100)), Window(TEN)
+    pacing.heard("a", {1: -1})
+    for number in range(100):
+        pacing.sent(number, 10 * (number + 1))
+    pacing.apply(window, (POLICY,), {"a"})
+    assert 950 <= window.paced_bytes - 100 <= 1000
+    assert len(pacing._lasts) <= 4
+    pacing.heard("a", {1: 99})
+    pacing.apply(window, (POLICY,), {"a"})
+    assert window.paced_bytes == 1100
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(1, 5),
+            st.tuples(
+                st.sampled_from([store.name for store in STORES]),
+                st.dictionaries(st.integers(1, 3), st.integers(0, 60)),
+            ),
+        ),
+        max_size=40,
+    )
+)
+def test_never_is_more_sent_than_is_allowed_by_what_was_told(
+    steps: list[int | tuple[str, Mapping[int, int]]],
+) -> None:
+    """All that happens is that receivers' positions come and go, and that something is sent."""
+    core = registered(TEN)
+    known: dict[str, Mapping[int, int]] = {}
+    for step in steps:
+        if isinstance(step, tuple):
+            known[step[0]] = step[1]
+            core.receivers_told(*step)
+            continue
+        for _ in range(step):
+            registered_ones = [
+                max(said[receiver] for said in known.values() if receiver in said)
+                for receiver in (1, 2, 3)
+                if sum(receiver in said for said in known.values()) >= 2
+            ]
+            number = core.window.next_sequence
+            if not core.window.blocked:
+                assert all(number <= upto + 10 for upto in registered_ones)
+                send(core, b"x")
+                core.acknowledged("a", number, 0.0)
+                core.acknowledged("b", number, 0.0)
+    told(core)
+    assert not is_held(core), "with no receiver there is no bound"
