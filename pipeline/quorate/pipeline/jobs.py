@@ -56,6 +56,7 @@ def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], boo
 def _session(name: str, told: Told) -> Iterator[SparkSession]:
     """Spark, for as long as a job takes."""
     from quorate.pipeline import session
+    from quorate.pipeline.java import find_java_for_jobs
 
     told("starting Spark")
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -64,7 +65,7 @@ def _session(name: str, told: Told) -> Iterator[SparkSession]:
 
         made: SparkSession = SparkSession.builder.appName(f"quorate {name}").getOrCreate()
     else:
-        made = session(f"quorate {name}")
+        made = session(f"quorate {name}", java=str(find_java_for_jobs(os.environ)))
     try:
         made.sparkContext.setLogLevel("ERROR")
         yield made

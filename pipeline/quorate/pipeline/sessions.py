@@ -19,6 +19,23 @@ from quorate.pipeline.data_source import QuorateDataSource
 from quorate.pipeline.java import cache_directory, find_java, put_in_place
 from quorate.protocol.errors import InvalidArgument
 
+_LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+appender.stderr.filter.always.type = RegexFilter
+appender.stderr.filter.always.regex = (?s)(Your hostname, .* resolves to a loopback|\
+Set SPARK_LOCAL_IP|Unable to load native-hadoop library|\
+The data source quorate replaced a statically registered).*
+appender.stderr.filter.always.onMatch = deny
+appender.stderr.filter.always.onMismatch = neutral
+"""
+"""What Spark says from WARN on, but for what it says at every start and means nothing here."""
+
 _TASK_TRIES = 4
 """A local Spark does not try a task again unless it is told to."""
 
@@ -89,8 +106,9 @@ def _prepare_process(java: str | None) -> None:
 
 
 def _spark_home(package: Path) -> Path:
-    """Spark's home without its zipped copy of PySpark, which each worker would compile anew."""
-    name = hashlib.sha256(str(package).encode()).hexdigest()[:12]
+    """Spark's home with our logging, and without its zipped copy of PySpark, which each worker
+    would compile anew."""
+    name = hashlib.sha256((str(package) + _LOGGING).encode()).hexdigest()[:12]
     cache = cache_directory(os.environ)
     place = cache / f"spark-{pyspark.__version__}-{name}"
     if place.exists():
@@ -100,4 +118,6 @@ def _spark_home(package: Path) -> Path:
         if (package / part).exists():
             (made / part).symlink_to(package / part)
     (made / "python" / "lib").mkdir(parents=True)
+    (made / "conf").mkdir()
+    (made / "conf" / "log4j2.properties").write_text(_LOGGING)
     return put_in_place(made, place)
