@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quorate.pipeline.stores import _merge
+from quorate.pipeline.stores import _merge, nobody
+from quorate.protocol.errors import NotAStore, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -50,3 +51,13 @@ def test_lost_is_what_an_operator_accepted_and_none_of_them_has() -> None:
         ],
     )
     assert known.losses == (HeldRange(15, 29, 7),)
+
+
+def test_that_nobody_answers_says_each_address_and_each_reason_once() -> None:
+    refused = "Connection refused"
+    one = str(nobody({"a:1": Unreachable("a:1", refused)}))
+    assert one == str(Unreachable("a:1", refused))
+    away = {each: Unreachable(each, refused) for each in ("a:1", "b:2")}
+    said = str(nobody({**away, "c:3": NotAStore("c:3", "it is a web server")}))
+    assert said.startswith("a:1, b:2, c:3 can not be reached (Connection refused; c:3 answers, but")
+    assert said.count("Is it running") == said.count(refused) == said.count("a:1") == 1

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 import grpc
 
 from quorate.pipeline.offsets import Vector, from_json
-from quorate.pipeline.stores import ANSWER_SECONDS_MAX, KnownSource, Stores, stub_of
-from quorate.protocol.errors import Fenced, NotRegistered, QuorateError, Unreachable
+from quorate.pipeline.stores import ANSWER_SECONDS_MAX, KnownSource, Stores, nobody, stub_of
+from quorate.protocol.errors import Fenced, NotRegistered, QuorateError
 from quorate.protocol.identity import SourceName, parse_stores
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION, SESSION_ID_MAX
 from quorate.protocol.wire import source_from_wire, source_to_wire
@@ -107,7 +107,8 @@ class Cursor:
             (address, stub_of(address).RegisterReceiver.future(request, timeout=ANSWER_SECONDS_MAX))
             for address in known.stores
         ]
-        answers, higher, problems = [], 0, []
+        answers, higher = [], 0
+        problems: dict[str, QuorateError] = {}
         for address, call in calls:
             try:
                 answers.append(call.result())
@@ -115,9 +116,9 @@ class Cursor:
                 error = error_from_blocking_call(address, failed)
                 if isinstance(error, Fenced):
                     higher = max(higher, error.promised)
-                problems.append(f"{address}: {error}")
+                problems[address] = error
         if not answers and not higher:
-            raise Unreachable(", ".join(known.stores), "; ".join(problems))
+            raise nobody(problems)
         return answers, higher
 
     def acknowledge(self, vector: Vector) -> None:
@@ -168,8 +169,7 @@ class Cursor:
             except grpc.RpcError as error:
                 problems[address] = error_from_blocking_call(address, error)
         if len(problems) == len(calls):
-            detail = "; ".join(f"{address}: {why}" for address, why in problems.items())
-            raise Unreachable(", ".join(problems), detail)
+            raise nobody(problems)
         return unknown
 
 

@@ -154,7 +154,7 @@ class Stores:
             calls[address].cancel()
             silent[address] = Unreachable(address, "it did not answer in time")
         if not said:
-            raise _nobody(silent)
+            raise nobody(silent)
         limbo = tuple(
             address
             for address, answers in said.items()
@@ -182,7 +182,7 @@ class Stores:
             except grpc.RpcError as error:
                 silent[address] = error_from_blocking_call(address, error)
         if not found:
-            raise _nobody(silent)
+            raise nobody(silent)
         # One that lacks messages says where: the others know better.
         return max(found)
 
@@ -254,9 +254,15 @@ def _hear(
         heard.put((address, error_from_blocking_call(address, error)))
 
 
-def _nobody(silent: Mapping[str, QuorateError]) -> Unreachable:
-    detail = "; ".join(f"{address}: {why}" for address, why in silent.items())
-    return Unreachable(", ".join(silent), detail)
+def nobody(silent: Mapping[str, QuorateError]) -> Unreachable:
+    """That no store answers; silent: by address, why."""
+    reasons = dict.fromkeys(map(reason, silent.values()))
+    return Unreachable(", ".join(silent), "; ".join(reasons))
+
+
+def reason(why: QuorateError) -> str:
+    """Why a store did not answer, for where its address is said already."""
+    return why.detail if isinstance(why, Unreachable) else str(why)
 
 
 def stub_of(address: str) -> StoreStub:

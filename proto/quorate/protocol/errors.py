@@ -694,7 +694,7 @@ class ArchiveDiffers(QuorateError):
     def describe(self) -> str:
         return (
             f"The archive {self.path} and the stores have different histories of {self.source}, "
-            f"from {self.first} on: {self.detail}. Nothing of it was archived. If the stores lost "
+            f"from {self.first} on: {self.detail}. Nothing of it was used. If the stores lost "
             "it, restore them; if its stream was begun anew, archive that to another path."
         )
 

@@ -33,7 +33,7 @@ from quorate.pipeline.archive.manifest import (
 )
 from quorate.pipeline.archive.tasks import Run, failed_from_json, failed_to_json
 from quorate.pipeline.planning import Part, SourceRange, plan
-from quorate.pipeline.stores import Catalogue, KnownSource, Stores
+from quorate.pipeline.stores import Catalogue, KnownSource, Stores, reason
 from quorate.protocol.errors import ArchiveDiffers, MessagesGone, QuorateError
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
@@ -155,7 +155,9 @@ class _Archiving:
         catalogue = self._stores.sources()
         self._directory.check_writable()
         report = ArchiveReport(str(self._directory), manifest.version)
-        report.notes += [f"{at} did not answer: {why}" for at, why in catalogue.silent.items()]
+        report.notes += [
+            f"{at} did not answer: {reason(why)}" for at, why in catalogue.silent.items()
+        ]
         found: list[Wanted] = []
         for name, known in catalogue.sources.items():
             if not selects(name.topic):
@@ -280,7 +282,9 @@ class _Archiving:
             and source.last <= catalogue.sources[name].stable_upto
         }
         failed = self._stores.tell_archived(archived)
-        report.notes += [f"{at} was not told what is archived: {why}" for at, why in failed.items()]
+        report.notes += [
+            f"{at} was not told what is archived: {reason(why)}" for at, why in failed.items()
+        ]
 
     def _commit(
         self, manifest: Manifest, archived: list[tuple[Wanted, list[ArchivedFile]]]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import grpc
 
 from quorate.pipeline.audit.facts import Copy, SourceFacts, StoreFacts
-from quorate.pipeline.stores import channel_to
-from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
+from quorate.pipeline.stores import channel_to, nobody, reason
+from quorate.protocol.errors import InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
@@ -63,12 +63,11 @@ def ask(addresses: Sequence[str], selects: Callable[[str], bool]) -> Answers:
         except grpc.RpcError as error:
             silent[address] = error_from_blocking_call(address, error)
     if not held:
-        detail = "; ".join(f"{address}: {why}" for address, why in silent.items())
-        raise Unreachable(", ".join(addresses), detail)
+        raise nobody(silent)
     names = {address: status[address].store_name for address in held}
     _check_distinct(names, {address: status[address].incarnation for address in held})
     stores = tuple(
-        StoreFacts(address, address, str(silent[address]))
+        StoreFacts(address, address, reason(silent[address]))
         if address in silent
         else StoreFacts(names[address], address, limbo=status[address].limbo_reason)
         for address in addresses
