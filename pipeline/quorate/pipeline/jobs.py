@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quorate.pipeline.submitting import say, submitted
 from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic
 from quorate.protocol.identity import check_topic
 from quorate.protocol.layout import Layout, parse_group
@@ -59,13 +60,9 @@ def _session(name: str, told: Told) -> Iterator[SparkSession]:
     from quorate.pipeline.java import find_java_for_jobs
 
     told("starting Spark")
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Started by spark-submit, which knows where Spark is and what it may use.
-        from pyspark.sql import SparkSession
-
-        made: SparkSession = SparkSession.builder.appName(f"quorate {name}").getOrCreate()
-    else:
-        made = session(f"quorate {name}", java=str(find_java_for_jobs(os.environ)))
+    # What spark-submit started has it.
+    java = None if submitted() else str(find_java_for_jobs(os.environ))
+    made = session(f"quorate {name}", java=java)
     try:
         made.sparkContext.setLogLevel("ERROR")
         yield made
@@ -161,7 +158,7 @@ def run_audit(
             stores,
             selects=selects,
             thorough=thorough,
-            parts=os.cpu_count() or 1,
+            parts=spark.sparkContext.defaultParallelism,
             told=told,
         )
 
@@ -180,12 +177,17 @@ def run_stats(
 ) -> StatsReport:
     """`quorate stats`; since and until: times; picture: a file to draw them into.
 
-    Raises UnknownTopic, InvalidArgument, and as a read of the table, JavaNotFound.
+    Raises UnknownTopic, InvalidArgument, and as a read of the table, JavaNotFound, OSError if it
+    can not be drawn.
     """
-    if picture is not None:
-        # Missing, it should not be found out after a long job.
-        import matplotlib  # noqa: F401
+    from quorate.pipeline.stats import check_gap
 
+    # Neither should be found out after a long job.
+    check_gap(gap_seconds)
+    if picture is not None:
+        from quorate.pipeline.plotting import check_plot
+
+        check_plot(picture)
     options = read_table_options(stores, topics, topics_pattern, since, until, archive)
     _check_topics(options)
     with _session("stats", told) as spark:
@@ -230,6 +232,10 @@ def run_backtest(
             "until", "is needed with a name: what comes meanwhile would change what is replayed"
         )
     called = _function(function) if function is not None else None
+    if to is not None:
+        from quorate.pipeline.replay_sinks import check_target
+
+        check_target(to)
     _check_topics(options)
     with _session("backtest", told) as spark:
         from quorate.pipeline.backtesting import backtest, backtest_to
@@ -316,19 +322,34 @@ def main(arguments: Sequence[str]) -> int:
     try:
         code, report = given.run(given)
     except QuorateError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}")
         return 2 if isinstance(error, InvalidArgument) else 1
+    except OSError as error:
+        say(f"error: {error}")
+        return 1
     print(json.dumps(report, indent=2))
     return int(code)
-
-
-def _told(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _add_topics(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", action="append", default=[], help="only this; several may be")
     parser.add_argument("--topics-pattern", metavar="REGEX", help="only topics that match")
+
+
+def _add_layout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stores", metavar="[NAME=]HOST:PORT,…")
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="NAME[/RULE]=HOST:PORT,…[+BACKUPS]"
+    )
+    parser.add_argument("--intergroup", default="any", help="the rule over the groups")
+
+
+def _layout(given: argparse.Namespace) -> Layout:
+    if bool(given.stores) == bool(given.group):
+        raise InvalidArgument("stores", "give either --stores or --group")
+    if given.stores:
+        return Layout.plain(given.stores)
+    return Layout.of(*map(parse_group, given.group), rule=given.intergroup)
 
 
 def _add_archive(parser: argparse.ArgumentParser) -> None:
@@ -343,7 +364,7 @@ def _add_archive(parser: argparse.ArgumentParser) -> None:
             given.path,
             topics=given.topic,
             topics_pattern=given.topics_pattern,
-            told=_told,
+            told=say,
         )
         return int(bool(report.failures)), report.as_object()
 
@@ -352,32 +373,21 @@ def _add_archive(parser: argparse.ArgumentParser) -> None:
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the archive's directory")
-    parser.set_defaults(run=lambda given: (0, run_compact(given.path, told=_told).as_object()))
+    parser.set_defaults(run=lambda given: (0, run_compact(given.path, told=say).as_object()))
 
 
 def _add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the archive's directory")
-    parser.add_argument("--stores", metavar="[NAME=]HOST:PORT,…")
-    parser.add_argument(
-        "--group", action="append", default=[], metavar="NAME[/RULE]=HOST:PORT,…[+BACKUPS]"
-    )
-    parser.add_argument("--intergroup", default="any")
+    _add_layout(parser)
     _add_topics(parser)
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-        if bool(given.stores) == bool(given.group):
-            raise InvalidArgument("stores", "give either --stores or --group")
-        layout = (
-            Layout.plain(given.stores)
-            if given.stores
-            else Layout.of(*map(parse_group, given.group), rule=given.intergroup)
-        )
         report = run_restore(
-            layout,
+            _layout(given),
             given.path,
             topics=given.topic,
             topics_pattern=given.topics_pattern,
-            told=_told,
+            told=say,
         )
         return int(not report.done), report.as_object()
 
@@ -395,7 +405,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
             topics=given.topic,
             topics_pattern=given.topics_pattern,
             thorough=given.thorough,
-            told=_told,
+            told=say,
         )
         return report.outcome.exit_code, report.as_object()
 
@@ -403,7 +413,6 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_range(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
     _add_topics(parser)
     parser.add_argument("--since", metavar="TIME", help="from that time on")
     parser.add_argument("--until", metavar="TIME", help="before that time")
@@ -411,6 +420,7 @@ def _add_range(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_stats(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
     _add_range(parser)
     parser.add_argument("--gap", type=float, metavar="SECONDS", help="how long a gap is at least")
     parser.add_argument("--plot", metavar="FILE", help="draw it: .png, .svg or .pdf")
@@ -425,7 +435,7 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
             archive=given.archive,
             gap_seconds=given.gap,
             picture=given.plot,
-            told=_told,
+            told=say,
         )
         return 0, report.as_object()
 
@@ -433,6 +443,7 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_backtest(parser: argparse.ArgumentParser) -> None:
+    _add_layout(parser)
     _add_range(parser)
     parser.add_argument("--to", metavar="TOPIC", help="send to it; {topic} is the message's own")
     parser.add_argument("--function", metavar="MODULE:NAME", help="call it with each message")
@@ -441,7 +452,7 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_backtest(
-            Layout.plain(given.stores),
+            _layout(given),
             to=given.to,
             function=given.function,
             name=given.name,
@@ -451,7 +462,7 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
             since=given.since,
             until=given.until,
             archive=given.archive,
-            told=_told,
+            told=say,
         )
         return int(report.interrupted), report.as_object()
 

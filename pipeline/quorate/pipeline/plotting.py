@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quorate.pipeline.stats import StatsReport
+from quorate.protocol.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,8 +25,21 @@ TOPICS_MAX = 6
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _OTHERS_COLOUR = "#999999"
 _GAP_COLOUR = "#B22222"
+_KINDS = (".png", ".svg", ".pdf")
 _OTHERS = "all others"
 _GAPS_NAMED = 3
+
+
+def check_plot(path: str) -> None:
+    """Raises InvalidArgument if no picture can be written there, ModuleNotFoundError."""
+    import matplotlib  # noqa: F401
+
+    kind = Path(path).suffix.lower()
+    if kind not in _KINDS:
+        raise InvalidArgument("plot", f"{path} ends with none of {', '.join(_KINDS)}")
+    directory = Path(path).absolute().parent
+    if not directory.is_dir():
+        raise InvalidArgument("plot", f"there is no directory {directory}")
 
 
 def plot(report: StatsReport, path: str) -> None:

@@ -31,6 +31,11 @@ _FORMAT = 1
 _RETRY_SECONDS = 0.1
 
 
+def check_target(to: str) -> None:
+    """Raises InvalidArgument if nothing can be sent to such a topic; see TopicsSink."""
+    check_topic(to.replace("{topic}", "x"))
+
+
 class FunctionSink:
     """Calls a function with each message."""
 
@@ -56,7 +61,7 @@ class TopicsSink:
         name: of the replay; one with the same name goes on where the last one was.
         Raises InvalidArgument.
         """
-        check_topic(to.replace("{topic}", "x"))
+        check_target(to)
         if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
             raise InvalidArgument("name", f"has not between 1 and {NAME_BYTES_MAX} bytes")
         self._to = to

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from quorate.pipeline.data_source import QuorateDataSource
 from quorate.pipeline.java import cache_directory, find_java, put_in_place
+from quorate.pipeline.submitting import submitted
 from quorate.protocol.errors import InvalidArgument
 
 _LOGGING = """\
@@ -73,26 +75,39 @@ def make_session(
     builder = SparkSession.builder.appName(name)
     if remote is not None and remote.startswith("sc://"):
         builder = builder.remote(remote).config(map={**_SETTINGS, **conf})
+    elif submitted():
+        # Spark runs, where spark-submit was told that it shall, and with what it may use.
+        builder = builder.config(map={**_SETTINGS, **conf})
     else:
         _prepare_process(java)
-        settings = _local_settings(cores)
         if remote is not None:
-            builder = builder.remote(remote)
-            settings.pop("spark.master")
-        builder = builder.config(map={**settings, **conf})
+            builder = builder.remote(remote).config(map={**_here(cores), **conf})
+        elif _is_here(conf.get("spark.master", "local")):
+            builder = builder.config(map={**_here(cores), "spark.master": _master(cores), **conf})
+        else:
+            builder = builder.config(map={**_SETTINGS, **conf})
     session: SparkSession = builder.getOrCreate()
     session.dataSource.register(QuorateDataSource)
     return session
 
 
-def _local_settings(cores: int | None) -> dict[str, str]:
-    cores = cores or os.cpu_count() or 1
-    return {
-        **_SETTINGS,
-        **_LOCAL_SETTINGS,
-        "spark.master": f"local[{cores},{_TASK_TRIES}]",
-        "spark.sql.shuffle.partitions": str(cores),
-    }
+def _is_here(master: str) -> bool:
+    """Whether all of Spark is one process of this machine."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def _master(cores: int | None) -> str:
+    return f"local[{cores or _cores_here()},{_TASK_TRIES}]"
+
+
+def _here(cores: int | None) -> dict[str, str]:
+    """The settings of a Spark on this machine."""
+    shuffling = {"spark.sql.shuffle.partitions": str(cores or _cores_here())}
+    return {**_SETTINGS, **_LOCAL_SETTINGS, **shuffling}
+
+
+def _cores_here() -> int:
+    return os.cpu_count() or 1
 
 
 def _prepare_process(java: str | None) -> None:

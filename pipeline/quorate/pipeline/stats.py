@@ -193,6 +193,11 @@ def _seconds_between(first: str, last: str) -> Column:
 def _check(by: Sequence[str], gap_seconds: float | None) -> None:
     if tuple(by) not in (BY_SOURCE, BY_TOPIC):
         raise InvalidArgument("by", f"{tuple(by)} is neither {BY_SOURCE} nor {BY_TOPIC}")
+    check_gap(gap_seconds)
+
+
+def check_gap(gap_seconds: float | None) -> None:
+    """Raises InvalidArgument if no gap can be so long."""
     if gap_seconds is not None and not gap_seconds > 0:
         raise InvalidArgument("gap", f"{gap_seconds} is no number of seconds above 0")
 
