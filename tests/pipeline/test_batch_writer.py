@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.contents import by_source, payloads
 from tests.pipeline.group import Group, numbered
+
+from quorate.pipeline import session
 
 
 def numbers(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
@@ -39,6 +42,18 @@ def test_a_table_is_written_and_read_back(spark: SparkSession, group: Group) -> 
     assert len(sources) == 3
     for written in sources.values():
         assert written == sorted(written, key=int), "the order of the rows in a partition"
+
+
+def test_a_thread_that_asks_for_the_session_can_write(spark: SparkSession, group: Group) -> None:
+    frame = numbers(spark, 10)
+
+    def work() -> None:
+        assert session("tests", cores=2) is spark
+        write(frame, group, topic="from-a-thread")
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(work).result()
+    assert payloads(group, "from-a-thread") == sorted(numbered(0, 9))
 
 
 def test_topics_keys_and_properties_come_from_columns(spark: SparkSession, group: Group) -> None:

@@ -141,6 +141,7 @@ def appender(spark: SparkSession) -> Any:
         ("Set SPARK_LOCAL_IP if you need to bind to another address", False),
         ("Unable to load native-hadoop library for your platform... using builtin-java", False),
         ("The data source quorate replaced a statically registered data source.", False),
+        ("The data source quorate replaced a previously registered data source.", False),
         ("The data source other replaced a statically registered data source.", True),
         ("Lost task 1.0 in stage 3.0\nYour hostname, vm, resolves to a loopback", True),
     ],

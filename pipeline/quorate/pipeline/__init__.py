@@ -25,7 +25,10 @@ def session(
     java: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A Spark session that reads and writes `format("quorate")`: a new one, or the active one.
+    """A Spark session that reads and writes `format("quorate")`: a new one, or the one there is.
+
+    Whoever writes in a thread of its own has to call this there: Spark looks for data sources to
+    write to only in the session that is active in the thread.
 
     cores: how many of this machine's it may use; all if None. To run on a cluster give its address
     as spark.master in conf. In a program that spark-submit runs, Spark is as that was told.

@@ -32,7 +32,7 @@ appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 appender.stderr.filter.always.type = RegexFilter
 appender.stderr.filter.always.regex = (?s)(Your hostname, .* resolves to a loopback|\
 Set SPARK_LOCAL_IP|Unable to load native-hadoop library|\
-The data source quorate replaced a statically registered).*
+The data source quorate replaced a (statically|previously) registered).*
 appender.stderr.filter.always.onMatch = deny
 appender.stderr.filter.always.onMismatch = neutral
 """
@@ -88,6 +88,10 @@ def make_session(
             builder = builder.config(map={**_SETTINGS, **conf})
     session: SparkSession = builder.getOrCreate()
     session.dataSource.register(QuorateDataSource)
+    if SparkSession.getActiveSession() is None:
+        # A thread does not inherit the active session, in which writing looks for data sources:
+        # this makes it that of this thread.
+        session.createDataFrame([], "nothing int")
     return session
 
 
