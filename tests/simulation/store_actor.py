@@ -266,10 +266,12 @@ class StoreActor:
         """Whether this one has met the other as it was after that copy was made.
 
         Before the group is founded there is nothing to be put back; who does is told to start over.
+        What is not on its disk for good, a crash may make it forget.
         """
-        if self.core.standing.record.blank:
+        record = restart.store_record(self.disk.synced)
+        if record is None or record.blank:
             return False
-        known = self.core.standing.peers.get(other.name)
+        known = restart.peers(self.disk.synced).get(other.name)
         was = restart.store_record(copy.rows)
         if known is None or was is None:
             return False

@@ -304,7 +304,11 @@ class SimulatedProxying(Proxying):
             [Setup.of(policy) for policy in among.membership.policies],
             following.begun_epoch,
             upto,
-            [party.store for party in among.order if party.lineage == following.lineage],
+            [
+                party.store
+                for party in among.order
+                if party.lineage == following.lineage and not party.is_promised
+            ],
         )
         store.world.reach("proxy found out what is stable", store.name)
 
@@ -358,6 +362,8 @@ class StoreUpkeep:
             except QuorateError as error:
                 store.world.note("%s stays in limbo: %s", store.name, error)
             store.checker.look_at(store)
+            if store.name not in store.checker.failed:
+                store.witnesses.clear()
 
     async def _mend(self) -> None:
         store = self._store

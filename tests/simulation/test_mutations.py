@@ -45,7 +45,7 @@ from quorate.store import core as store_core
 from quorate.store.core import StoreCore
 from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Lifetimes, Lives, Who
-from quorate.store.limbo import PeerAnswer, Standing
+from quorate.store.limbo import Met, PeerAnswer, Standing
 from quorate.store.proxies import Electorate, Gathering
 from quorate.store.receivers import Receivers
 from quorate.store.state import AppendStream, Change, SourceState
@@ -404,6 +404,17 @@ def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
     to.setattr(Keeper, "_look_at", look_at)
 
 
+def _greetings_hide_what_was_known(to: pytest.MonkeyPatch) -> None:
+    """A peer forgets what a store was when that greets with less."""
+    real = Standing.met
+
+    def met(self: Standing, greeting: store_v1.Greeting) -> Met:
+        greeting.commits_at_start = 1 << 60
+        return real(self, greeting)
+
+    to.setattr(Standing, "met", met)
+
+
 def _one_copy_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
     """A proxy takes for stable what one store alone has."""
 
@@ -553,6 +564,11 @@ MUTATIONS = (
     Mutation(
         _what_a_peer_lacks_is_deleted,
         {"kinds": ("wipe_store", "crash_source"), "proxies": True, **THREE},
+    ),
+    Mutation(
+        _greetings_hide_what_was_known,
+        {"kinds": ("put_back", "copy_disk", "crash_stores"), "failure_rate": 0.05, **THREE},
+        seeds=500,
     ),
     Mutation(_one_copy_is_enough_for_a_proxy, {"proxies": True, "kinds": ("strand_source",)}),
     Mutation(

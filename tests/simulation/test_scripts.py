@@ -401,6 +401,32 @@ def _two_of_three_are_wiped(script: Script) -> None:
     script.run(8.0)
 
 
+def _filled_stores_found(to: pytest.MonkeyPatch) -> None:
+    """A store that has a part of what its peers had takes part in founding a new group."""
+    to.setattr(Standing, "fill", lambda _: ())
+
+
+def _all_but_a_filled_one_are_wiped(script: Script) -> None:
+    """C comes back blank and takes over what is stable; of E it hears nothing, so that it does not
+    vouch as a whole. A, B and D make 1 stable, and come back blank, with E."""
+    _begin(script)
+    heal = [script.cut(E, C)]
+    script.wipe(C)
+    script.until(lambda: script.knows(C) and not script.state(C).limbo)
+    heal += [script.cut("source1", C, E), script.cut(C, A, B, D)]
+    assert script.send(A, B, D) == 1
+    script.until(lambda: script.source.core.stable_upto == 1)
+    script.source.kill()
+    script.checker.beyond = True
+    for store in (A, B, D, E):
+        script.wipe(store)
+    for free in heal:
+        free()
+    script.run(2.0)
+    script.start_source()
+    script.run(8.0)
+
+
 # A hung store.
 
 
@@ -592,6 +618,7 @@ GUARDS = (
     Guard(_begins_of_forgotten_promises, _wiped_after_promising, "I1", {"setups": (FIVE,)}),
     Guard(_a_stable_set_is_enough, _the_other_group_has_it, "I1", {"setups": (EITHER,)}),
     Guard(_wiped_stores_found, _two_of_three_are_wiped, "I1"),
+    Guard(_filled_stores_found, _all_but_a_filled_one_are_wiped, "I1", {"setups": (FIVE,)}),
     Guard(_hung_stores_are_waited_for, _one_store_hangs, "I6"),
     Guard(_replaced_ones_come_back, _replaced_and_told_so_by_one, "I6"),
     Guard(_withdrawn_stays_consumed, _consumed_and_withdrawn, "I4"),

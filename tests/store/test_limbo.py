@@ -154,6 +154,31 @@ class TestMet:
         assert (met.remembered, met.writes) == (known, ())
         assert subject.peers["b"] == known
 
+    def test_a_directory_that_was_put_back_does_not_make_its_peers_forget(self) -> None:
+        """The answer that tells it may be lost, or it may go down before it has taken note."""
+        subject = standing()
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=b"1", commits=35)
+        subject.met(known)
+        for starts, run in ((6, b"2"), (7, b"3")):
+            back = Greeting(
+                store_name="b", incarnation=b"b", starts=starts, run=run, commits_at_start=21
+            )
+            back.commits = 40
+            met = subject.met(back)
+            assert (met.remembered, met.writes) == (known, ())
+        found_out = Greeting(store_name="b", incarnation=b"c", former=[b"b"], starts=7, run=b"3")
+        assert subject.met(found_out).is_news
+        assert subject.peers["b"].incarnation == b"c"
+
+    def test_a_restart_with_everything_is_the_same_store(self) -> None:
+        subject = standing()
+        subject.met(Greeting(store_name="b", incarnation=b"b", starts=5, run=b"1", commits=35))
+        again = Greeting(
+            store_name="b", incarnation=b"b", starts=6, run=b"2", commits=35, commits_at_start=35
+        )
+        subject.met(again)
+        assert subject.peers["b"] == again
+
 
 class TestRemembered:
     """What a peer remembers of a store tells it whether it is a copy, or was put back."""

@@ -423,11 +423,11 @@ class StoreCore:
         Every write of this source so far must be readable. Answers how many messages were set
         aside. Raises ContentConflict, and NotRegistered if it was deleted here meanwhile.
         """
-        state, old = self.sources.get(source), list[Write]()
+        state, old = self.sources.get(source), list(self.standing.fill())
         if state is None:
             if self.deleting(source):
                 raise NotRegistered(str(source), f"store {self.store} is deleting it")
-            old = self.identities.replaced(source)
+            old += self.identities.replaced(source)
             state = self._new_source(source, 0, b"", reg_id)
             state.limbo = self.standing.limbo
         assert state.limbo, "only what is in limbo is taken over whole"

@@ -155,6 +155,7 @@ class Standing:
             starts=self.record.starts,
             run=self.run,
             commits=commits,
+            commits_at_start=self.commits_at_start,
             former=self.record.former,
         )
 
@@ -168,8 +169,12 @@ class Standing:
             if greeting.incarnation in known.former:
                 return Met(known, False, ())  # a copy of what it once was
             if known.incarnation == greeting.incarnation:
-                if known.run != greeting.run and known.starts >= greeting.starts:
-                    # A copy, or a directory that was put back: the later one stays what is known.
+                if known.run != greeting.run and (
+                    known.starts >= greeting.starts or known.commits > greeting.commits_at_start
+                ):
+                    # A copy, or a directory that was put back: the later one stays what is known,
+                    # for as long as that one has not taken note. The answer that tells it may be
+                    # lost, or it may go down before it has.
                     return Met(known, False, ())
                 if known.run == greeting.run and known.commits >= greeting.commits:
                     return Met(known, False, ())
@@ -273,6 +278,17 @@ class Standing:
         """
         if peers and not self.record.limbo:
             self.unchecked = UNCHECKED_REASON
+
+    def fill(self) -> tuple[Write, ...]:
+        """Be blank no more: something of a group is taken over, durably with these writes.
+
+        Whoever has a part of what its peers had, and then sees them all blank, must not take that
+        for a new group: the rest may have been stable.
+        """
+        if not self.record.blank:
+            return ()
+        self.record = replace(self.record, blank=False)
+        return (self.row(),)
 
     def may_leave(self, configured: Collection[str], answers: Collection[PeerAnswer]) -> bool:
         """Whether every peer has answered from outside limbo: then nothing is unknown but the
