@@ -38,7 +38,7 @@ from quorate.protocol.wire import lineage_to_wire
 from quorate.source import events
 from quorate.source.core import SourceCore
 from quorate.source.frames import batch_of, information_frame, keepalive_frame
-from quorate.source.kept_messages import clipped
+from quorate.source.kept_messages import clipped, fetch_all
 from quorate.source.options import SourceOptions
 from quorate.source.registration import AskBegin, AskPromise, Hold, OpenStream, Phase
 from quorate.source.survivors import Kept
@@ -53,6 +53,10 @@ BACKUP_SECONDS = 0.4
 PATIENCE_SECONDS = 0.005
 LIVE_FRAMES_MAX = 8
 RETENTION_BYTES_MAX = 3_000
+
+
+class _Overtaken(Exception):
+    """Another epoch is under way."""
 
 
 class PublishStore:
@@ -416,18 +420,16 @@ class SourceInstance:
         core = self.core
         load = core.load()
         assert load is not None
-        kept: list[Kept] = []
-        while (first := kept[-1].last + 1 if kept else load.first) <= load.last:
-            upto, holders = load.run(first)
-            before = len(kept)
-            for store in holders:
-                await self._fetch_kept(store, load.lineage, Range(first, upto), kept)
-                if len(kept) > before:
-                    break
-            else:
-                await self.process.sleep(0.2)
+
+        async def fetch_from(store: str, wanted: Range, kept: list[Kept]) -> int:
             if core.epoch != epoch:
-                return
+                raise _Overtaken
+            return await self._fetch_kept(store, load.lineage, wanted, kept)
+
+        try:
+            kept = await fetch_all(load, fetch_from, lambda: self.process.sleep(0.2))
+        except _Overtaken:
+            return
         if core.loading and core.epoch == epoch:
             if any(item.last > core.stable_upto for item in kept):
                 self.world.reach("kept but unstable sent again", self.process.name)
@@ -437,15 +439,19 @@ class SourceInstance:
 
     async def _fetch_kept(
         self, store: str, lineage: Lineage, wanted: Range, kept: list[Kept]
-    ) -> None:
+    ) -> int:
         first = wanted.first
         request = v1.FetchRequest(first=first, last=wanted.last)
         name = self.core.name
         request.source.topic, request.source.session_id = name.topic, name.session_id
         end = self.network.connect(self.process, store, "fetch", request)
+        released_upto = NOTHING
         try:
             while True:
                 response = await end.read(SILENCE_SECONDS)
+                missing = response.missing
+                if missing.why == v1.LOOKUP_RELEASED and missing.first == first:
+                    released_upto = missing.last
                 if not response.HasField("fetched"):
                     break
                 item = clipped(name, lineage, response.fetched, Range(first, wanted.last), store)
@@ -456,6 +462,7 @@ class SourceInstance:
         except QuorateError as error:
             self.world.note("%s: fetching what was kept: %s", self.process.name, error)
         end.close(Closed("The fetch"))
+        return released_upto
 
     # Packing.
 

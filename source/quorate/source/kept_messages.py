@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import grpc.aio
 
@@ -28,6 +28,11 @@ _log = logging.getLogger("quorate.source")
 _RETRY_SECONDS = 0.2
 
 
+FetchFrom = Callable[[str, Range, list[Kept]], Awaitable[int]]
+"""Add what a store has of a range, from its first message on and without a gap; returns how far the
+store has let go what comes next."""
+
+
 async def fetch_kept(
     source: SourceName, load: Load, sessions: Mapping[str, StoreSession]
 ) -> list[Kept]:
@@ -36,26 +41,37 @@ async def fetch_kept(
     Goes on trying until a store that has them answers, or has let them go meanwhile: they were
     stable then.
     """
+
+    async def fetch_from(store: str, wanted: Range, kept: list[Kept]) -> int:
+        if (session := sessions.get(store)) is None:
+            return NOTHING
+        try:
+            return await _fetch_from(session, source, load.lineage, wanted, kept)
+        except QuorateError as error:
+            _log.warning("fetching kept messages of %s from %s: %s", source, store, error)
+            return NOTHING
+
+    return await fetch_all(load, fetch_from, lambda: asyncio.sleep(_RETRY_SECONDS))
+
+
+async def fetch_all(
+    load: Load, fetch_from: FetchFrom, pause: Callable[[], Awaitable[None]]
+) -> list[Kept]:
+    """The order in which the stores are asked; pause: after none of them had what comes next."""
     kept: list[Kept] = []
     first = load.first
     while (first := load.losses.contiguous_upto(first) + 1) <= load.last:
         upto, holders = load.run(first)
         before = first
         for store in holders:
-            if (session := sessions.get(store)) is None:
-                continue
-            try:
-                wanted = Range(first, upto)
-                released_upto = await _fetch_from(session, source, load.lineage, wanted, kept)
-                first = max(first, released_upto + 1)
-            except QuorateError as error:
-                _log.warning("fetching kept messages of %s from %s: %s", source, store, error)
+            released_upto = await fetch_from(store, Range(first, upto), kept)
+            first = max(first, released_upto + 1)
             if kept:
                 first = max(first, kept[-1].last + 1)
             if first > before:
                 break
         else:
-            await asyncio.sleep(_RETRY_SECONDS)
+            await pause()
     return kept
 
 
