@@ -36,6 +36,26 @@ def test_nothing_heavy_is_imported_for_help() -> None:
     assert imported.intersection(HEAVY) == set()
 
 
+@pytest.mark.parametrize("name", ["archive", "audit", "backtest", "restore", "stats"])
+def test_a_job_of_the_pipeline_shows_its_help_without_anything_of_the_pipeline(name: str) -> None:
+    program = (
+        "import sys\n"
+        "from quorate.console.main import app\n"
+        "try:\n"
+        f"    app([{name!r}, '--help'])\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "Usage:" in result.stdout
+    imported = set(result.stderr.split())
+    assert f"quorate.console.{'archive' if name == 'restore' else name}" in imported
+    heavy = {"pyspark", "pyarrow", "pandas", "numpy", "matplotlib", "grpc", "google.protobuf"}
+    assert imported & {*heavy, "rocksdict", "quorate.pipeline"} == set()
+
+
 @pytest.mark.parametrize("name", ["demo", "dev", "receive", "send", "status", "store"])
 def test_a_command_shows_its_own_help_without_grpc(name: str) -> None:
     program = (

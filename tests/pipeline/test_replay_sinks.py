@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import threading
+
 import pytest
 from tests.pipeline.contents import by_source
 from tests.pipeline.group import Group
@@ -10,6 +14,7 @@ from quorate.pipeline.replay_sinks import FunctionSink, TopicsSink
 from quorate.pipeline.replaying import Position, Replayed
 from quorate.pipeline.resuming import session_id
 from quorate.pipeline.stores import Stores
+from quorate.pipeline.writing import LoopThread
 from quorate.protocol.attributes import decode_attributes
 from quorate.protocol.errors import InvalidArgument, WriteNotOurs
 from quorate.protocol.framing import read_contents
@@ -104,6 +109,28 @@ def test_a_position_is_where_it_goes_on(group: Group) -> None:
         sink.flush()
     with TopicsSink("positioned", layout, "positioned") as sink:
         assert sink.position == message(7).position
+
+
+def test_an_interruption_waits_for_a_batch_that_is_being_committed() -> None:
+    go, ended = threading.Event(), threading.Event()
+
+    async def batch() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        await asyncio.to_thread(go.wait, 60)
+        ended.set()
+
+    def interrupt(*_: object) -> None:
+        assert not ended.is_set()
+        go.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with LoopThread() as loop, pytest.raises(KeyboardInterrupt):
+            loop.run_whole(batch())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.is_set()
 
 
 def test_what_somebody_else_sends_is_left_alone(group: Group) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from quorate.console.options import Groups, Intergroup, OutputFormat, Stores
 from quorate.console.output import Output, print_json, print_jsonl, print_table
 from quorate.console.settings import resolve
 from quorate.console.stats import Archive, Since, Until
+
+if TYPE_CHECKING:
+    from quorate.pipeline.backtesting import BacktestReport
 
 
 def backtest(
@@ -72,14 +75,29 @@ def backtest(
         archive=archive,
         told=say,
     )
+    _show(report, settings.output)
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _show(report: BacktestReport, output: Output) -> None:
     said = report.as_object()
-    match settings.output:
+    match output:
         case Output.JSON:
             print_json(said)
         case Output.JSONL:
             print_jsonl([said])
         case Output.TABLE:
-            upto = ", ".join(f"{name} up to {last:,}" for name, last in report.last.items())
-            print_table("Replayed", [said | {"sent_upto": upto or None}], empty="no messages")
-    if report.interrupted:
-        raise typer.Exit(INTERRUPTED)
+            apart = ("interrupted", "resumed_at", "sent_upto")
+            print_table(
+                "Replayed",
+                [{name: value for name, value in said.items() if name not in apart}],
+                empty="no messages",
+            )
+            if report.last:
+                sent = [{"topic": topic, "upto": last} for topic, last in report.last.items()]
+                print_table("Sent", sent, empty="nothing")
+            if said["resumed_at"] is not None:
+                say(f"It went on behind {said['resumed_at']}, where the last one was.")
+            if report.interrupted:
+                say("It was interrupted.", style="bold yellow")

@@ -139,6 +139,8 @@ def _run(
             replay(each, sink, pace, clock or WallClock(), report.progress, told)
     except KeyboardInterrupt:
         report.interrupted = True
+        # What was handed over counts.
+        sink.flush()
 
 
 def ordered(table: DataFrame) -> DataFrame:

@@ -106,14 +106,17 @@ class TopicsSink:
             return False
         attributes = _attributes(message)
         if not target.fits(message.payload, attributes):
-            self._loop.run(target.commit(self._timeout))
+            self._commit(target)
         target.add(message, attributes)
         return True
 
     def flush(self) -> None:
         for target in self._targets.values():
-            if target.payloads:
-                self._loop.run(target.commit(self._timeout))
+            if target.waits:
+                self._commit(target)
+
+    def _commit(self, target: _Target) -> None:
+        self._loop.run_whole(target.commit(self._timeout))
 
     def _target(self, topic: str) -> _Target:
         if topic not in self._targets:
@@ -123,37 +126,52 @@ class TopicsSink:
 
 
 class _Target:
-    """One topic that is sent to: its source, and what gathers for the next batch."""
+    """One topic that is sent to: its source, and what gathers for the next batch.
+
+    A message gathers, and a batch is committed, as a whole or not at all, whenever an interruption
+    comes: what is there can always be flushed.
+    """
 
     def __init__(self, source: Source, name: str, position: Position | None) -> None:
         self.source = source
-        self.position = position
-        """Of the last message that was taken."""
-        self.payloads: list[bytes] = []
-        self._attributes: list[bytes] = []
+        self._position = position
+        self._waiting: list[tuple[Replayed, bytes]] = []
+        """Messages with their attributes."""
         self._bytes = 0
         self._name = name
+
+    @property
+    def position(self) -> Position | None:
+        """Of the last message that was taken."""
+        return self._waiting[-1][0].position if self._waiting else self._position
+
+    @property
+    def waits(self) -> bool:
+        """Whether a message is not committed yet."""
+        return bool(self._waiting)
 
     def fits(self, payload: bytes, attributes: bytes) -> bool:
         """Whether the batch has room for it."""
         size = len(payload) + len(attributes)
         if size > MESSAGE_BYTES_MAX:
             raise MessageTooLarge(size, MESSAGE_BYTES_MAX)
-        return not self.payloads or (
-            len(self.payloads) < BATCH_MESSAGES_MAX and self._bytes + size <= BATCH_BYTES_TARGET
+        return not self._waiting or (
+            len(self._waiting) < BATCH_MESSAGES_MAX and self._bytes + size <= BATCH_BYTES_TARGET
         )
 
     def add(self, message: Replayed, attributes: bytes) -> None:
-        self.payloads.append(message.payload)
-        self._attributes.append(attributes)
         self._bytes += len(message.payload) + len(attributes)
-        self.position = message.position
+        self._waiting.append((message, attributes))
 
     async def commit(self, timeout: float) -> None:
         """Send what has gathered; too few stores are borne with for so many seconds."""
-        assert self.position is not None
-        ready = Ready(self.payloads, self._attributes)
-        marker = _encoded(self._name, self.position)
+        position = self.position
+        assert position is not None
+        ready = Ready(
+            [message.payload for message, _ in self._waiting],
+            [attributes for _, attributes in self._waiting],
+        )
+        marker = _encoded(self._name, position)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while True:
@@ -164,7 +182,7 @@ class _Target:
                 if loop.time() > deadline:
                     raise
                 await asyncio.sleep(_RETRY_SECONDS)
-        self.payloads, self._attributes, self._bytes = [], [], 0
+        self._position, self._waiting, self._bytes = position, [], 0
 
 
 async def _opened(topic: str, layout: Layout, name: str, timeout: float) -> _Target:

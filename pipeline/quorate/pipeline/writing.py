@@ -74,6 +74,8 @@ class LoopThread:
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="quorate-write", daemon=True
         )
+        self._unended: set[asyncio.Task[Any]] = set()
+        """What is to come to its end whatever interrupts."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -87,6 +89,27 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def run_whole(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Wait for it to its end; what interrupts the waiting is raised after that."""
+        try:
+            return asyncio.run_coroutine_threadsafe(self._whole(coroutine), self._loop).result()
+        except KeyboardInterrupt:
+            # Whenever it came: what was handed to the loop before has begun before this.
+            asyncio.run_coroutine_threadsafe(self._settled(), self._loop).result()
+            raise
+
+    async def _whole(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._unended.add(task)
+        try:
+            return await coroutine
+        finally:
+            self._unended.discard(task)
+
+    async def _settled(self) -> None:
+        await asyncio.gather(*self._unended, return_exceptions=True)
 
     def __exit__(
         self,

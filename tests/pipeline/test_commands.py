@@ -1,0 +1,241 @@
+"""`quorate stats` and `quorate backtest` as users run them, on real stores and a real Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.contents import by_source, payloads
+from tests.pipeline.group import Group, numbered
+from typer.testing import CliRunner
+
+from quorate.console import main
+from quorate.pipeline import backtesting, jobs
+from quorate.pipeline.backtesting import WallClock
+from quorate.pipeline.replaying import Replayed
+
+TOPICS = ("commands.a", "commands.b")
+NOBODY = "127.0.0.1:9"
+
+HEARD: list[Replayed] = []
+
+
+def hear(message: Replayed) -> None:
+    HEARD.append(message)
+
+
+def fail(message: Replayed) -> None:
+    raise ValueError(f"can not digest {message.payload!r}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _published(group: Group) -> None:
+    for topic in TOPICS:
+        group.publish(topic, numbered(0, 2_999))
+
+
+@pytest.fixture
+def _on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session of all tests: one of its own would stop that."""
+    monkeypatch.setattr(jobs, "_session", lambda *_: contextlib.nullcontext(spark))
+
+
+@pytest.fixture
+def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def starts(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(jobs, "_session", starts)
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """A replay has SIGTERM end it cleanly; the tests shall not."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def quorate(*arguments: str) -> Any:
+    return CliRunner().invoke(main.app, [*arguments])
+
+
+def on(group: Group) -> tuple[str, ...]:
+    return ("--stores", group.stores, "--topics-pattern", r"commands\.[ab]")
+
+
+# Statistics.
+
+
+@pytest.mark.usefixtures("_on_spark")
+def test_stats_shows_tables(group: Group) -> None:
+    result = quorate("stats", *on(group))
+    assert result.exit_code == 0, result.output
+    for title in ("Topics", "Sources", "Sizes in bytes", "Longest gaps"):
+        assert title in result.stdout
+    [row] = [
+        line.split()
+        for line in result.stdout.split("Sources")[1].splitlines()
+        if line.split()[:2] == ["commands.b", "0x10"]
+    ]
+    assert row[2] == "3,000"
+
+
+@pytest.mark.usefixtures("_on_spark")
+def test_stats_tells_programs_the_same_and_draws_it(group: Group, tmp_path: Path) -> None:
+    picture = tmp_path / "picture.svg"
+    result = quorate("stats", *on(group), "-o", "json", "--gap", "5", "--plot", str(picture))
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert [(each["topic"], each["messages"]) for each in said["topics"]] == [
+        (topic, 3000) for topic in TOPICS
+    ]
+    assert {each["gap_over"] for each in said["sources"]} <= {5.0, None}
+    assert "<svg" in picture.read_text()
+    assert f"drawn: {picture}" in result.stderr
+
+
+@pytest.mark.usefixtures("_on_spark")
+def test_stats_gives_a_line_for_each_source(group: Group) -> None:
+    result = quorate("stats", *on(group), "-o", "jsonl")
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["topic"], row["source"], row["largest"]) for row in rows] == [
+        (topic, "0x10", 4) for topic in TOPICS
+    ]
+
+
+@pytest.mark.usefixtures("_on_spark")
+def test_stats_of_a_time_without_messages_are_empty(group: Group) -> None:
+    result = quorate("stats", *on(group), "--until", "2000-01-01T00:00:00Z")
+    assert result.exit_code == 0, result.output
+    assert "Topics: no messages" in result.stdout
+
+
+@pytest.mark.usefixtures("_without_spark")
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        (("--topic", "nobody-has-it"), 1, "nobody-has-it"),
+        (("--topic", "commands.a", "--topics-pattern", "x"), 2, "topics"),
+        (("--topics-pattern", "("), 2, "topicsPattern"),
+        (("--since", "soon"), 2, "'soon' is neither"),
+        (("--gap", "0"), 2, "gap: 0.0 is no number of seconds above 0"),
+        (("--gap", "nan"), 2, "gap: nan"),
+        (("--gap", "long"), 2, "Invalid value for '--gap'"),
+        (("--plot", "picture.bmp"), 2, "ends with none of .png, .svg, .pdf"),
+        (("--plot", "/no/such/directory/p.png"), 2, "there is no directory /no/such/directory"),
+        (("--archive", "/no/such/archive"), 1, "/no/such/archive"),
+        (("--stores", NOBODY), 69, NOBODY),
+    ],
+)
+def test_stats_says_what_is_wrong_before_spark_starts(
+    group: Group, given: tuple[str, ...], code: int, said: str
+) -> None:
+    result = quorate("stats", "--stores", group.stores, *given)
+    assert said in result.stderr
+    assert result.exit_code == code
+    assert result.stdout == ""
+
+
+# Replays.
+
+
+@pytest.mark.usefixtures("_on_spark")
+def test_backtest_sends_to_topics_and_says_how_far(group: Group) -> None:
+    result = quorate("backtest", *on(group), "--to", "{topic}.again", "--speed", "max")
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.split("Sent")[1].splitlines()]
+    assert [row for row in rows if len(row) == 2][1:] == [
+        [f"{topic}.again", "2,999"] for topic in TOPICS
+    ]
+    for topic in TOPICS:
+        assert by_source(group, f"{topic}.again").popitem()[1] == numbered(0, 2_999)
+
+
+@pytest.mark.usefixtures("_on_spark")
+@pytest.mark.parametrize("output", ["json", "jsonl"])
+def test_backtest_calls_a_function_with_every_message(group: Group, output: str) -> None:
+    HEARD.clear()
+    function = f"{__name__}:hear"
+    result = quorate("backtest", *on(group), "--function", function, "--speed", "max", "-o", output)
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert (said["messages"], said["interrupted"], said["sent_upto"]) == (6000, False, {})
+    assert len(HEARD) == 6000
+    places = [each.position for each in HEARD]
+    assert places == sorted(places)
+
+
+@pytest.mark.usefixtures("_on_spark")
+def test_backtest_that_is_interrupted_says_so_and_goes_on(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Impatient(WallClock):
+        asked = 0
+
+        def now(self) -> float:
+            self.asked += 1
+            if self.asked > 2_500:
+                # As Ctrl-C and SIGTERM do.
+                raise KeyboardInterrupt
+            return super().now()
+
+    named = ("--to", "commands.replayed", "--name", "nightly", "--until", "2100-01-01")
+    command = ("backtest", *on(group), *named, "--speed", "max", "-o", "json")
+    with monkeypatch.context() as patch:
+        patch.setattr(backtesting, "WallClock", Impatient)
+        result = quorate(*command)
+    assert result.exit_code == 130, result.output
+    first = json.loads(result.stdout)
+    assert first["interrupted"]
+    assert 0 < first["messages"] < 6000
+    result = quorate(*command)
+    assert result.exit_code == 0, result.output
+    rest = json.loads(result.stdout)
+    assert rest["messages"] == 6000 - first["messages"]
+    assert rest["resumed_at"] is not None
+    assert payloads(group, "commands.replayed") == sorted(numbered(0, 2_999) * 2)
+    assert json.loads(quorate(*command).stdout)["messages"] == 0
+
+
+@pytest.mark.usefixtures("_on_spark")
+def test_backtest_ends_with_what_the_function_raises(group: Group) -> None:
+    result = quorate("backtest", *on(group), "--function", f"{__name__}:fail")
+    assert isinstance(result.exception, ValueError)
+    assert result.exit_code == 1
+
+
+@pytest.mark.usefixtures("_without_spark")
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ((), 2, "give either a topic to send to, or a function"),
+        (("--to", "t", "--function", "os:getcwd"), 2, "give either a topic"),
+        (("--to", ""), 2, "topic"),
+        (("--to", "t", "--speed", "-1"), 2, "neither a number above 0 nor max"),
+        (("--to", "t", "--speed", "nan"), 2, "neither a number above 0 nor max"),
+        (("--to", "t", "--name", "n"), 2, "is needed with a name"),
+        (("--function", "os:getcwd", "--name", "n"), 2, "is for a replay to a topic"),
+        (("--function", "nonsense"), 2, "not of the form module:name"),
+        (("--function", "no_such_module:f"), 2, "can not be loaded"),
+        (("--to", "t", "--since", "soon"), 2, "'soon' is neither"),
+        (("--to", "t", "--topic", "nobody-has-it"), 1, "nobody-has-it"),
+        (("--to", "t", "--archive", "/no/such/archive"), 1, "/no/such/archive"),
+        (("--to", "t", "--group", "g=a:1"), 2, "part of --group"),
+        (("--to", "t", "--stores", NOBODY), 69, NOBODY),
+    ],
+)
+def test_backtest_says_what_is_wrong_before_spark_starts(
+    group: Group, given: tuple[str, ...], code: int, said: str
+) -> None:
+    result = quorate("backtest", "--stores", group.stores, *given)
+    assert said in result.stderr
+    assert result.exit_code == code
+    assert result.stdout == ""
