@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -13,7 +15,8 @@ from typing import Any
 import pytest
 
 from quorate.console.main import COMMANDS, load
-from quorate.pipeline import options, write_options
+from quorate.console.settings import resolve
+from quorate.pipeline import jobs, options, write_options
 from quorate.pipeline.options import Options
 
 ROOT = Path(__file__).parents[2]
@@ -117,21 +120,63 @@ def test_options_of_writing_are_those_that_there_are(monkeypatch: pytest.MonkeyP
     assert plain == read({"batchId": table["batchId"].strip("`")})
 
 
+def table_of(job: str) -> dict[str, str]:
+    heading = next(line for line in TEXT.splitlines() if line.startswith(f"### `quorate {job}"))
+    return option_table(section(heading))
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_options_of_jobs_are_those_that_there_are(job: str) -> None:
-    heading = next(line for line in TEXT.splitlines() if line.startswith(f"### `quorate {job}"))
-    command = load(job)
     known = {
-        max(each.opts, key=len)
-        for each in command.params
+        max(each.opts, key=len): each
+        for each in load(job).params
         if each.param_type_name == "option" and "--help" not in each.opts
     }
-    assert set(option_table(section(heading))) == known
+    said = table_of(job)
+    assert set(said) == set(known)
+    resolved = resolve({}, groups=["g=h:1"], environment={"QUORATE_CONFIG": os.devnull})
+    others = {
+        "--output": resolved.output.value,
+        "--intergroup": resolved.layout.policy.rule.value,
+        # Asked for, if neither the environment nor a file has it.
+        "--stores": "QUORATE_STORES",
+    }
+    for name, default in said.items():
+        stated = re.fullmatch(r"`(\S+)`", default)
+        if stated:
+            actual = known[name].default
+            assert stated[1] == (others[name] if actual is None else str(actual)), name
+        elif default == "no":
+            assert known[name].default is False, name
+        else:
+            assert known[name].default in (None, []), f"{name} is not {default} by default"
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_programs_for_spark_submit_take_the_same_options(job: str) -> None:
+    parser = argparse.ArgumentParser()
+    next(add for name, add, _ in jobs._JOBS if name == job)(parser)
+    known = {
+        max(each.option_strings, key=len): each.default
+        for each in parser._actions
+        if each.option_strings and each.dest != "help"
+    }
+    said = {
+        name: default
+        for name, default in table_of(job).items()
+        if name not in ("--output", "--compact")
+    }
+    assert set(known) == set(said)
+    for name, default in said.items():
+        stated = re.fullmatch(r"`(\S+)`", default)
+        if stated and name != "--stores":
+            assert known[name] == stated[1]
+        else:
+            assert known[name] in (None, [], False)
 
 
 def test_every_job_of_the_command_is_described() -> None:
-    jobs = {"archive", "restore", "audit", "backtest", "stats"}
-    assert set(JOBS) == jobs & set(COMMANDS)
+    assert set(JOBS) == {name for name, _, _ in jobs._JOBS} & set(COMMANDS)
 
 
 def test_commands_that_are_shown_exist() -> None:
