@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -36,6 +36,8 @@ class Store(Process):
         super().__init__(name, world.directory, world.progress, place.command)
         self.place = place
         self.data = world.directory / name
+        self.state_only = False
+        """It is to take no messages, from its next start on."""
         self._world = world
 
     async def start(self, *options: str, until_ready: bool = True) -> None:
@@ -44,6 +46,7 @@ class Store(Process):
             *("--name", self.name, "--data-directory", str(self.data)),
             *("--listen", self.place.listen, "--advertise", self.place.address),
             *self._peers(),
+            *(("--durability", "state-only") if self.state_only else ()),
             *options,
         )
         if until_ready:
@@ -95,7 +98,12 @@ class Store(Process):
         return facts
 
     def has_all(self, upto: int, session: int = SESSION) -> bool:
-        """Whether it holds everything up to here that is not lost, and nothing more."""
+        """Whether it holds everything up to here that is not lost, and nothing more.
+
+        If it takes no messages: whether it was told that everything up to here is stable.
+        """
+        if self.state_only:
+            return bool(self.of(session).get("stable_upto", NOTHING) >= upto)
         held = [range(first, last + 1) for first, last, _ in self.of(session).get("held", [])]
         edges = [-1, *(edge for one in held for edge in (one.start, one.stop - 1)), upto + 1]
         between = [range(edges[at] + 1, edges[at + 1]) for at in range(0, len(edges), 2)]
@@ -280,10 +288,14 @@ class World:
                 self._operator.order("look", name, place.listen)
         return [self.stores[name] for name in names]
 
-    async def founded(self, *names: str) -> list[Store]:
-        """Stores that run and vouch for what they do not have: there never was any."""
+    async def founded(self, *names: str, state_only: Collection[str] = ()) -> list[Store]:
+        """Stores that run and vouch for what they do not have: there never was any.
+
+        state_only: of these, those that take no messages.
+        """
         stores = await self.add_stores(*names)
         for store in stores:
+            store.state_only = store.name in state_only
             await store.start(until_ready=False)
         await self.look_at_stores()
         await self.until_founded()
@@ -369,7 +381,11 @@ class World:
             if store.running:
                 store.signal(signal.SIGTERM)
                 assert await store.ended() == 0, store.log()
-        held = {name: checker.stored(store.data, SESSION) for name, store in self.stores.items()}
+        held = {
+            name: checker.stored(store.data, SESSION)
+            for name, store in self.stores.items()
+            if not store.state_only
+        }
         return checker.check(
             held,
             last,

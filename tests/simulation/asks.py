@@ -61,6 +61,7 @@ class AppendRequest(NamedTuple):
 
 class Opened(NamedTuple):
     next_sequence: int
+    durability: v1.Durability
     known: list[StoreReplaced]
 
 

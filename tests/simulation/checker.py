@@ -534,7 +534,10 @@ class Checker:
                 return f"{name} lacks all of {upto}"
             lost = {n for part in state.losses for n in range(part.first, part.last + 1)}
             self.require(lost <= self.lost, "I1", f"{name} takes {state.losses} for lost")
-            if state.has_upto(0) < upto:
+            if not state.takes_data:
+                if state.held.stable_upto < upto:
+                    return f"{name} was not told that {upto} is stable"
+            elif state.has_upto(0) < upto:
                 return f"{name} lacks some of {upto}: {state.held}"
         for name, receiver in self._receivers.items():
             if receiver.passing_over(upto + 1) <= upto:
@@ -549,7 +552,9 @@ class Checker:
             store = self._stores[name]
             held = self.on_disk(store, store.disk.synced, 0, upto)
             state = store.core.sources.get(self.source)
-            begins = state.held.retained_from if state is not None else 0
+            if state is None or not state.takes_data:
+                continue
+            begins = state.held.retained_from
             needed = set(range(begins, upto + 1)) - self.lost
             missing = sorted(needed - held.keys())
             if missing:

@@ -43,6 +43,7 @@ class Faults:
         self._source = source
         self._receivers = receivers
         self._pause = weather.pause_between_faults
+        self._state_only = weather.state_only
         self._kinds: list[Callable[[], None]] = [getattr(self, kind) for kind in weather.kinds]
         self._copies: dict[str, Snapshot] = {}
         self._zombies: list[SourceInstance] = []
@@ -93,6 +94,18 @@ class Faults:
 
     def _restart(self, store: StoreActor) -> None:
         self._world.later(self._chooser.choice((0.01, 0.1, 0.4, 1.5)), store.start_if_down)
+
+    def reconfigure_store(self) -> None:
+        """A store starts again as one that takes no messages, or as one that does again."""
+        store = self._chooser.choice([s for s in self._stores if s.name in self._state_only])
+        if store.alive:
+            state = store.core.sources.get(self._checker.source)
+            if state is not None and state.held.ranges and state.takes_data:
+                self._world.reach("no more messages though it has some", store.name)
+            self._world.fault("store configured otherwise", store.name)
+            store.crash()
+            store.state_only = not store.state_only
+            self._restart(store)
 
     def fail_sync(self) -> None:
         store = self._chooser.choice(self._stores)
@@ -145,6 +158,8 @@ class Faults:
     def _wipe(self, store: StoreActor) -> None:
         self._destroys(store)
         store.wipe()
+        if store.name in self._state_only and self._chooser.random() < 0.5:
+            store.state_only = not store.state_only
 
     def _destroys(self, store: StoreActor) -> None:
         self._checker.destroys(store.name)

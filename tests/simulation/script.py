@@ -40,6 +40,7 @@ CALM = {
     "slow_rate": 0.0,
     "honest": True,
     "founds": True,
+    "state_only": (),
     "cached": (),
     "lifetimes": Lifetimes(),
     "outlives": False,

@@ -53,6 +53,8 @@ RARE = (
     "let go of what is stable",
     "batch left the journal",
     "store said released",
+    "registered with a store that takes no messages",
+    "no more messages though it has some",
 )
 """Rare states that a few hundred worlds reach; one that is never reached is a hole in the
 simulation."""

@@ -99,6 +99,7 @@ class Simulation:
                 name in weather.cached,
                 weather.lifetimes,
                 lets_go=weather.lets_go,
+                state_only=name in weather.state_only,
             )
             for name in names
         ]

@@ -276,6 +276,8 @@ class SourceInstance:
                 self.world.reach("backup steps back", self.process.name)
             case events.MembershipChanged():
                 self.world.reach("membership changed", self.process.name)
+            case events.StoreKeepsState(store):
+                self.world.reach("registered with a store that takes no messages", store)
             case events.StoreCaughtUp():
                 self.world.reach("store caught up")
 
@@ -356,10 +358,13 @@ class SourceInstance:
         opened = await end.read(SILENCE_SECONDS)
         assert isinstance(opened, Opened)
         self._hear(opened.known, store)
-        if not self.core.opened(store, epoch, opened.next_sequence, 1, self.world.now):
+        if not self.core.opened(
+            store, epoch, opened.next_sequence, opened.durability, self.world.now
+        ):
             end.close(Closed("The stream"))
             raise Unreachable(store, "a newer epoch begins")
-        self._taking[store] = epoch
+        if opened.durability != v1.DURABILITY_STATE_ONLY:
+            self._taking[store] = epoch
         self._after_input()
         tasks = [
             self.process.start(self._read(store, end, over)),
@@ -521,6 +526,8 @@ class SourceInstance:
             epoch = self.core.epoch
             started = self.core.started
             self.core.tick(now)
+            if self.core.streams.stable_news(self.core.stable_upto):
+                self._wake()
             for store in self.core.looks_due(now):
                 self.process.start(self._look(store))
             if started and self.core.epoch != epoch:

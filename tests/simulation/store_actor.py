@@ -50,6 +50,7 @@ from quorate.store.reading import read
 from quorate.store.receivers import Receivers
 from quorate.store.records import StoreRecord, position_key
 from quorate.store.state import AppendStream, Change, RegIds, SourceState
+from quorate.store.state_only import answered_upto
 from quorate.store.storage import Write
 from quorate.store.unclean import REASON, Run
 from quorate.store.writer import Writer
@@ -133,12 +134,13 @@ class StoreActor:
         lifetimes: Lifetimes = FOR_EVER,
         *,
         lets_go: bool = False,
+        state_only: bool = False,
     ) -> None:
         """founds: an operator says that a group is new; else the stores find out together.
 
         proxies: it answers for a source that is away if that falls to it. cached: it acknowledges
         what is in the page cache. lifetimes: of every source and receiver. lets_go: it keeps few
-        messages of what is stable.
+        messages of what is stable. state_only: it takes no messages.
         """
         self.world = world
         self.network = network
@@ -155,6 +157,8 @@ class StoreActor:
         self.witnesses: set[str] = set()
         """Who can tell that its disk was put back; empty: it was not, or that was found out."""
         self.lets_go = lets_go
+        self.state_only = state_only
+        """As it is configured; counts from its next start on."""
         self.start()
 
     # Life.
@@ -171,6 +175,9 @@ class StoreActor:
     def start(self) -> None:
         """Start a process on what the disk has."""
         self.starts += 1
+        durability = v1.DURABILITY_FSYNC if self.is_synced else v1.DURABILITY_OS
+        if self.state_only:
+            durability = v1.DURABILITY_STATE_ONLY
         self.process = Process(self.world, self.name)
         reg_ids = RegIds(self.name)
         sources = restart.sources(self.disk, reg_ids)
@@ -191,6 +198,7 @@ class StoreActor:
             commit.position,
             standing,
             restart.identities(self.disk, reg_ids, sources, lives),
+            lambda _: durability != v1.DURABILITY_STATE_ONLY,
         )
         self.receivers = Receivers(self.name, sources, reg_ids)
         self.losses = Losses(self.name, sources, self.disk, losses)
@@ -198,7 +206,6 @@ class StoreActor:
             self.process, self.disk, commit.number, lambda: self.core.position
         )
         writer = cast(Writer, self.writer)
-        durability = v1.DURABILITY_FSYNC if self.is_synced else v1.DURABILITY_OS
         self.engine = Engine(self.core, self.receivers, writer, self.disk, lambda _: durability)
         self._watchers = _Watchers(self.engine)
         self.engine.directory = cast(Directory, self._watchers)
@@ -244,7 +251,7 @@ class StoreActor:
     @property
     def is_synced(self) -> bool:
         """What it acknowledges is on the disk."""
-        return not isinstance(self.disk, CachedDisk)
+        return self.state_only or not isinstance(self.disk, CachedDisk)
 
     def greeting(self) -> store_v1.Greeting:
         return self.core.standing.greeting(self.name, self.disk.acknowledged)
@@ -369,6 +376,7 @@ class StoreActor:
                 promised.markers,
                 record.lineage.parted(promised.state.lost()),
                 promised.retained_from,
+                promised.state.takes_data,
             ),
             self.name,
             promised.limbo,
@@ -417,7 +425,7 @@ class StoreActor:
             asked.information, request.instance, asked.retained_from, frame.stable_upto
         )
         stream = change.answer.stream
-        if asked.retained_from > lacks_from:
+        if asked.retained_from > lacks_from and stream.state.takes_data:
             self.world.reach("hole opened by a new stream", "%s from %s", self.name, lacks_from)
         call = AppendCall(end)
         self.engine.opened(stream, call)
@@ -426,7 +434,8 @@ class StoreActor:
         if end.error is not None:
             self.engine.closed(stream)
             return
-        call.opened(Opened(change.answer.next_sequence, self.core.standing.known()))
+        durability = self.engine.durability(name.topic)
+        call.opened(Opened(change.answer.next_sequence, durability, self.core.standing.known()))
         reading = self.process.start(self._read(stream, call))
         watching = self.process.start(self._watch_silence(call))
         try:
@@ -454,6 +463,7 @@ class StoreActor:
             call.over.fail(error)
 
     async def _take(self, stream: AppendStream, call: AppendCall, frame: v1.Frame) -> None:
+        self.checker.require(stream.state.takes_data, "I6", f"{self.name} is sent messages")
         engine, batch = self.engine, frame.batch
         writes = self.core.append(stream, batch, frame.stable_upto)
         if writes is None:
@@ -552,9 +562,10 @@ class StoreActor:
                 )
                 await end.write(v1.FetchResponse(fetched=fetched))
             first = chunk[-1].part.last + 1
-        limbo = self.core.limbo_of(state)
-        if first <= last and (limbo or state.losses.high >= first):
-            upto = last if limbo else min(last, state.losses.high)
+        upto = last
+        if not self.core.limbo_of(state):
+            upto = max(min(last, state.losses.high), answered_upto(state, last))
+        if first <= min(last, upto):
             await self._write_lacking(end, state, Range(first, upto))
         await end.write(
             v1.FetchResponse(

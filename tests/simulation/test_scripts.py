@@ -28,11 +28,12 @@ from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
 from quorate.source import registration
 from quorate.source.bringing_up import BringingUp
-from quorate.source.core import SourceCore
+from quorate.source.core import Packed, SourceCore
 from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
+from quorate.store import leaving
 from quorate.store.core import StoreCore
 from quorate.store.limbo import Heard, Standing
-from quorate.store.state import Change
+from quorate.store.state import Change, SourceState
 from quorate.v1 import messages_pb2 as v1
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -585,6 +586,81 @@ def _replaced_and_told_so_by_one(script: Script) -> None:
     script.until(lambda: third.core.stable_upto == 1)
 
 
+# Stores that keep state only.
+
+
+def _whoever_begins_is_a_holder(to: pytest.MonkeyPatch) -> None:
+    """A source counts a store that takes no messages as having all of them."""
+    real = SourceCore.release
+
+    def release(self: SourceCore, packed: Packed, now: float) -> bytes:
+        frame = real(self, packed, now)
+        for store in self.streams.state_only():
+            self.tracker.rejoin(store, packed.last)
+        return frame
+
+    to.setattr(SourceCore, "release", release)
+
+
+def _one_of_three_keeps_state(script: Script) -> None:
+    """C takes no messages, and B is away for a while: nothing is stable before it is back."""
+    script.until_complete()
+    assert script.send(A, B) == 0
+    script.until(lambda: script.source.core.stable_upto == 0)
+    free = script.cut("source1", B)
+    assert script.send(A) == 1
+    script.run(0.1)
+    free()
+
+
+def _says_that_it_holds_nothing(to: pytest.MonkeyPatch) -> None:
+    """A store that takes no messages any more says that it has none, though it has some."""
+    real = SourceState.held_by_epoch
+
+    def held_by_epoch(self: SourceState) -> tuple[HeldRange, ...]:
+        return real(self) if self.takes_data else ()
+
+    to.setattr(SourceState, "held_by_epoch", held_by_epoch)
+
+
+def _stable_on_one_that_turns(script: Script, turn: Callable[[], None]) -> None:
+    """1 is stable on A and B, and C lacks it. B turns to keep state only; then the source reaches B
+    and C alone."""
+    _begin(script)
+    script.cut("source1", C)
+    script.cut(C, A)
+    assert script.send_stable() == 1
+    script.source.kill()
+    script.stores[B].state_only = True
+    turn()
+    script.until(lambda: script.knows(B) and not script.state(B).limbo)
+    second = script.start_source(A)
+    script.until_decided(second, lambda: None)
+    second.kill()
+    script.start_source()
+    script.until_complete()
+
+
+def _turns_with_what_it_has(script: Script) -> None:
+    """It is started anew with what it has."""
+
+    def turn() -> None:
+        script.stores[B].crash()
+        script.stores[B].start()
+
+    _stable_on_one_that_turns(script, turn)
+
+
+def _fetches_nothing_to_leave_limbo(to: pytest.MonkeyPatch) -> None:
+    """A wiped store that takes no messages vouches for having none, whatever it had."""
+    to.setattr(leaving, "not_kept_elsewhere", lambda *_: RangeSet())
+
+
+def _turns_and_is_wiped(script: Script) -> None:
+    """It loses its disk as well."""
+    _stable_on_one_that_turns(script, lambda: script.wipe(B))
+
+
 @dataclass(frozen=True)
 class Guard:
     """A guard taken out, and the script in which it is missed."""
@@ -622,6 +698,9 @@ GUARDS = (
     Guard(_hung_stores_are_waited_for, _one_store_hangs, "I6"),
     Guard(_replaced_ones_come_back, _replaced_and_told_so_by_one, "I6"),
     Guard(_withdrawn_stays_consumed, _consumed_and_withdrawn, "I4"),
+    Guard(_whoever_begins_is_a_holder, _one_of_three_keeps_state, "I1", {"state_only": (C,)}),
+    Guard(_says_that_it_holds_nothing, _turns_with_what_it_has, "I1"),
+    Guard(_fetches_nothing_to_leave_limbo, _turns_and_is_wiped, "I1"),
     Guard(_receivers_take_void_batches, _a_store_gives_what_is_void, "I3"),
     # What it attaches to, and what it asks for the lineage, is the same source.
     Guard(_stable_of_any_epoch, _stable_in_a_lineage_that_is_not_known, "I3", seeds=10),

@@ -80,6 +80,8 @@ class Weather:
     """Stores answer for the source while it is away, and find out what is stable."""
     lets_go: bool
     """Stores let go of what is stable, at any time."""
+    state_only: tuple[str, ...]
+    """Stores that keep registrations and positions, and take no messages; for a while perhaps."""
     outlives: bool
     """The source's publish store outlives its processes."""
     consensus: Behaviour
@@ -125,9 +127,28 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         lifetimes=chooser.choice((Lifetimes(), Lifetimes(0.0, 200.0), Lifetimes(0.4, 200.0))),
         proxies=seed % 2 == 1,
         lets_go=seed % 3 == 0,
+        state_only=(),
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
         modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),
         consensus_of_receivers=tuple(chooser.choice(list(Behaviour)) for _ in range(receivers)),
     )
-    return replace(weather, **fixed)
+    weather = replace(weather, **fixed)
+    return weather if "state_only" in fixed else _with_state_only(weather, seed)
+
+
+def _with_state_only(weather: Weather, seed: int) -> Weather:
+    """In some worlds some stores take no messages; the others are enough by every setup."""
+    # Of its own: all else is as it would be without.
+    chooser = random.Random(f"{seed} state-only")
+    if chooser.random() < 0.7:
+        return weather
+    state_only: set[str] = set()
+    for name in chooser.sample(weather.stores, min(2, len(weather.stores))):
+        left = {*weather.stores} - state_only - {name}
+        if all(each.stable(left) for setup in weather.setups for each in setup.variants()):
+            state_only.add(name)
+    if not state_only:
+        return weather
+    kinds = (*weather.kinds, *("reconfigure_store",) * chooser.choice((0, 1, 2)))
+    return replace(weather, state_only=tuple(sorted(state_only)), kinds=kinds)

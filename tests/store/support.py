@@ -76,8 +76,15 @@ def information(
 class World:
     """A core over memory, where everything is written at once."""
 
-    def __init__(self, storage: MemoryStorage | None = None, topics: tuple[str, ...] = (".*",)):
+    def __init__(
+        self,
+        storage: MemoryStorage | None = None,
+        topics: tuple[str, ...] = (".*",),
+        *,
+        takes_data: bool = True,
+    ):
         self.storage = storage or MemoryStorage()
+        self.takes_data = takes_data
         self.topics = topics
         reg_ids = RegIds("s1")
         sources = restart.sources(self.storage, reg_ids)
@@ -86,13 +93,22 @@ class World:
         lives = Lives(Observed(0.0, 1_700_000_000.0), lambda _: Lifetimes())
         identities = restart.identities(self.storage, reg_ids, sources, lives)
         self.core = StoreCore(
-            "s1", topics, self.storage, sources, reg_ids, position, self.standing, identities
+            "s1",
+            topics,
+            self.storage,
+            sources,
+            reg_ids,
+            position,
+            self.standing,
+            identities,
+            lambda _: takes_data,
         )
         self.receivers = Receivers("s1", sources, reg_ids)
 
-    def restarted(self) -> World:
+    def restarted(self, *, takes_data: bool | None = None) -> World:
         self.storage.sync()
-        return World(self.storage.crash(), self.topics)
+        takes_data = self.takes_data if takes_data is None else takes_data
+        return World(self.storage.crash(), self.topics, takes_data=takes_data)
 
     def write(self, writes: Iterable[Write]) -> None:
         record = pack_commit(CommitRecord(1, self.core.position))

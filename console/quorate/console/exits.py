@@ -67,6 +67,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.MessageTooLarge: FAILED,
     errors.InvalidArgument: USAGE,
     errors.PolicyNotInForce: CONFIGURATION,
+    errors.NeverStable: CONFIGURATION,
     errors.ConfigurationInvalid: CONFIGURATION,
     errors.DataDirectoryInUse: CONFIGURATION,
     errors.DataDirectoryNewer: CONFIGURATION,

@@ -23,12 +23,18 @@ from quorate.v1.messages_pb2 import (
     DURABILITY_FSYNC,
     DURABILITY_MEMORY,
     DURABILITY_OS,
+    DURABILITY_STATE_ONLY,
     HeldRange,
 )
 from quorate.v1.store_pb2 import LossRecord, SourceStatus, StatusRequest, StatusResponse
 from quorate.v1.store_pb2_grpc import StoreStub
 
-_DURABILITY = {DURABILITY_FSYNC: "fsync", DURABILITY_OS: "os", DURABILITY_MEMORY: "memory"}
+_DURABILITY = {
+    DURABILITY_FSYNC: "fsync",
+    DURABILITY_OS: "os",
+    DURABILITY_MEMORY: "memory",
+    DURABILITY_STATE_ONLY: "state-only",
+}
 
 Row = dict[str, Any]
 
@@ -192,6 +198,10 @@ def _compare_source(
     lags = {
         store: stable_upto - min(held_upto(source), stable_upto) for store, source in at.items()
     }
+    state_only = sorted(
+        store for store, source in at.items() if source.durability == DURABILITY_STATE_ONLY
+    )
+    behind = {store: lag for store, lag in lags.items() if store not in state_only}
     holes = {store: _texts(source.holes) for store, source in at.items() if source.holes}
     unreadable = {
         store: _texts(source.unreadable) for store, source in at.items() if source.unreadable
@@ -210,7 +220,8 @@ def _compare_source(
             "newest": max(map(held_upto, at.values())),
             "stable_upto": stable_upto,
             "stores": sorted(at),
-            "lag": lags,
+            "lag": behind,
+            "state_only": state_only,
             "holes": holes,
             "unreadable": unreadable,
             "lost": {
@@ -232,14 +243,14 @@ def _compare_source(
         status.problems.append(f"Store {store} can not read {', '.join(ranges)} of {name}.")
     for store, ranges in holes.items():
         status.problems.append(f"Store {store} lacks {', '.join(ranges)} of {name}.")
-    for store, lag in lags.items():
+    for store, lag in behind.items():
         if lag > lag_max:
             status.problems.append(f"Store {store} is {lag:,} stable messages behind in {name}.")
     rows, problems = group_rows(
         name,
         newest,
         frozenset(s for s, lag in lags.items() if not lag and s not in {*holes, *unreadable}),
-        frozenset(store for store, source in at.items() if source.live),
+        frozenset(s for s, source in at.items() if source.live and s not in state_only),
         names,
     )
     status.groups += rows

@@ -22,6 +22,7 @@ _FOR_PEOPLE = {
     ),
     "sources": (
         "topic", "session_id", "state", "epoch", "first", "newest", "stable_upto", "lag", "holes",
+        "state_only",
     ),
     "groups": (
         "topic", "session_id", "group", "rule", "intergroup", "role", "satisfied", "stores",

@@ -52,7 +52,8 @@ DataDirectory = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Where it keeps its data. Overrides the file.")
 ]
 Durability = Annotated[
-    str | None, typer.Option(metavar="fsync|os|memory", help="Of all topics. Overrides the file.")
+    str | None,
+    typer.Option(metavar="fsync|os|memory|state-only", help="Of all topics. Overrides the file."),
 ]
 
 

@@ -4,7 +4,7 @@
     ├── Unreachable, StoreStopping, NotRegistered, NoQuorum, SourceActive,
     │   ReceiverActive, InLimbo                                              try again
     ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
-    │   Deregistered, PolicyNotInForce, NotLost, OtherHistory,
+    │   Deregistered, PolicyNotInForce, NeverStable, NotLost, OtherHistory,
     │   BeingDeleted, RestoreRefused                                         the protocol says no
     ├── RowsDiffer, RowsUnaccounted, WriteNotOurs, AttemptSuperseded         Spark writes otherwise
     ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
@@ -207,6 +207,20 @@ class PolicyNotInForce(QuorateError):
             f"{self.configured}, and does not say that it follows on that: nothing was changed. If "
             "it is an old configuration, use the one in force. If the stream is to move, name "
             "what is in force in previous_policies (in a file: [[previous]])."
+        )
+
+
+@dataclass(eq=False)
+class NeverStable(QuorateError):
+    source: str
+    policy: str
+    state_only: str
+
+    def describe(self) -> str:
+        return (
+            f"No message of source {self.source} could ever become stable under {self.policy}: "
+            f"{self.state_only} keep no messages of this topic (durability = state-only). Name "
+            "enough stores in the policy that do, or configure these stores to keep them."
         )
 
 

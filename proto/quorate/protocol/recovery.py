@@ -41,6 +41,8 @@ class Promise:
     """Ranges that an operator has accepted as lost: nobody has to have them."""
     retained_from: int = 0
     """Everything below was stable and was let go on purpose, here or at another store."""
+    takes_data: bool = True
+    """False: a state-only store, which takes no message (DESIGN 4.5), though it may hold some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,11 @@ def decide(
 
     survives_upto = available.contiguous_upto(floor + 1)
     if survives_upto > floor and behaviour is not Behaviour.HIGHEST:
-        ends = {store: holders[store].high for store in vouching}
-        survives_upto = min(max(floor, consensus(behaviour, policy, ends)), survives_upto)
+        # Who is not to have anything has no say in how much of it is kept.
+        asked = {store for store in vouching if promises[store].takes_data}
+        ends = {store: holders[store].high for store in asked}
+        agreed = consensus(behaviour, policy, ends) if ends else floor
+        survives_upto = min(max(floor, agreed), survives_upto)
     for held in holders.values():
         held.remove(survives_upto + 1, SEQUENCE_MAX)
     marker = _newest_marker(lineage, promises.values(), survives_upto)

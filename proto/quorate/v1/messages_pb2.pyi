@@ -27,6 +27,7 @@ class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DURABILITY_FSYNC: _ClassVar[Durability]
     DURABILITY_OS: _ClassVar[Durability]
     DURABILITY_MEMORY: _ClassVar[Durability]
+    DURABILITY_STATE_ONLY: _ClassVar[Durability]
 
 class Lookup(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -48,6 +49,7 @@ DURABILITY_UNSPECIFIED: Durability
 DURABILITY_FSYNC: Durability
 DURABILITY_OS: Durability
 DURABILITY_MEMORY: Durability
+DURABILITY_STATE_ONLY: Durability
 LOOKUP_UNSPECIFIED: Lookup
 LOOKUP_ABSENT: Lookup
 LOOKUP_UNKNOWN: Lookup

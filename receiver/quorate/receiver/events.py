@@ -34,6 +34,8 @@ class StoreRegistered:
     """The highest sequence number that this receiver acknowledged there; -1: none."""
     limbo: bool
     """It can not vouch for what it lacks: the position means "at least this"."""
+    state_only: bool = False
+    """It keeps positions, and no messages of this topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from quorate.receiver.directory import SourceRecord
 from quorate.receiver.options import ReceiverOptions
 from quorate.receiver.peers import CALL_SECONDS, Peers, errors_of
 from quorate.v1 import store_pb2 as store_v1
-from quorate.v1.messages_pb2 import Lifetimes
+from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, Lifetimes
 
 log = logging.getLogger("quorate.receiver")
 
@@ -58,6 +58,8 @@ class StoreAnswer:
     """Everything below was let go on purpose."""
     is_new: bool = False
     """The store knows the receiver from this instance only, if at all."""
+    state_only: bool = False
+    """The store keeps no messages of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,7 @@ class Registrar:
             answer.low,
             answer.retained_from,
             name in self._new_at,
+            answer.durability == DURABILITY_STATE_ONLY,
         )
         return 0
 

@@ -360,6 +360,7 @@ class Session:
                 answer.known,
                 answer.acknowledged_upto,
                 answer.limbo,
+                answer.state_only,
             )
         )
 

@@ -7,7 +7,7 @@ source no longer has; so the stores are asked again and again what they hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,6 +24,7 @@ class _Look:
     under_way: bool = False
     held: RangeSet | None = None
     retained_from: int = 0
+    takes_data: bool = True
 
 
 class BringingUp:
@@ -35,9 +36,9 @@ class BringingUp:
         self._new = new
         self._looks: dict[str, _Look] = {}
 
-    def joined(self, store: str, now: float) -> None:
-        """The store takes the stream."""
-        self._looks[store] = _Look(now)
+    def joined(self, store: str, now: float, takes_data: bool = True) -> None:
+        """The store takes the stream, or, if it is state-only, what there is to know of it."""
+        self._looks[store] = _Look(now, takes_data=takes_data)
 
     def left(self, store: str) -> None:
         """The store does not take the stream any more: what it said counts no longer."""
@@ -69,17 +70,23 @@ class BringingUp:
     def ready(self, stable_upto: int) -> bool:
         """Whether the new policy holds everything up to there that is to be had."""
         held = {store: look.held for store, look in self._looks.items() if look.held is not None}
+        if not all(policy.blocks(held.keys() & policy.stores) for policy in self._policies):
+            return False
         retained_from = max((look.retained_from for look in self._looks.values()), default=0)
-        return all(
-            policy.blocks(held.keys() & policy.stores) for policy in self._policies
-        ) and not (lacking(self._new, held, stable_upto, min(retained_from, stable_upto + 1)))
+        begins = min(retained_from, stable_upto + 1)
+        active = {store for store in held if self._looks[store].takes_data}
+        return not lacking(self._new, held, stable_upto, begins, active)
 
 
 def lacking(
-    policy: Policy, held: Mapping[str, RangeSet], upto: int, begins: int = 0
+    policy: Policy,
+    held: Mapping[str, RangeSet],
+    upto: int,
+    begins: int = 0,
+    active: Set[str] | None = None,
 ) -> list[Range]:
     """What some store holds of the numbers from `begins` up to there, and no stable set of the
-    policy does."""
+    policy does. active: the stores that are to hold it, for rules that ask; None: all of them."""
     # Who holds a number changes only at the ends of ranges.
     edges = {begins, upto + 1}
     for ranges in held.values():
@@ -89,6 +96,6 @@ def lacking(
     ordered = sorted(edge for edge in edges if begins <= edge <= upto + 1)
     for first, after in pairwise(ordered):
         holders = {store for store, ranges in held.items() if first in ranges}
-        if holders and not policy.stable(holders, held.keys()):
+        if holders and not policy.stable(holders, held.keys() if active is None else active):
             found.append(Range(first, after - 1))
     return found

@@ -51,6 +51,7 @@ from quorate.source.registration import (
     Step,
 )
 from quorate.source.retention import Retention
+from quorate.source.state_only import who_takes
 from quorate.source.streams import Streams
 from quorate.source.survivors import (
     Kept,
@@ -217,8 +218,7 @@ class SourceCore:
             return Closed(f"Source {self.name}")
         if self.complete:
             return None
-        taking = ", ".join(sorted(self.streams.open_stores())) or "none"
-        return NotRegistered(str(self.name), f"stores that take it: {taking}")
+        return NotRegistered(str(self.name), who_takes(self.streams))
 
     def step(self, store: str) -> Step:
         """What to ask of this store now."""
@@ -333,7 +333,7 @@ class SourceCore:
             known = grant.promise.begun_epoch > 0
             self.events.append(events.RegistrationSucceeded(store, grant.reg_id, known))
         beginning = self.registration.phase in (Phase.BEGINNING, Phase.CONFIRMING)
-        if self._decision is not None and beginning:
+        if self._decision is not None and beginning and self.registration.takes_data(store):
             self.tracker.join(store)
             held = self._decision.holders.get(store)
             if held is not None:
@@ -482,14 +482,8 @@ class SourceCore:
             self._changing_until = None
         if able and not self.complete and not self._others_open_soon(now):
             self._set_complete(True)
-            self.events.append(
-                events.RegistrationComplete(
-                    self.window.next_sequence,
-                    self.epoch,
-                    tuple(store for store in self.streams.cursors if store in taking),
-                    tuple(store for store in self.streams.cursors if store not in taking),
-                )
-            )
+            first = self.window.next_sequence
+            self.events += self._notices.complete(first, self.epoch, self.streams)
         elif self.complete and not able and not self._changing(now):
             self._set_complete(False)
             self.events.append(events.QuorumLost(tuple(sorted(taking))))
@@ -509,7 +503,7 @@ class SourceCore:
             if self.stable_upto >= kept_upto and self._bringing_up.ready(kept_upto):
                 self._register_anew(self.epoch + 1, now, advance=True)
         elif self.complete:
-            taking = self.streams.open_stores()
+            taking = self.streams.connected()
             caught_up = {s for s in taking if not self.streams.cursors[s].catching_up}
             present = registration.policy
             wanted = self._backups.wanted(present, taking, caught_up, now)
@@ -606,10 +600,16 @@ class SourceCore:
         """
         if store not in self.stores or self.step(store) != OpenStream(epoch):
             return False
-        self.streams.opened(store, next_sequence, durability, self._version, self.retention)
+        takes_data = self.streams.opened(
+            store, next_sequence, durability, self._version, self.retention
+        )
         if self._bringing_up is not None:
-            self._bringing_up.joined(store, now)
-        self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
+            self._bringing_up.joined(store, now, takes_data)
+        if takes_data:
+            self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
+        else:
+            self.tracker.leave(store)
+        self.events += self._notices.opened(store, takes_data=takes_data)
         self._settle()
         self._pace()
         self._check_complete(now)
@@ -628,7 +628,7 @@ class SourceCore:
     def _pace(self) -> None:
         if self.pacing is not None:
             policies = self.registration.membership.to_policies
-            self.events += self.pacing.apply(self.window, policies, self.streams.open_stores())
+            self.events += self.pacing.apply(self.window, policies, self.streams.connected())
 
     def next_frame(self, store: str, now: float) -> bytes | None:
         """The next frame for this store; None while there is nothing, which makes it idle."""
@@ -685,7 +685,7 @@ class SourceCore:
         needed_from = 1 + min(
             (
                 NOTHING if upto is None else upto
-                for upto in map(self.tracker.acknowledged_upto, self.streams.cursors)
+                for upto in map(self.tracker.acknowledged_upto, self.streams.takers)
             ),
             default=NOTHING,
         )

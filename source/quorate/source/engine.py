@@ -352,6 +352,8 @@ class Engine:
                     )
                 )
             self.core.tick(now)
+            if self.core.streams.stable_news(self.core.stable_upto):
+                self._wake_sessions()
             for store in self.core.looks_due(now):
                 look = self._loop.create_task(self._look(store))
                 look.add_done_callback(_report)
@@ -408,6 +410,8 @@ def _log_event(name: SourceName, event: events.Event) -> None:
             _log.info("%s is back for %s in %s of %s", member, backup, group, name)
         case events.StoreInLimbo(store, why):
             _log.warning("store %s is in limbo for %s: %s", store, name, why)
+        case events.StoreKeepsState(store):
+            _log.info("store %s keeps no messages of %s, by its configuration", store, name)
         case events.StoreReplaced(store, _):
             _log.warning("store %s came back without what it had of %s", store, name)
         case events.StoreCaughtUp(store, upto):

@@ -108,6 +108,14 @@ class StoreInLimbo:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreKeepsState:
+    """A store keeps the registration and the receivers' positions, and is sent no messages: its
+    configuration says so (durability = state-only). What is stable is up to the others."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreReplaced:
     """A store came back without its data: what it had acknowledged counts no more.
 
@@ -313,6 +321,7 @@ Event = (
     | RegistrationComplete
     | StoreUnresponsive
     | StoreInLimbo
+    | StoreKeepsState
     | WaitingForStores
     | MembershipChanged
     | BackupSteppedIn

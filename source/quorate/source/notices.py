@@ -22,6 +22,7 @@ from quorate.source import events
 from quorate.source.backups import stand_ins
 from quorate.source.options import SourceOptions
 from quorate.source.retention import Retention
+from quorate.source.streams import Streams
 from quorate.source.window import Window
 
 Told = list[events.Event]
@@ -36,6 +37,7 @@ class Notices:
         self._policy = declared
         self._waiting: tuple[tuple[str, ...], bool] = ((), False)
         self._limbo: dict[str, str] = {}
+        self._state_only: set[str] = set()
         self._refusals: set[tuple[str, str]] = set()
         self._overdue_upto = NOTHING
         self._stable_upto = stable_upto
@@ -60,6 +62,28 @@ class Notices:
         """A store has begun: whatever was wrong with it is news again."""
         self._limbo.pop(store, None)
         self._refusals = {refusal for refusal in self._refusals if refusal[0] != store}
+
+    @staticmethod
+    def complete(first: int, epoch: int, streams: Streams) -> Told:
+        """Enough stores take the stream: messages are accepted from this number on."""
+        taking, connected = streams.open_stores(), streams.connected()
+        return [
+            events.RegistrationComplete(
+                first,
+                epoch,
+                tuple(store for store in streams.cursors if store in taking),
+                tuple(store for store in streams.cursors if store not in connected),
+            )
+        ]
+
+    def opened(self, store: str, *, takes_data: bool) -> Told:
+        """A store's stream is open, and it takes messages from it or not."""
+        if takes_data:
+            self._state_only.discard(store)
+        elif store not in self._state_only:
+            self._state_only.add(store)
+            return [events.StoreKeepsState(store)]
+        return []
 
     def refused(self, store: str, error: QuorateError) -> Told:
         """A store did not promise or begin; not answering is not refusing."""

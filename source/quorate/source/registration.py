@@ -32,6 +32,7 @@ from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide, newest_begun
+from quorate.source.state_only import never_stable
 
 _STUCK_INTERVALS = 10
 """After so many registration intervals between decision and stream the source decides anew."""
@@ -267,6 +268,10 @@ class Registration:
         self._fenced.pop(store, None)
         return True
 
+    def takes_data(self, store: str) -> bool:
+        """The store keeps messages of the topic, as it said when it promised."""
+        return self._grants[store].promise.takes_data
+
     def has_begun(self, store: str) -> bool:
         """The store has begun this epoch."""
         return store in self._begun
@@ -413,11 +418,13 @@ class Registration:
         elif not all(store in self._grants for store in hopeful):
             return None
         promises = {store: grant.promise for store, grant in self._grants.items()}
-        if not self._may_go_on(promises):
+        previous = () if self._moved else self._previous
+        if not self._was_open:
+            # Later it would be waited for: whoever changed the stores may change them back.
+            self.error = never_stable(self._name, self._policy, previous, promises)
+        if self.error is not None or not self._may_go_on(promises):
             return None
-        match decide(
-            self._policy, promises, self._behaviour, () if self._moved else self._previous
-        ):
+        match decide(self._policy, promises, self._behaviour, previous):
             case NeedMore():
                 self._give_up_if(not any(store not in self._grants for store in hopeful))
             case Lost(lost, might_have):

@@ -34,6 +34,7 @@ from quorate.source.registration import AskBegin, AskPromise, Grant, Hold, OpenS
 from quorate.transport.channels import SILENCE_SECONDS_MAX, frames_to, open_channel
 from quorate.transport.failures import error_from_call, failure_from_wire
 from quorate.v1 import store_pb2 as v1
+from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 from quorate.v1.store_pb2_grpc import StoreStub
 
 _log = logging.getLogger("quorate.source")
@@ -179,6 +180,7 @@ class StoreSession:
             markers_from_wire(response.markers),
             held_from_wire(response.accepted_losses),
             response.retained_from,
+            response.durability != DURABILITY_STATE_ONLY,
         )
         return Grant(
             response.reg_id,

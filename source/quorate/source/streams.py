@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from quorate.protocol.limits import NOTHING
 from quorate.source.frames import keepalive_frame, skip_frame
 from quorate.source.retention import Retention
+from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 
 
 @dataclass(slots=True)
@@ -27,6 +29,10 @@ class Cursor:
     catching_up: bool = False
     keepalive_due: bool = False
     information_version: int = 0
+    takes_data: bool = True
+    """False: the store keeps no messages of the topic, and is sent none."""
+    told_stable_upto: int = NOTHING
+    """What such a store was told last."""
     reported: str = ""
     """The reason for which the application was told that the store is unresponsive."""
 
@@ -40,18 +46,35 @@ class Streams:
 
     def __init__(self, stores: Iterable[str]) -> None:
         self.cursors = {store: Cursor() for store in stores}
+        self.takers = tuple(self.cursors)
+        """Stores that need what the stream has, as far as is known."""
 
     def add(self, store: str) -> None:
         """There is this store, too."""
         self.cursors.setdefault(store, Cursor())
+        self._renew_takers()
 
     def remove(self, store: str) -> None:
         """This store is dealt with no more."""
         del self.cursors[store]
+        self._renew_takers()
+
+    def _renew_takers(self) -> None:
+        self.takers = tuple(store for store, each in self.cursors.items() if each.takes_data)
 
     def open_stores(self) -> set[str]:
         """Stores that take the stream."""
+        return {
+            store for store, cursor in self.cursors.items() if cursor.open and cursor.takes_data
+        }
+
+    def connected(self) -> set[str]:
+        """Stores with an open stream, also those that take no messages from it."""
         return {store for store, cursor in self.cursors.items() if cursor.open}
+
+    def state_only(self) -> list[str]:
+        """Stores of which is known that they keep no messages."""
+        return [store for store, cursor in self.cursors.items() if not cursor.takes_data]
 
     def idle_stores(self) -> set[str]:
         """Stores that were written, and have acknowledged, everything there was.
@@ -81,22 +104,31 @@ class Streams:
 
     def opened(
         self, store: str, next_sequence: int, durability: int, version: int, retention: Retention
-    ) -> None:
-        """The stream goes on from next_sequence; the information of that version was said."""
+    ) -> bool:
+        """The stream goes on from next_sequence; the information of that version was said.
+
+        Returns whether the store takes messages.
+        """
+        takes_data = durability != DURABILITY_STATE_ONLY
         self.cursors[store] = Cursor(
             ordinal=retention.ordinal_of(next_sequence),
             next_sequence=next_sequence,
             open=True,
             durability=durability,
-            catching_up=next_sequence < retention.next_sequence,
+            catching_up=takes_data and next_sequence < retention.next_sequence,
             information_version=version,
+            takes_data=takes_data,
         )
+        self._renew_takers()
+        return takes_data
 
     def next_frame(
         self, store: str, retention: Retention, stable_upto: int, now: float
     ) -> bytes | None:
         """The next frame of messages, skip or keepalive; None makes the stream idle."""
         cursor = self.cursors[store]
+        if not cursor.takes_data:
+            return self._state_frame(cursor, stable_upto)
         if cursor.next_sequence < retention.first:
             # What it lacks has gone meanwhile, which is so only if it is stable.
             first, last = cursor.next_sequence, retention.first - 1
@@ -121,6 +153,29 @@ class Streams:
             return keepalive_frame(stable_upto)
         cursor.idle = True
         return None
+
+    @staticmethod
+    def _state_frame(cursor: Cursor, stable_upto: int) -> bytes | None:
+        """What a store is told that takes no messages: how far they are stable, so that receivers
+        can acknowledge them there. Never idle: it is no measure of how fast stores are."""
+        if not cursor.keepalive_due:
+            return None
+        cursor.keepalive_due, cursor.told_stable_upto = False, stable_upto
+        return keepalive_frame(stable_upto)
+
+    def stable_news(self, stable_upto: int) -> bool:
+        """Have stores that are sent no messages told what is stable, which those tell the others.
+
+        To be called now and then. Returns whether there is anything to tell.
+        """
+        behind = [
+            cursor
+            for cursor in self.cursors.values()
+            if cursor.open and not cursor.takes_data and cursor.told_stable_upto < stable_upto
+        ]
+        for cursor in behind:
+            cursor.keepalive_due = True
+        return bool(behind)
 
     def acknowledged(self, store: str, upto: int, packed_upto: int, now: float) -> bool:
         """The store holds everything up to here. Returns whether it has just caught up."""

@@ -44,7 +44,7 @@ def _host_and_port(address: str) -> str:
 
 Pattern = Annotated[str, AfterValidator(_regular_expression)]
 Address = Annotated[str, AfterValidator(_host_and_port)]
-Durability = Literal["fsync", "os", "memory"]
+Durability = Literal["fsync", "os", "memory", "state-only"]
 
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -93,7 +93,9 @@ class StoreConfiguration(BaseModel):
     durability: Durability = "fsync"
     """`fsync`: on the disk before it is acknowledged; `os`: in the page cache, which outlives the
     process but not the host; `memory`: as soon as the store has taken it, and it is written later.
-    A store that was not stopped cleanly is in limbo for what it may have lost so."""
+    A store that was not stopped cleanly is in limbo for what it may have lost so. `state-only`: no
+    message is taken; registrations and the positions of receivers are kept, on the disk, and what
+    was taken before stays. The store counts towards no message's being stable."""
     source_activity_timeout: Seconds = 0.0
     """Seconds after a source's last sign of life for which another instance of it is refused. 0:
     only while it streams. What a source asks for overrides it."""

@@ -8,7 +8,7 @@ decides whether a message is safe is here; receivers are in quorate.store.receiv
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from quorate.protocol.errors import (
@@ -30,7 +30,7 @@ from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
-from quorate.store import batches, retention
+from quorate.store import batches, retention, state_only
 from quorate.store.deletion import REASON as DELETED
 from quorate.store.identities import Identities
 from quorate.store.leaving import Adoption, ReceiverKnowledge
@@ -115,8 +115,12 @@ class StoreCore:
         position: int,
         standing: Standing,
         identities: Identities | None = None,
+        takes_data: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """topics: regular expressions, one of which must match all of a topic."""
+        """topics: regular expressions, one of which must match all of a topic.
+
+        takes_data: of which topics messages are kept.
+        """
         self.store = store
         self.standing = standing
         self.identities = identities or Identities.immortal()
@@ -124,8 +128,11 @@ class StoreCore:
         self.reg_ids = reg_ids
         self.position = position
         """The journal's next position."""
+        self.takes_data = takes_data
         self._topics = tuple(topics)
         self._reads = reads
+        for name, state in sources.items():
+            state.takes_data = takes_data(name.topic)
 
     @property
     def in_limbo(self) -> bool:
@@ -382,6 +389,7 @@ class StoreCore:
             self.reg_ids.claim(reg_id, f"source {source}"),
             Registration(source, epoch, instance),
             Held(RangeSet()),
+            takes_data=self.takes_data(source.topic),
         )
         self.sources[source] = state
         return state
@@ -468,7 +476,7 @@ class StoreCore:
             (adoption.marker,) if adoption.marker is not None else (),
         )
         held.stable_upto = max(held.stable_upto, adoption.stable_upto)
-        held.next_sequence = max(held.next_sequence, adoption.floor + 1)
+        state.goes_on_at(adoption.floor + 1)
         receivers = [
             self._adopt_receiver(state, session_id, each)
             for session_id, each in adoption.receivers.items()
@@ -540,14 +548,15 @@ class StoreCore:
             raise OutOfOrder(str(source), held.next_sequence, retained_from, self.store)
 
         held.stable_upto = stable_upto
-        held.next_sequence = max(held.next_sequence, retained_from)
+        state.goes_on_at(retained_from)
         state.registration = replace(
             record, promised_to=instance, information=information, clean=False
         )
         endings = self._end_stream(state, Closed(f"The older stream of {source}"))
         next_sequence = state.has_upto(retained_from) + 1
         term = record.lineage.terms[-1]
-        state.stream = AppendStream(state, epoch, term.first, instance, next_sequence)
+        expected = state_only.expected_of(state, next_sequence)
+        state.stream = AppendStream(state, epoch, term.first, instance, expected)
         return Change(
             Opened(state.stream, next_sequence),
             (state.registration_row(), state.held_row()),
@@ -597,6 +606,7 @@ class StoreCore:
 
     def _check_next(self, stream: AppendStream, header: BatchHeader) -> None:
         self._check_open(stream)
+        state_only.check_takes_data(self.store, stream.state)
         _check_belongs(stream.state, header)
         if header.first > stream.expected:
             raise OutOfOrder(str(stream.state.name), stream.expected, header.first, self.store)
@@ -621,6 +631,7 @@ class StoreCore:
         Raises OutOfOrder, InvalidArgument, Fenced, Closed.
         """
         self._check_open(stream)
+        state_only.check_takes_data(self.store, stream.state)
         held = stream.state.held
         if first != stream.expected:
             raise OutOfOrder(str(stream.state.name), stream.expected, first, self.store)

@@ -69,8 +69,8 @@ class Engine:
         self._commits: dict[int, int] = {}
 
     def is_synced(self, topic: str) -> bool:
-        """Whether a topic must be on the disk before it is acknowledged."""
-        return self.durability(topic) == v1.DURABILITY_FSYNC
+        """Whether what is kept of a topic must be on the disk before it is acknowledged."""
+        return self.durability(topic) in (v1.DURABILITY_FSYNC, v1.DURABILITY_STATE_ONLY)
 
     def limbo_reason(self, state: SourceState | None) -> str:
         """Why the store is in limbo for a source, or as a whole, and what it waits for."""

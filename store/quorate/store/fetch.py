@@ -18,6 +18,7 @@ from quorate.protocol.wire import lineage_to_wire
 from quorate.store.engine import Engine
 from quorate.store.reading import StoredBatch, read
 from quorate.store.state import SourceState
+from quorate.store.state_only import absence, answered_upto
 from quorate.v1 import messages_pb2 as v1
 
 _CHUNK_BYTES = 1024 * 1024
@@ -67,11 +68,18 @@ async def fetch(
         first = chunk[-1].part.last + 1
         size = sum(len(batch.frame) for batch in chunk)
         count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
-    if first <= last and (engine.core.limbo_of(state) or state.losses.high >= first):
-        upto = last if engine.core.limbo_of(state) else min(last, state.losses.high)
-        for response in _lacking(engine, state, Range(first, upto)):
+    if first <= last and (rest := _behind(engine, state, first, last)) is not None:
+        for response in _lacking(engine, state, rest):
             yield response
     yield _end_of(state)
+
+
+def _behind(engine: Engine, state: SourceState, first: int, last: int) -> Range | None:
+    """What can be said of [first, last], which is behind all that is held; None: not there yet."""
+    if engine.core.limbo_of(state):
+        return Range(first, last)
+    upto = max(min(last, state.losses.high), answered_upto(state, last))
+    return Range(first, upto) if upto >= first else None
 
 
 def _known_source(engine: Engine, source: SourceName) -> SourceState:
@@ -86,7 +94,7 @@ def _lacking(engine: Engine, state: SourceState, piece: Range) -> list[v1.FetchR
     if reason := engine.core.limbo_of(state):
         why, detail = v1.LOOKUP_UNKNOWN, f"store {store} is in limbo: {reason}"
     else:
-        why, detail = v1.LOOKUP_ABSENT, f"store {store} lacks it"
+        why, detail = v1.LOOKUP_ABSENT, f"store {store} {absence(state)}"
     lost = state.losses.both(RangeSet([piece]))
     parts = [(part, why, detail) for part in RangeSet([piece]).minus(lost)]
     parts += [(part, v1.LOOKUP_LOST, _loss_of(state, part)) for part in lost]

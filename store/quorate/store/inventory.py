@@ -27,6 +27,7 @@ from quorate.store.limbo import Met, PeerAnswer, SourceKnowledge, replacement
 from quorate.store.receivers import statuses
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 
 _log = logging.getLogger("quorate.store.inventory")
 
@@ -94,6 +95,7 @@ def _sources(engine: Engine) -> Iterator[store_v1.SourceInventory]:
     for state in list(engine.core.sources.values()):
         known = _source(state, bool(engine.core.doubt_of(state)))
         known.proxy = state.name in engine.proxy_of
+        known.durability = engine.durability(state.name.topic)
         yield known
 
 
@@ -211,4 +213,5 @@ def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
         wire.reg_id,
         wire.retained_from,
         markers_from_wire(wire.markers),
+        wire.durability != DURABILITY_STATE_ONLY,
     )

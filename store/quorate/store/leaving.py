@@ -19,6 +19,7 @@ from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.store.state_only import not_kept_elsewhere
 from quorate.v1.messages_pb2 import SourceInformation
 
 
@@ -90,11 +91,13 @@ def leave(
     own: SourceKnowledge,
     answers: Sequence[PeerAnswer],
     configured: Collection[str],
+    takes_data: bool = True,
 ) -> Stay | Adoption:
     """Whether this store may leave limbo for a source.
 
     own: what it knows itself. answers: the latest of each peer, to a greeting with the present
-    incarnation. configured: the addresses of all peers.
+    incarnation. configured: the addresses of all peers. takes_data: it keeps messages of the topic;
+    else it fetches only what would not be stable without it.
     """
     known = {answer.address: answer.sources.get(name, SourceKnowledge()) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
@@ -133,6 +136,10 @@ def leave(
             return Stay(f"{lost} may have been stable, and no peer has it; it might be on {who}")
         case Decision() as decision:
             pass
+    fetch = _lacking(decision, me)
+    if not takes_data:
+        others = {each: decision.holders[each] for each in trusted}
+        fetch = not_kept_elsewhere(fetch, policies, others)
     losses = [item for each in (own, *known.values()) for item in each.accepted_losses]
     return Adoption(
         promised_epoch,
@@ -144,7 +151,7 @@ def leave(
         newest.clean,
         decision.stable_upto,
         decision.floor,
-        _lacking(decision, me),
+        fetch,
         {each: decision.holders[called[each]] for each in known},
         receivers,
         tuple(dict.fromkeys(losses)),

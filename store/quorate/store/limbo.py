@@ -67,6 +67,8 @@ class SourceKnowledge:
     """Everything below was stable and was let go on purpose."""
     markers: tuple[Marker, ...] = ()
     """The newest of what is stable, and all above."""
+    takes_data: bool = True
+    """The peer keeps messages of that topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,7 @@ def own_view(store: str, state: SourceState | None, address: str = "") -> OwnVie
         record.promised_to,
         address,
         held.retained_from,
+        state.takes_data,
     )
 
 

@@ -58,6 +58,7 @@ _DURABILITIES = {
     "fsync": v1.DURABILITY_FSYNC,
     "os": v1.DURABILITY_OS,
     "memory": v1.DURABILITY_MEMORY,
+    "state-only": v1.DURABILITY_STATE_ONLY,
 }
 _READERS = 4
 _GRACE_SECONDS = 2.0
@@ -150,6 +151,7 @@ class StoreNode:
             last.position,
             standing,
             identities,
+            lambda topic: self._durability(topic) != v1.DURABILITY_STATE_ONLY,
         )
         writer = Writer(
             storage,

@@ -45,6 +45,8 @@ class Party:
     asked: float = 0.0
     """When it was asked for this; it was so at some time since."""
     promised_epoch: int = 0
+    takes_data: bool = True
+    """It keeps messages of that topic."""
 
     @property
     def is_promised(self) -> bool:
@@ -156,7 +158,7 @@ class Gathering:
         reach = {
             party.store: party.held.contiguous_upto(told + 1)
             for party in among.order
-            if party.lineage == lineage and not party.is_promised
+            if party.lineage == lineage and not party.is_promised and party.takes_data
         }
         incarnations = {party.store: party.incarnation for party in among.order}
         asked = {party.store: party.asked for party in among.order}

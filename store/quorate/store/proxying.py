@@ -150,6 +150,7 @@ class Proxying:
             serves,
             now,
             record.promised_epoch,
+            state.takes_data,
         )
 
     def _changed(self, source: SourceName, *, serves: bool) -> None:
@@ -180,4 +181,5 @@ def _party(source: SourceName, called: str, heard: Heard) -> Party | None:
         known.proxy,
         heard.asked,
         known.promised_epoch,
+        known.takes_data,
     )

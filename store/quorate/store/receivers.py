@@ -18,6 +18,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.store.records import ReceiverRecord
 from quorate.store.state import Change, RegIds, SourceState
+from quorate.store.state_only import positions_upto
 from quorate.store.storage import Write
 from quorate.v1 import store_pb2 as store_v1
 
@@ -140,7 +141,7 @@ class Receivers:
         source_epoch: int = 0,
         instance: bytes = b"",
     ) -> tuple[Write, ...]:
-        """Move the receiver's position, never back, never past what is held.
+        """Move the receiver's position, never back, never past what is held, or is known to exist.
 
         source_epoch: of the lineage that the receiver counts in. While this store follows an older
         one its own end is no bound, for it may be void: only what it was told is stable is the same
@@ -158,7 +159,7 @@ class Receivers:
             raise Fenced(who, epoch, record.epoch)
         if state.is_of_former_stream(source_epoch):
             return ()
-        upto = min(upto, state.held.high)
+        upto = min(upto, positions_upto(state))
         if source_epoch > state.registration.begun_epoch:
             upto = min(upto, state.held.stable_upto)
         if upto <= record.acknowledged_upto:

@@ -31,6 +31,7 @@ from quorate.protocol.wire import (
 )
 from quorate.store.core import Archived, StoreCore
 from quorate.store.state import Change, SourceState
+from quorate.store.state_only import kept_here
 from quorate.store.storage import Write
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -130,7 +131,7 @@ def open_refill(core: StoreCore, history: History) -> Change[Refill]:
         return Change(Refill(state, upto, losses), writes)
     if last > held.stable_upto:
         held.stable_upto = last
-        held.next_sequence = max(held.next_sequence, last + 1)
+        state.goes_on_at(last + 1)
         if not state.limbo and lacking(state, losses):
             writes += state.enter_limbo(RESTORING)
         writes += (state.held_row(),)
@@ -169,12 +170,12 @@ def _follows(core: StoreCore, state: SourceState, history: History) -> bool:
 
 
 def lacking(state: SourceState, losses: tuple[HeldRange, ...] = ()) -> RangeSet:
-    """What is stable and not here, or can not be read; losses: what nobody has to have, besides."""
+    """What is stable and should be here, or can not be read; losses: what nobody has to have."""
     stable_upto = state.held.stable_upto
     begins = max(state.lineage.terms[0].first, state.held.retained_from)
     if stable_upto < begins:
         return RangeSet()
-    holes = RangeSet(state.readable().holes(begins, stable_upto))
+    holes = kept_here(state, RangeSet(state.readable().holes(begins, stable_upto)))
     return holes.minus(state.losses).minus(state.lineage.belonging(losses))
 
 

@@ -301,6 +301,8 @@ class Repair:
 
     async def _compare(self, state: SourceState, peer: plan.PeerView, seen: _Compared) -> None:
         """Compare what was not compared yet."""
+        if not (state.held.ranges and peer.held):
+            return
         upto = plan.comparable_upto(own_view(self._engine.core.store, state), peer)
         if upto < seen.next_sequence:
             return
@@ -414,7 +416,8 @@ class Repair:
             parts.append(f"{lost.count():,} messages are lost, as an operator accepted")
         if silent:
             parts.append(f"did not answer: {', '.join(silent)}")
-        return "; ".join(parts) or "whole"
+        whole = "whole" if state.takes_data else "keeps no messages of it (durability = state-only)"
+        return "; ".join(parts) or whole
 
     def status(self) -> store_v1.RepairStatus:
         """What people see of it."""

@@ -61,6 +61,8 @@ class OwnView:
     """Where sources reach this store: some call it so."""
     retained_from: int = 0
     """Everything below was let go, here or elsewhere."""
+    takes_data: bool = True
+    """It keeps messages of that topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,10 @@ def retained_from(own: OwnView, peers: Iterable[PeerView]) -> int:
 
 def lacking(own: OwnView, stable: int) -> RangeSet:
     """What this store should have of the stream and can not give: holes, what it can not read,
-    and, while the source is away, the end of what is stable."""
+    and, while the source is away, the end of what is stable. Who keeps no messages should have only
+    what it had already."""
+    if not own.takes_data:
+        return RangeSet(own.unreadable)
     upto = stable if not own.live else min(stable, own.next_sequence - 1)
     begins = own.lineage.terms[0].first if own.lineage.terms else 0
     begins = max(begins, own.retained_from)

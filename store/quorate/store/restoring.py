@@ -31,6 +31,7 @@ from quorate.store.refilling import (
     take,
 )
 from quorate.store.state import SourceState
+from quorate.store.state_only import wanted_range
 from quorate.transport.failures import check_version, failure_to_wire
 from quorate.v1 import store_pb2 as store_v1
 
@@ -82,7 +83,7 @@ class Restoring:
         refill = await self._open(history)
         # What stores have let go on purpose they are not given again.
         first = max(history.first, refill.state.held.retained_from)
-        wanted = Range(first, refill.upto) if refill.upto >= first else None
+        wanted = wanted_range(refill.state, first, refill.upto)
         yield store_v1.RestoreResponse(opened=self._opened(refill, wanted))
         call = _Call(self._engine, self._filler, refill, wanted)
         async for request in requests:

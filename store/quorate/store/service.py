@@ -182,6 +182,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             information=record.information,
             accepted_losses=held_to_wire(record.lineage.parted(promised.state.lost())),
             retained_from=promised.retained_from,
+            durability=self._engine.durability(source.topic),
         )
 
     @_answering
@@ -254,6 +255,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             known=registered.known,
             lineage=lineage_to_wire(registered.lineage),
             retained_from=registered.retained_from,
+            durability=engine.durability(source.topic),
         )
 
     @_answering

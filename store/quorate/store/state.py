@@ -44,7 +44,8 @@ class AppendStream:
     """The first sequence number of that epoch."""
     instance: bytes
     expected: int
-    """The next sequence number; everything from the stream's start to before it was taken."""
+    """The next sequence number; everything from the stream's start to before it was taken. NOTHING:
+    the store takes no message."""
 
 
 @dataclass(eq=False, slots=True)
@@ -67,6 +68,8 @@ class SourceState:
     """What operators accepted for this source, ever."""
     losses: RangeSet = field(default_factory=RangeSet)
     """The numbers of those that still count. The set is replaced, never changed."""
+    takes_data: bool = True
+    """False: of its topic only registrations and positions are kept (quorate.store.state_only)."""
 
     @property
     def name(self) -> SourceName:
@@ -130,8 +133,15 @@ class SourceState:
             has = has.union(self.losses)
         return has.contiguous_upto(max(first, self.held.retained_from))
 
+    def goes_on_at(self, sequence: int) -> None:
+        """The stream goes on here: what is lacking below is a hole, unless none of it is kept."""
+        if self.takes_data:
+            self.held.next_sequence = max(self.held.next_sequence, sequence)
+
     def holes(self) -> list[Range]:
-        """The ranges below where the stream goes on that are lacking."""
+        """The ranges below where the stream goes on that are lacking, and should not."""
+        if not self.takes_data:
+            return []
         begins = self.lineage.terms[0].first if self.lineage.terms else 0
         begins = max(begins, self.held.retained_from)
         holes = self.held.ranges.holes(begins, self.held.next_sequence - 1)

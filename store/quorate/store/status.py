@@ -109,6 +109,7 @@ def _source(state: SourceState, engine: Engine, releasing: Releasing) -> store_v
         journal_bytes=state.journal_bytes,
         released_bytes=state.held.released_bytes,
         kept_because=releasing.kept_because(state.name),
+        durability=engine.durability(state.name.topic),
     )
 
 

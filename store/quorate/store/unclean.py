@@ -34,7 +34,7 @@ class Run:
     boot: str
     """Of the host; empty if it can not be told, or if what it cached may be gone already."""
     durability: str
-    """Of topics that no pattern matches: `fsync`, `os` or `memory`."""
+    """Of topics that no pattern matches: `fsync`, `os`, `memory` or `state-only`."""
     topics: tuple[tuple[str, str], ...] = ()
     """Patterns, in order, and how durable such topics were."""
 
@@ -51,7 +51,7 @@ class Run:
         The run did not end cleanly.
         """
         match self.durability_of(topic):
-            case "fsync":
+            case "fsync" | "state-only":
                 return ""
             case "memory":
                 return MEMORY_REASON

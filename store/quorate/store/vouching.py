@@ -146,7 +146,8 @@ class Vouching:
         state = self._core.sources.get(name)
         own = knowledge_of(state, limbo=True) if state is not None else SourceKnowledge()
         store, address = self._core.store, self._address
-        match leave(store, address, name, own, answers, self._peers.addresses):
+        takes_data = self._core.takes_data(name.topic)
+        match leave(store, address, name, own, answers, self._peers.addresses, takes_data):
             case Stay(reason):
                 self._wait(name, reason)
             case Adoption() as adoption:

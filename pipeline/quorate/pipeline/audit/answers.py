@@ -196,6 +196,7 @@ def _copy(
         limbo,
         held.live,
         {each.session_id: each.acknowledged_upto for each in status.receivers},
+        held.durability != v1.DURABILITY_STATE_ONLY,
     )
 
 

@@ -48,6 +48,8 @@ class Copy:
     """The source streams to it."""
     positions: Mapping[int, int] = field(default_factory=dict)
     """By session ID of a receiver, up to where it has acknowledged."""
+    takes_data: bool = True
+    """False: it keeps registrations and positions only, and need not have anything."""
 
     def without(self, lacking: RangeSet, unreadable: RangeSet) -> Copy:
         """The same after a closer look."""

@@ -305,7 +305,7 @@ def _of_part(
         return
     holders = ", ".join(sorted(stretch.holders))
     for store, copy in sorted(lackers.items()):
-        if store in unreadable or store not in facts.members:
+        if store in unreadable or store not in facts.members or not copy.takes_data:
             continue
         if copy.limbo:
             detail = f"it lacks it and can not vouch for that: {copy.limbo}"
