@@ -5,7 +5,13 @@ from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.wire import membership_to_wire, policy_to_wire, source_to_wire
-from quorate.v1.messages_pb2 import HeldRange, SourceInformation, StoreEntry
+from quorate.v1.messages_pb2 import (
+    DURABILITY_FSYNC,
+    DURABILITY_STATE_ONLY,
+    HeldRange,
+    SourceInformation,
+    StoreEntry,
+)
 from quorate.v1.store_pb2 import ReceiverStatus, SourceStatus, StatusResponse
 
 ORDERS = SourceName("orders", 0x10)
@@ -72,6 +78,21 @@ def test_a_lag_is_unhealthy_only_beyond_the_bound() -> None:
     assert compare(answers, 10).healthy
     status = compare(answers, 9)
     assert status.problems == ["Store b is 10 stable messages behind in orders/0x10."]
+
+
+def test_a_store_that_keeps_state_only_lacks_nothing() -> None:
+    keeping = source(-1)
+    keeping.durability = DURABILITY_STATE_ONLY
+    three = [store("a", source(99)), store("b", source(99)), store("c", keeping)]
+    policy = Policy((Group("g", tuple("abc"), IntragroupRule.ALL_ACTIVE),))
+    for each in three:
+        each.sources[0].information.policy.CopyFrom(policy_to_wire(policy))
+    status = compare(group(*three), 0)
+    assert status.problems == [], "nor is it active, as far as messages go"
+    (row,) = status.sources
+    assert (row["state_only"], row["lag"]) == (["c"], {"a": 0, "b": 0})
+    keeping.durability = DURABILITY_FSYNC
+    assert not compare(group(*three[:2], store("c", keeping)), 0).healthy
 
 
 def test_messages_that_are_not_stable_yet_are_no_lag() -> None:

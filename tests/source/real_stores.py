@@ -37,6 +37,8 @@ class RealStores:
         self._path = path
         self._nodes: dict[str, StoreNode] = {}
         self._listen: dict[str, str] = {}
+        self.state_only: set[str] = set()
+        """Those that take no messages, from their next start on."""
 
     async def start(self, names: Iterable[str]) -> None:
         """Start these, new or again."""
@@ -47,6 +49,7 @@ class RealStores:
                     data_directory=self._path / name,
                     listen=self._listen.get(name, "127.0.0.1:0"),
                     peers=(),
+                    durability="state-only" if name in self.state_only else "fsync",
                 )
             )
             await node.start()

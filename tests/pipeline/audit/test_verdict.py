@@ -56,6 +56,19 @@ def test_a_source_of_which_nothing_is_stable_has_lost_nothing() -> None:
     assert verdict.summary == "no loss: nothing is stable yet"
 
 
+def test_a_store_that_keeps_state_only_need_not_have_anything() -> None:
+    policy = Policy.majority_of(("s0", "s1", "s2", "s3"))
+    keeping = copy("s3", takes_data=False)
+    verdict = judge(facts(*WHOLE, keeping, policies=(policy,)), [])
+    assert verdict.summary == "no loss: 100 messages, 3 stores agree"
+    assert verdict.findings == ()
+    had = copy("s3", (0, 49), takes_data=False)
+    assert judge(facts(*WHOLE, had, policies=(policy,)), []).outcome is Outcome.NO_LOSS
+    # It makes up for nobody, either.
+    two = judge(facts(*WHOLE[:2], copy("s2"), keeping, policies=(policy,)), [])
+    assert {kind for kind, *_ in found(two)} == {Kind.HOLE, Kind.FEW_COPIES}
+
+
 def test_what_was_let_go_on_purpose_is_no_hole() -> None:
     copies = [copy("s0", (40, 99)), copy("s1", (60, 99)), copy("s2", (0, 99), positions={7: 29})]
     verdict = judge(facts(*copies, retained_from=60), [])
