@@ -23,6 +23,8 @@ from tests.source.core_support import (
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import NeverStable, NotRegistered
 from quorate.protocol.identity import StoreAddress
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.pacing import ReceiverPacing
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Decision, Promise, decide
@@ -255,3 +257,20 @@ def test_a_stream_moves_to_all_active_stores_though_one_takes_no_messages() -> N
     for store in moving.due(LOOK_SECONDS):
         moving.answered(store, RangeSet() if store == "e" else everything, 1.0)
     assert moving.ready(9)
+
+
+# Receivers that the source waits for.
+
+
+def test_it_tells_where_receivers_are_like_any_other() -> None:
+    """It knows their positions, and a receiver that two stores forgot is waited for no more."""
+    core = registered(SourceOptions(receiver_pacing=ReceiverPacing(messages=10)))
+    for store in "abc":
+        core.receivers_told(store, {1: 4})
+    assert core.window.paced_upto == 14
+    core.receivers_told("c", {1: 7})
+    assert core.window.paced_upto == 17
+    core.receivers_told("a", {})
+    assert core.window.paced_upto == 17, "a was away when it registered, perhaps"
+    core.receivers_told("c", {})
+    assert core.window.paced_upto == SEQUENCE_MAX, "a and c are a blocking set"

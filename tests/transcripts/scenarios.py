@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tests.transcripts.away import AWAY
 from tests.transcripts.by_hand import batch_that_straddles_what_is_kept
 from tests.transcripts.changes import CHANGES
+from tests.transcripts.keeping_state import store_that_keeps_state_only
 from tests.transcripts.limbo import LIMBO
 from tests.transcripts.stage import SOURCE, Stage
 
@@ -272,5 +273,6 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
         *AWAY,
         *CHANGES,
         *LIMBO,
+        store_that_keeps_state_only,
     )
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from tests.simulation.receiver_actor import ReceiverApplication
@@ -35,8 +35,12 @@ class Stage:
         stores: Sequence[str] = ("store1", "store2", "store3"),
         setups: Sequence[Setup] = (),
         founds: bool = True,
+        state_only: Collection[str] = (),
     ) -> None:
-        """setups: how the source is configured, one after the other; founds: an operator did."""
+        """setups: how the source is configured, one after the other; founds: an operator did.
+
+        state_only: stores that take no messages.
+        """
         self.story = Story()
         self.world = TellingWorld(self.story)
         self.network = TellingNetwork(self.world)
@@ -47,7 +51,16 @@ class Stage:
         self.network.unchecked = self.unchecked
         self.stores: dict[str, StoreActor] = {}
         self.stores |= {
-            name: StoreActor(self.world, self.network, self.checker, name, stores, founds, True)
+            name: StoreActor(
+                self.world,
+                self.network,
+                self.checker,
+                name,
+                stores,
+                founds,
+                True,
+                state_only=name in state_only,
+            )
             for name in stores
         }
         self.story.silent = False

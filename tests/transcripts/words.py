@@ -24,6 +24,7 @@ from tests.simulation.asks import (
 
 from quorate.protocol.errors import Fenced, QuorateError
 from quorate.protocol.framing import check_batch
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range
@@ -128,6 +129,8 @@ def item(carried: Any) -> str | None:
     match carried:
         case bytes():
             return _frame(v1.Frame.FromString(carried))
+        case Opened(durability=v1.DURABILITY_STATE_ONLY):
+            return "opened; I take no messages"
         case Opened():
             return f"opened; I lack {carried.next_sequence}"
         case Durable():
@@ -184,6 +187,8 @@ def _fetched(response: v1.FetchResponse) -> str | None:
                 v1.LOOKUP_LOST: "an operator gave up",
                 v1.LOOKUP_RELEASED: "let go on purpose",
             }.get(missing.why, "I can not say whether I have")
+            if missing.last == SEQUENCE_MAX:
+                return f"{why} {missing.first} nor anything after"
             return f"{why} {numbers(missing.first, missing.last)}"
     return None
 
