@@ -45,12 +45,26 @@ def read(
     for entry, value in zip(found, _values(reads, found), strict=True):
         if entry.first > first:
             stored.append(StoredBatch(Range(first, entry.first - 1), b"", _LOST))
-        part = Range(max(first, entry.first), min(entry.last, wanted.last))
-        stored.append(_checked(source, entry, value, part))
-        first = part.last + 1
+        if stored and entry.first < first:
+            stored.append(_named_twice(stored, entry, wanted.last))
+        else:
+            part = Range(max(first, entry.first), min(entry.last, wanted.last))
+            stored.append(_checked(source, entry, value, part))
+        first = stored[-1].part.last + 1
     if len(found) < count and first <= wanted.last:
         stored.append(StoredBatch(Range(first, wanted.last), b"", _LOST))
     return stored
+
+
+def _named_twice(stored: list[StoredBatch], entry: IndexEntry, last: int) -> StoredBatch:
+    """Instead of what names its numbers already: rows never overlap, and which is right is not
+    known. Takes that out of what was stored."""
+    first, upto = entry.first, max(stored[-1].part.last, min(entry.last, last))
+    while stored and stored[-1].part.last >= entry.first:
+        first = stored.pop().part.first
+    return StoredBatch(
+        Range(first, upto), b"", f"the index names numbers from {entry.first} on twice"
+    )
 
 
 def _checked(
