@@ -20,20 +20,30 @@ LINEAGE = Lineage((Term(1, 0), Term(2, 50)))
 Script = list[v1.FetchResponse | Exception | None]
 
 
+def response(*answers: v1.FetchAnswer) -> v1.FetchResponse:
+    return v1.FetchResponse(answers=answers)
+
+
+def together(*responses: v1.FetchResponse) -> v1.FetchResponse:
+    """All their answers in one."""
+    return response(*(answer for each in responses for answer in each.answers))
+
+
 def batch(
     first: int, last: int, epoch: int = 1, part: tuple[int, int] | None = None
 ) -> v1.FetchResponse:
     frame = encode_batch(ORDERS, epoch, first, [b"%d" % n for n in range(first, last + 1)], 0)
     begin, end = part or (first, last)
-    return v1.FetchResponse(fetched=v1.Fetched(batch=frame, first=begin, last=end))
+    return response(v1.FetchAnswer(fetched=v1.Fetched(batch=frame, first=begin, last=end)))
 
 
 def missing(first: int, last: int, why: v1.Lookup, detail: str = "") -> v1.FetchResponse:
-    return v1.FetchResponse(missing=v1.Missing(first=first, last=last, why=why, detail=detail))
+    given = v1.Missing(first=first, last=last, why=why, detail=detail)
+    return response(v1.FetchAnswer(missing=given))
 
 
 def end(high: int) -> v1.FetchResponse:
-    return v1.FetchResponse(end=v1.FetchEnd(high=high, stable_upto=high))
+    return response(v1.FetchAnswer(end=v1.FetchEnd(high=high, stable_upto=high)))
 
 
 class FakeCall:
@@ -90,6 +100,18 @@ def test_one_store_that_has_it_all() -> None:
     assert stores.asked == [("a", 0, 19)]
 
 
+def test_answers_that_share_a_response() -> None:
+    stores = FakeStores(
+        a=[
+            [together(batch(0, 9), batch(10, 19)), together(batch(20, 29), end(29))],
+            [batch(40, 49)],
+        ],
+        b=[[together(batch(30, 39), missing(40, 49, v1.LOOKUP_ABSENT), batch(50, 59, epoch=2))]],
+    )
+    assert numbers(stores.read(0, 49)) == [(at, at + 9) for at in range(0, 50, 10)]
+    assert stores.asked == [("a", 0, 49), ("b", 30, 49), ("a", 40, 49)]
+
+
 def test_only_what_was_asked_for_of_the_batches_at_both_ends() -> None:
     stores = FakeStores(a=[[batch(0, 9, part=(4, 9)), batch(10, 19, part=(10, 12))]])
     assert numbers(stores.read(4, 12)) == [(4, 9), (10, 12)]
@@ -107,7 +129,8 @@ def test_only_what_was_asked_for_of_the_batches_at_both_ends() -> None:
         [None],
         [batch(12, 19)],
         [batch(10, 19, epoch=2)],
-        [v1.FetchResponse(fetched=v1.Fetched(batch=b"rubbish", first=10, last=19))],
+        [response(v1.FetchAnswer(fetched=v1.Fetched(batch=b"rubbish", first=10, last=19)))],
+        [response()],
     ],
     ids=str,
 )

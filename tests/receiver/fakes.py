@@ -12,13 +12,14 @@ from typing import Any
 
 import grpc.aio
 
+from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import Fenced, NotRegistered, QuorateError, UnknownTopic
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Policy
-from quorate.protocol.ranges import RangeSet
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import lineage_to_wire, policy_to_wire, source_to_wire
 from quorate.transport.channels import new_server
 from quorate.transport.failures import abort, check_version, failure_to_wire
@@ -45,7 +46,7 @@ class Served:
         self.lineage = Lineage((Term(1, 0),))
         self.held = RangeSet()
         self.unknown = RangeSet()
-        self.why: list[tuple[int, int, int]] = []
+        self.why: list[tuple[int, int, v1.Lookup]] = []
         """Ranges that are answered with this value of Lookup."""
         self.corrupt = RangeSet()
         self.stable_upto = NOTHING
@@ -66,29 +67,26 @@ class Served:
             await abort(context, self.refuses)
         if self.hangs:
             await asyncio.Event().wait()
-        first = request.first
+        first, packing = request.first, AnswerPacking()
         while first <= min(request.last, self.high):
             last = self._same_upto(first, min(request.last, self.high, first + BATCH - 1))
             if (why := self._why(first)) is not None:
-                yield _missing(first, last, why)
+                packing.missing(Range(first, last), why, "")
             elif first in self.held:
                 batch = bytearray(frame(first, last, self.lineage.epoch_at(first), self.source))
                 if first in self.corrupt:
                     batch[-1] ^= 1
-                fetched = v1.Fetched(batch=bytes(batch), first=first, last=last)
-                yield v1.FetchResponse(fetched=fetched)
+                packing.fetched(bytes(batch), Range(first, last))
             else:
-                yield _missing(first, last, v1.LOOKUP_ABSENT)
+                packing.missing(Range(first, last), v1.LOOKUP_ABSENT, "")
             first = last + 1
-        yield v1.FetchResponse(
-            end=v1.FetchEnd(
-                high=self.high,
-                stable_upto=self.stable_upto,
-                lineage=lineage_to_wire(self.lineage),
-            )
-        )
+            for response in packing.full():
+                yield response
+        packing.end(self.high, self.stable_upto, self.lineage)
+        for response in packing.all():
+            yield response
 
-    def _why(self, number: int) -> int | None:
+    def _why(self, number: int) -> v1.Lookup | None:
         if number in self.unknown:
             return v1.LOOKUP_UNKNOWN
         return next((why for first, last, why in self.why if first <= number <= last), None)
@@ -103,11 +101,6 @@ class Served:
             )
 
         return next((n - 1 for n in range(first + 1, last + 1) if kind(n) != kind(first)), last)
-
-
-def _missing(first: int, last: int, why: int) -> v1.FetchResponse:
-    missing = v1.Missing(first=first, last=last, why=why)  # type: ignore[arg-type]
-    return v1.FetchResponse(missing=missing)
 
 
 class FakeStore(StoreServicer):  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 from tests.receiver.fakes import NAME, Group, frame
@@ -177,7 +178,10 @@ async def test_what_nobody_can_vouch_for_is_waited_for_until_its_loss_is_accepte
         if fault == "corrupt":
             served.corrupt.add(10, 14)
         else:
-            served.why.append((10, 14, v1.LOOKUP_UNKNOWN if fault == "limbo" else 77))
+            of_a_newer_version = cast("v1.Lookup", 77)
+            served.why.append(
+                (10, 14, v1.LOOKUP_UNKNOWN if fault == "limbo" else of_a_newer_version)
+            )
     async with await opened(group) as receiver:
         assert numbers(await take(receiver, 10)) == list(range(10))
         stalled = await told(receiver, Stalled)

@@ -433,30 +433,32 @@ class ReceiverInstance:
                     return
                 await self._wakes[request.peer].pause(0.1)
             response = await end.read(REQUEST_SECONDS)
-            now = self.world.now
-            match response.WhichOneof("kind"):
-                case "fetched":
-                    fetched = response.fetched
-                    header = check_batch(fetched.batch)
-                    verdict = plan.fetched(
-                        request, header, fetched.batch, fetched.first, fetched.last, now
-                    )
-                    if verdict is Verdict.VOID:
-                        self.world.reach("fetched batch of an outdated lineage", self.name)
-                    self._hand_on()
-                case "missing":
-                    missing = response.missing
-                    said = _ANSWERS[missing.why]
-                    plan.missing(request, missing.first, missing.last, said, "", now)
-                    self.world.reach(
-                        f"store said {said.value}", "%s to %s", request.peer, self.name
-                    )
-                case "end":
-                    told = response.end
-                    lineage = lineage_from_wire(told.lineage)
-                    withdrawn = plan.ended(request, told.high, told.stable_upto, lineage, now)
-                    self._withdraw(withdrawn)
-                    return
+            for answer in response.answers:
+                self._take_answer(request, answer)
+            if response.answers[-1].HasField("end"):
+                return
+
+    def _take_answer(self, request: Request, answer: v1.FetchAnswer) -> None:
+        plan, now = self.plan, self.world.now
+        match answer.WhichOneof("kind"):
+            case "fetched":
+                fetched = answer.fetched
+                header = check_batch(fetched.batch)
+                verdict = plan.fetched(
+                    request, header, fetched.batch, fetched.first, fetched.last, now
+                )
+                if verdict is Verdict.VOID:
+                    self.world.reach("fetched batch of an outdated lineage", self.name)
+                self._hand_on()
+            case "missing":
+                missing = answer.missing
+                said = _ANSWERS[missing.why]
+                plan.missing(request, missing.first, missing.last, said, "", now)
+                self.world.reach(f"store said {said.value}", "%s to %s", request.peer, self.name)
+            case "end":
+                told = answer.end
+                lineage = lineage_from_wire(told.lineage)
+                self._withdraw(plan.ended(request, told.high, told.stable_upto, lineage, now))
 
     # The application.
 

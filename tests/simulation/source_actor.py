@@ -8,7 +8,7 @@ Nothing here decides what is stable.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 
 from tests.simulation.asks import AppendRequest, AskedBegin, AskedPromise, Durable, Opened
@@ -18,6 +18,7 @@ from tests.simulation.rules import Setup
 from tests.simulation.weather import Weather
 from tests.simulation.world import Event, Pending, Process, WallClock, World
 
+from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import (
     Closed,
     ContentConflict,
@@ -34,7 +35,6 @@ from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import lineage_to_wire
 from quorate.source import events
 from quorate.source.core import SourceCore
 from quorate.source.frames import batch_of, information_frame, keepalive_frame
@@ -452,14 +452,13 @@ class SourceInstance:
         end = self.network.connect(self.process, store, "fetch", request)
         released_upto = NOTHING
         try:
-            while True:
-                response = await end.read(SILENCE_SECONDS)
-                missing = response.missing
+            async for answer in _answers(end):
+                missing = answer.missing
                 if missing.why == v1.LOOKUP_RELEASED and missing.first == first:
                     released_upto = missing.last
-                if not response.HasField("fetched"):
+                if not answer.HasField("fetched"):
                     break
-                item = clipped(name, lineage, response.fetched, Range(first, wanted.last), store)
+                item = clipped(name, lineage, answer.fetched, Range(first, wanted.last), store)
                 if item.first != first:
                     raise CorruptBatch(f"from {store}", f"it begins at {item.first}")
                 kept.append(item)
@@ -576,32 +575,33 @@ class SourceInstance:
                 await attached.news.wait()
 
     async def fetch(self, end: End, request: v1.FetchRequest) -> None:
-        core = self.core
+        core, packing = self.core, AnswerPacking()
         first, last = request.first, min(request.last, core.packed_upto)
         while first <= last:
             retention = core.retention
             if first < retention.first:
-                upto = min(last, retention.first - 1)
-                missing = v1.Missing(first=first, last=upto, why=v1.LOOKUP_ABSENT)
-                await end.write(v1.FetchResponse(missing=missing))
-                first = upto + 1
+                gone = Range(first, min(last, retention.first - 1))
+                packing.missing(gone, v1.LOOKUP_ABSENT, "")
+                first = gone.last + 1
                 continue
             item = retention.at(retention.ordinal_of(first))
-            if item is None:
+            if item is None or item.first > last:
                 break
             batch = batch_of(item.frame)
             header = read_header(batch)
-            fetched = v1.Fetched(
-                batch=batch, first=max(first, header.first), last=min(last, header.last)
-            )
-            await end.write(v1.FetchResponse(fetched=fetched))
+            packing.fetched(batch, Range(max(first, header.first), min(last, header.last)))
             first = item.last + 1
-        answer = v1.FetchEnd(
-            high=core.packed_upto,
-            stable_upto=core.stable_upto,
-            lineage=lineage_to_wire(core.registration.lineage),
-        )
-        await end.write(v1.FetchResponse(end=answer))
+            for response in packing.full():
+                await end.write(response)
+        packing.end(core.packed_upto, core.stable_upto, core.registration.lineage)
+        for response in packing.all():
+            await end.write(response)
+
+
+async def _answers(end: End) -> AsyncIterator[v1.FetchAnswer]:
+    while True:
+        for answer in (await end.read(SILENCE_SECONDS)).answers:
+            yield answer
 
 
 class SourceApplication:

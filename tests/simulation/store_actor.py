@@ -30,12 +30,13 @@ from tests.simulation.store_upkeep import StoreUpkeep
 from tests.simulation.store_writer import SimulatedWriter
 from tests.simulation.world import Event, Pending, Process, WallClock, World
 
+from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import Closed, ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Promise
-from quorate.protocol.wire import lineage_to_wire, membership_from_wire, membership_to_wire
+from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.source.registration import AskBegin, Grant
 from quorate.store import restart
 from quorate.store.batches import entries
@@ -527,18 +528,20 @@ class StoreActor:
             raise InLimbo(str(source), self.name, reason)
         state = self.receivers.source(source)
         known = await self._readable(state)
+        packing = AnswerPacking()
         while first <= min(last, known.held.high):
+            await _write(end, packing.all())
             if known.lineage is not state.lineage:
                 known = await self._readable(state)
                 continue
             if released := known.released_at(first):
                 self.world.reach("store said released", "%s %s", self.name, released)
-                await end.write(_missing(released, v1.LOOKUP_RELEASED))
+                packing.missing(released, v1.LOOKUP_RELEASED, "")
                 first = released.last + 1
                 continue
             piece, is_held = known.piece(first, min(last, known.held.high))
             if not is_held:
-                await self._write_lacking(end, state, piece)
+                self._pack_lacking(packing, state, piece)
                 first = piece.last + 1
                 continue
             await self.process.sleep(self.world.chooser.uniform(0.0, 0.001))
@@ -555,27 +558,18 @@ class StoreActor:
             for batch in chunk:
                 if batch.problem:
                     self.found_unreadable(state, batch.part, batch.problem)
-                    await end.write(_missing(batch.part, v1.LOOKUP_UNKNOWN))
-                    continue
-                fetched = v1.Fetched(
-                    batch=batch.frame, first=batch.part.first, last=batch.part.last
-                )
-                await end.write(v1.FetchResponse(fetched=fetched))
+                    packing.missing(batch.part, v1.LOOKUP_UNKNOWN, "")
+                else:
+                    packing.fetched(batch.frame, batch.part)
+                await _write(end, packing.full())
             first = chunk[-1].part.last + 1
         upto = last
         if not self.core.limbo_of(state):
             upto = max(min(last, state.losses.high), answered_upto(state, last))
         if first <= min(last, upto):
-            await self._write_lacking(end, state, Range(first, upto))
-        await end.write(
-            v1.FetchResponse(
-                end=v1.FetchEnd(
-                    high=state.held.high,
-                    stable_upto=state.held.stable_upto,
-                    lineage=lineage_to_wire(state.lineage),
-                )
-            )
-        )
+            self._pack_lacking(packing, state, Range(first, upto))
+        packing.end(state.held.high, state.held.stable_upto, state.lineage)
+        await _write(end, packing.all())
 
     async def _readable(self, state: SourceState) -> SourceState:
         """What is held now, once it can be read."""
@@ -590,13 +584,13 @@ class StoreActor:
         self.world.reach("unreadable batch found", "%s %s", self.name, part)
         self.engine.found_unreadable(state, part, problem)
 
-    async def _write_lacking(self, end: End, state: SourceState, piece: Range) -> None:
+    def _pack_lacking(self, packing: AnswerPacking, state: SourceState, piece: Range) -> None:
         why = v1.LOOKUP_UNKNOWN if self.core.limbo_of(state) else v1.LOOKUP_ABSENT
         lost = state.losses.both(RangeSet([piece]))
         parts = [(part, why) for part in RangeSet([piece]).minus(lost)]
         parts += [(part, v1.LOOKUP_LOST) for part in lost]
         for part in sorted(parts):
-            await end.write(_missing(*part))
+            packing.missing(*part, "")
 
     # The directory, and other stores.
 
@@ -612,5 +606,6 @@ class StoreActor:
         return [each async for each in inventory(self.engine, self.greeting(), request)]
 
 
-def _missing(where: Range, why: v1.Lookup) -> v1.FetchResponse:
-    return v1.FetchResponse(missing=v1.Missing(first=where.first, last=where.last, why=why))
+async def _write(end: End, responses: list[v1.FetchResponse]) -> None:
+    for response in responses:
+        await end.write(response)

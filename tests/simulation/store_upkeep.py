@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from tests.simulation.network import End
 from tests.simulation.rules import Setup
 from tests.simulation.world import Event
 
@@ -177,10 +178,7 @@ class SimulatedFiller(Filler):
         end = store.network.connect(store.process, peer, "fetch", request)
         filled = commit = 0
         try:
-            while True:
-                answer = await end.read(ANSWER_SECONDS_MAX)
-                if answer.HasField("end"):
-                    break
+            async for answer in _answers(end):
                 if not answer.HasField("fetched"):
                     continue
                 taken = await self._take(state, answer.fetched.batch, wanted, stable_upto)
@@ -194,6 +192,14 @@ class SimulatedFiller(Filler):
             end.close(Closed("The fetch"))
         await store.engine.writer.durable(commit)
         return filled
+
+
+async def _answers(end: End) -> AsyncIterator[v1.FetchAnswer]:
+    while True:
+        for answer in (await end.read(ANSWER_SECONDS_MAX)).answers:
+            if answer.HasField("end"):
+                return
+            yield answer
 
 
 class SimulatedVouching(Vouching):

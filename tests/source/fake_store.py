@@ -12,6 +12,7 @@ from typing import Any
 import grpc.aio
 from tests.held import merge_held
 
+from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import (
     ContentConflict,
     Fenced,
@@ -23,7 +24,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.framing import check_batch, read_payloads
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
-from quorate.protocol.ranges import HeldRange
+from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import held_to_wire, lineage_from_wire, lineage_to_wire
 from quorate.transport.channels import new_server
 from quorate.transport.failures import abort
@@ -290,12 +291,10 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self, request: m.FetchRequest, context: Context
     ) -> AsyncIterator[m.FetchResponse]:
         del context
+        packing = AnswerPacking()
         for first, last, _, batch in sorted(self.batches):
             if last >= request.first and first <= request.last:
-                yield m.FetchResponse(
-                    fetched=m.Fetched(
-                        batch=batch, first=max(first, request.first), last=min(last, request.last)
-                    )
-                )
-        high = max(self.messages, default=-1)
-        yield m.FetchResponse(end=m.FetchEnd(high=high, stable_upto=self.stable_upto))
+                packing.fetched(batch, Range(max(first, request.first), min(last, request.last)))
+        packing.end(max(self.messages, default=-1), self.stable_upto, NO_LINEAGE)
+        for response in packing.all():
+            yield response

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,13 @@ HURRIED = SourceOptions(registration_interval=0.3, retention_bytes_max=0, backup
 
 def numbered(first: int, last: int) -> dict[int, bytes]:
     return {number: b"%d" % number for number in range(first, last + 1)}
+
+
+async def answers(call: AsyncIterable[m.FetchResponse]) -> AsyncIterator[m.FetchAnswer]:
+    """Of a fetch, one by one."""
+    async for response in call:
+        for answer in response.answers:
+            yield answer
 
 
 class RealStores:
@@ -90,7 +97,7 @@ class RealStores:
         request = m.FetchRequest(source=source, first=0, last=2**62, protocol_version=1)
         async with open_channel(self._listen[name]) as channel:
             try:
-                async for answer in StoreStub(channel).Fetch(request):
+                async for answer in answers(StoreStub(channel).Fetch(request)):
                     if answer.HasField("fetched"):
                         first, last = answer.fetched.first, answer.fetched.last
                         frame = answer.fetched.batch

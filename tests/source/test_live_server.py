@@ -54,7 +54,11 @@ class Client:
         }
         return self.stub.Attach(v1.AttachRequest(**(fields | changes)))
 
-    async def fetch(self, first: int, last: int, **changes: Any) -> list[m.FetchResponse]:
+    async def fetch(self, first: int, last: int, **changes: Any) -> list[m.FetchAnswer]:
+        responses = await self.fetch_responses(first, last, **changes)
+        return [answer for response in responses for answer in response.answers]
+
+    async def fetch_responses(self, first: int, last: int, **changes: Any) -> list[m.FetchResponse]:
         fields: dict[str, Any] = {
             "source": NAME,
             "first": first,
@@ -188,6 +192,26 @@ async def test_nothing_follows_a_goodbye(stores: Stores, monkeypatch: pytest.Mon
         await closing
         assert set(kinds[:-1]) == {"keepalive"}
         assert kinds[-1] == "goodbye"
+
+
+async def test_many_small_batches_that_are_retained_come_in_few_responses(stores: Stores) -> None:
+    stores[2].acknowledging.clear()
+    async with await open_source(stores) as source, Client(source) as client:
+        for number in range(200):
+            await source.publish(b"%d" % number)
+        responses = await client.fetch_responses(0, 199)
+        *fetched, end = (answer for response in responses for answer in response.answers)
+        assert [answer.fetched.first for answer in fetched] == [*range(200)]
+        assert end.end.high == 199
+        assert len(responses) <= 5, "of 201 answers"
+        stores[2].acknowledge_again()
+
+
+async def test_a_range_that_is_none_is_refused(stores: Stores) -> None:
+    async with await open_source(stores) as source, Client(source) as client:
+        for first, last in ((-1, 5), (5, 4)):
+            with pytest.raises(grpc.aio.AioRpcError, match="range"):
+                await client.fetch(first, last)
 
 
 async def test_what_is_retained_can_be_fetched(stores: Stores) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.source.real_stores import answers
 from tests.source.support import QUICK, event_of
 from tests.store.support import free_addresses, vouches
 
@@ -87,7 +88,7 @@ class Group:
                     last=2**62,
                     protocol_version=1,
                 )
-                async for answer in StoreStub(channel).Fetch(request):
+                async for answer in answers(StoreStub(channel).Fetch(request)):
                     if answer.HasField("fetched"):
                         header = check_batch(answer.fetched.batch)
                         for number, payload in enumerate(

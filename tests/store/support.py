@@ -300,7 +300,9 @@ class Client:
         fetched = Fetched()
         try:
             async for response in self.stub.Fetch(request):
-                fetched.take(response)
+                fetched.responses += 1
+                for answer in response.answers:
+                    fetched.take(answer)
         except grpc.aio.AioRpcError as error:
             raise error_from_call(self.address, error) from error
         return fetched
@@ -373,17 +375,18 @@ class Fetched:
         self.missing: list[tuple[int, int, v1.Lookup]] = []
         self.high = NOTHING
         self.stable_upto = NOTHING
+        self.responses = 0
 
-    def take(self, response: v1.FetchResponse) -> None:
-        match response.WhichOneof("kind"):
+    def take(self, answer: v1.FetchAnswer) -> None:
+        match answer.WhichOneof("kind"):
             case "fetched":
-                header = read_header(response.fetched.batch)
-                messages = read_payloads(response.fetched.batch, header)
-                for sequence in range(response.fetched.first, response.fetched.last + 1):
+                header = read_header(answer.fetched.batch)
+                messages = read_payloads(answer.fetched.batch, header)
+                for sequence in range(answer.fetched.first, answer.fetched.last + 1):
                     assert sequence not in self.messages
                     self.messages[sequence] = messages[sequence - header.first]
             case "missing":
-                missing = response.missing
+                missing = answer.missing
                 self.missing.append((missing.first, missing.last, missing.why))
             case "end":
-                self.high, self.stable_upto = response.end.high, response.end.stable_upto
+                self.high, self.stable_upto = answer.end.high, answer.end.stable_upto

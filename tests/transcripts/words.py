@@ -136,7 +136,7 @@ def item(carried: Any) -> str | None:
         case Durable():
             return f"durable {upto(carried.upto)}"
         case v1.FetchResponse():
-            return _fetched(carried)
+            return _answers(carried)
     return None
 
 
@@ -171,17 +171,22 @@ def _from(frame: v1.Frame) -> str:
     return f"everything from {frame.open.retained_from} on"
 
 
-def _fetched(response: v1.FetchResponse) -> str | None:
-    match response.WhichOneof("kind"):
+def _answers(response: v1.FetchResponse) -> str | None:
+    texts = [text for each in response.answers if (text := _answer(each)) is not None]
+    return "; ".join(texts) or None
+
+
+def _answer(answer: v1.FetchAnswer) -> str | None:
+    match answer.WhichOneof("kind"):
         case "fetched":
-            fetched = response.fetched
+            fetched = answer.fetched
             header = check_batch(fetched.batch)
             text = f"here is {numbers(fetched.first, fetched.last)}"
             if (fetched.first, fetched.last) != (header.first, header.last):
                 text += f", of a batch of {numbers(header.first, header.last)}"
             return text
         case "missing":
-            missing = response.missing
+            missing = answer.missing
             why = {
                 v1.LOOKUP_ABSENT: "I do not have",
                 v1.LOOKUP_LOST: "an operator gave up",

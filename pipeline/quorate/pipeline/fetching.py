@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -40,11 +40,12 @@ TROUBLE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
 _PAUSE_SECONDS_MAX = 1.0
 _AHEAD = 8
-"""So many batches are taken from a store before they are asked for."""
+"""So many responses are taken from a store before they are asked for: small ones, or with one large
+batch each."""
 
 
 class Call(Protocol):
-    """The answers to a call under way."""
+    """The responses to a call under way."""
 
     def __iter__(self) -> Iterator[v1.FetchResponse]: ...
 
@@ -149,7 +150,7 @@ def _only(said: _Said, address: str) -> _Said:
 
 
 def _pieces(
-    answers: Iterator[v1.FetchResponse],
+    answers: Iterable[v1.FetchAnswer],
     address: str,
     source: SourceName,
     lineage: Lineage,
@@ -258,27 +259,29 @@ class Answers:
             self._over = isinstance(self._queue.get(), QuorateError | None)
         self._thread.join()
 
-    def __iter__(self) -> Answers:
-        return self
+    def __iter__(self) -> Iterator[v1.FetchAnswer]:
+        while (response := self._next()) is not None:
+            yield from response.answers
 
-    def __next__(self) -> v1.FetchResponse:
+    def _next(self) -> v1.FetchResponse | None:
+        """None: that was all. Raises what ended the call."""
         try:
-            answer = self._queue.get(timeout=SILENCE_SECONDS_MAX)
+            response = self._queue.get(timeout=SILENCE_SECONDS_MAX)
         except queue.Empty:
             raise Unreachable(
                 self._address, f"it has said nothing for {SILENCE_SECONDS_MAX:g} s"
             ) from None
-        if isinstance(answer, v1.FetchResponse):
-            return answer
+        if isinstance(response, v1.FetchResponse):
+            return response
         self._over = True
-        if answer is not None:
-            raise answer
-        raise StopIteration
+        if response is not None:
+            raise response
+        return None
 
     def _take(self) -> None:
         try:
-            for answer in self._call:
-                self._queue.put(answer)
+            for response in self._call:
+                self._queue.put(response)
             self._queue.put(None)
         except grpc.RpcError as error:
             self._queue.put(error_from_blocking_call(self._address, error))

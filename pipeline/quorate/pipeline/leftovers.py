@@ -78,9 +78,10 @@ def _marker(address: str, source: SourceName, number: int) -> bytes:
     request = FetchRequest(
         source=source_to_wire(source), first=number, last=number, protocol_version=PROTOCOL_VERSION
     )
-    for answer in StoreStub(channel_to(address)).Fetch(request, timeout=ANSWER_SECONDS_MAX):
-        if answer.HasField("fetched"):
-            header = check_batch(answer.fetched.batch, f"from {address}")
-            if header.source == source and header.first <= number <= header.last:
-                return header.marker
+    for response in StoreStub(channel_to(address)).Fetch(request, timeout=ANSWER_SECONDS_MAX):
+        for answer in response.answers:
+            if answer.HasField("fetched"):
+                header = check_batch(answer.fetched.batch, f"from {address}")
+                if header.source == source and header.first <= number <= header.last:
+                    return header.marker
     return b""

@@ -20,6 +20,12 @@ BATCH_MESSAGES_MAX = 4096
 FRAME_BYTES_MAX = 4 * 1024 * 1024
 """Largest frame on the wire: what gRPC is told to accept."""
 
+RESPONSE_BYTES_TARGET = 256 * 1024
+"""Answers to a fetch share a response up to here; past it the bytes cost, not the response."""
+
+RESPONSE_ANSWERS_MAX = 64
+"""Answers in a response, so that tiny ones do not make the step of who takes them long."""
+
 TOPIC_BYTES_MAX = 255
 PROPERTY_NAME_BYTES_MAX = 255
 MARKER_BYTES_MAX = 1024

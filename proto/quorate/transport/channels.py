@@ -19,13 +19,13 @@ KEEPALIVE_SECONDS = 1.0
 SILENCE_SECONDS_MAX = 10.0
 """A stream that was silent for so long is taken for dead: ten keepalives lost."""
 
-_MESSAGE_OPTIONS = [
-    ("grpc.max_receive_message_length", FRAME_BYTES_MAX + 4096),
-    ("grpc.max_send_message_length", FRAME_BYTES_MAX + 4096),
-]
+_REQUEST_BYTES_MAX = FRAME_BYTES_MAX + 4096
+_RESPONSE_BYTES_MAX = _REQUEST_BYTES_MAX + 4096
+"""A batch that came in the largest of frames can be served, whatever stands around it then."""
 
 _CHANNEL_OPTIONS = [
-    *_MESSAGE_OPTIONS,
+    ("grpc.max_send_message_length", _REQUEST_BYTES_MAX),
+    ("grpc.max_receive_message_length", _RESPONSE_BYTES_MAX),
     # Reconnecting is ours to pace: gRPC's own back-off grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     # In spite of its name this is how long one attempt to connect may take.
@@ -38,7 +38,8 @@ _CHANNEL_OPTIONS = [
 ]
 
 _SERVER_OPTIONS = [
-    *_MESSAGE_OPTIONS,
+    ("grpc.max_receive_message_length", _REQUEST_BYTES_MAX),
+    ("grpc.max_send_message_length", _RESPONSE_BYTES_MAX),
     # A second server on a port must fail instead of sharing it.
     ("grpc.so_reuseport", 0),
 ]

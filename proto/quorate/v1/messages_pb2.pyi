@@ -256,6 +256,12 @@ class FetchRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
+    __slots__ = ("answers",)
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[FetchAnswer]
+    def __init__(self, answers: _Optional[_Iterable[_Union[FetchAnswer, _Mapping]]] = ...) -> None: ...
+
+class FetchAnswer(_message.Message):
     __slots__ = ("fetched", "missing", "end")
     FETCHED_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]

@@ -6,8 +6,6 @@ import asyncio
 import logging
 from typing import Any
 
-import grpc.aio
-
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
 from quorate.protocol.framing import check_batch
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -53,10 +51,10 @@ async def hear_stable(session: Session) -> None:
         try:
             call = _call(session, Request(peer, first, first, first))
             response = await _read(session, call, peer)
-            while response.WhichOneof("kind") != "end":
+            while not _is_last(response):
                 response = await _read(session, call, peer)
-            epoch = lineage_from_wire(response.end.lineage).epoch
-            session.tell_stable(response.end.stable_upto, epoch)
+            end = response.answers[-1].end
+            session.tell_stable(end.stable_upto, lineage_from_wire(end.lineage).epoch)
         except QuorateError as error:
             log.info("%s: %s: %s", session.source, peer, error)
 
@@ -75,50 +73,51 @@ def _call(session: Session, request: Request) -> Any:
     )
 
 
-async def _read(session: Session, call: Any, peer: str) -> Any:
+async def _read(session: Session, call: Any, peer: str) -> v1.FetchResponse:
     address = session.address_of(peer)
     with errors_of(address):
         async with asyncio.timeout(session.options.request_timeout):
             response = await call.read()
-    if response is grpc.aio.EOF:
+    if not isinstance(response, v1.FetchResponse):
         raise Unreachable(address, "it ended its answer without saying so")
     return response
+
+
+def _is_last(response: v1.FetchResponse) -> bool:
+    return len(response.answers) > 0 and response.answers[-1].HasField("end")
 
 
 async def _fetch(session: Session, request: Request) -> None:
     call = _call(session, request)
     loop = asyncio.get_running_loop()
     try:
-        while True:
-            if not await session.room_for(request):
-                session.plan.given_back(request)
-                return
+        while await session.room_for(request):
             response = await _read(session, call, request.peer)
-            match response.WhichOneof("kind"):
-                case "fetched":
-                    _take(session, request, response.fetched, loop.time())
-                case "missing":
-                    missing = response.missing
-                    session.plan.missing(
-                        request,
-                        missing.first,
-                        missing.last,
-                        _ANSWERS.get(missing.why, Answer.UNKNOWN),
-                        missing.detail,
-                        loop.time(),
-                    )
-                case "end":
-                    end = response.end
-                    lineage = lineage_from_wire(end.lineage)
-                    session.withdraw(
-                        session.plan.ended(request, end.high, end.stable_upto, lineage, loop.time())
-                    )
-                    return
+            for answer in response.answers:
+                _take(session, request, answer, loop.time())
+            if _is_last(response):
+                return
+        session.plan.given_back(request)
     finally:
         call.cancel()
 
 
-def _take(session: Session, request: Request, fetched: v1.Fetched, now: float) -> None:
+def _take(session: Session, request: Request, answer: v1.FetchAnswer, now: float) -> None:
+    plan = session.plan
+    match answer.WhichOneof("kind"):
+        case "fetched":
+            _take_batch(session, request, answer.fetched, now)
+        case "missing":
+            missing = answer.missing
+            why = _ANSWERS.get(missing.why, Answer.UNKNOWN)
+            plan.missing(request, missing.first, missing.last, why, missing.detail, now)
+        case "end":
+            end = answer.end
+            lineage = lineage_from_wire(end.lineage)
+            session.withdraw(plan.ended(request, end.high, end.stable_upto, lineage, now))
+
+
+def _take_batch(session: Session, request: Request, fetched: v1.Fetched, now: float) -> None:
     """A corrupt copy is one that the peer does not have; others may."""
     batch = fetched.batch  # each look at the field makes a copy
     try:

@@ -93,16 +93,18 @@ async def _fetch_from(
         async with asyncio.timeout(SILENCE_SECONDS_MAX) as deadline:
             async for response in session.stub.Fetch(request):
                 deadline.reschedule(asyncio.get_running_loop().time() + SILENCE_SECONDS_MAX)
-                if response.missing.why == LOOKUP_RELEASED and response.missing.first == first:
-                    return int(response.missing.last)
-                if not response.HasField("fetched"):
-                    return NOTHING
-                rest = Range(first, wanted.last)
-                item = clipped(source, lineage, response.fetched, rest, session.store.name)
-                if item.first != first:
-                    raise CorruptBatch(f"from {address}", f"it begins at {item.first}, not {first}")
-                kept.append(item)
-                first = item.last + 1
+                for answer in response.answers:
+                    if answer.missing.why == LOOKUP_RELEASED and answer.missing.first == first:
+                        return int(answer.missing.last)
+                    if not answer.HasField("fetched"):
+                        return NOTHING
+                    rest = Range(first, wanted.last)
+                    item = clipped(source, lineage, answer.fetched, rest, session.store.name)
+                    if item.first != first:
+                        what = f"it begins at {item.first}, not {first}"
+                        raise CorruptBatch(f"from {address}", what)
+                    kept.append(item)
+                    first = item.last + 1
     except TimeoutError:
         raise Unreachable(address, "no answer to a fetch") from None
     except grpc.aio.AioRpcError as error:

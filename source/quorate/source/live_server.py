@@ -15,9 +15,11 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import InvalidArgument, NotRegistered, QuorateError, UnknownTopic
 from quorate.protocol.framing import read_header
-from quorate.protocol.wire import lineage_to_wire, source_from_wire
+from quorate.protocol.ranges import Range
+from quorate.protocol.wire import source_from_wire
 from quorate.source import events
 from quorate.source.core import SourceCore
 from quorate.source.events import EventLog
@@ -228,38 +230,31 @@ class LiveServer:
         context: grpc.aio.ServicerContext[v1.FetchRequest, v1.FetchResponse],
     ) -> AsyncIterator[v1.FetchResponse]:
         await self._check(request.source, request.protocol_version, context)
-        retention = self._core.retention
+        if not 0 <= request.first <= request.last:
+            detail = f"[{request.first}, {request.last}] is not one"
+            await abort(context, InvalidArgument("range", detail))
+        core, retention, packing = self._core, self._core.retention, AnswerPacking()
         first = request.first
-        last = min(request.last, self._core.packed_upto)
+        last = min(request.last, core.packed_upto)
         while first <= last:
             # Looked up anew each time: what is retained changes while the receiver reads.
             if first < retention.first:
-                end = min(last, retention.first - 1)
-                missing = v1.Missing(
-                    first=first,
-                    last=end,
-                    why=v1.LOOKUP_ABSENT,
-                    detail="the source no longer retains it",
-                )
-                yield v1.FetchResponse(missing=missing)
-                first = end + 1
+                gone = Range(first, min(last, retention.first - 1))
+                packing.missing(gone, v1.LOOKUP_ABSENT, "the source no longer retains it")
+                first = gone.last + 1
                 continue
             item = retention.at(retention.ordinal_of(first))
-            assert item is not None
+            if item is None or item.first > last:
+                break  # the rest is lost
             batch = batch_of(item.frame)
             header = read_header(batch)
-            fetched = v1.Fetched(
-                batch=batch, first=max(first, header.first), last=min(last, header.last)
-            )
-            yield v1.FetchResponse(fetched=fetched)
+            packing.fetched(batch, Range(max(first, header.first), min(last, header.last)))
             first = item.last + 1
-        yield v1.FetchResponse(
-            end=v1.FetchEnd(
-                high=self._core.packed_upto,
-                stable_upto=self._core.stable_upto,
-                lineage=lineage_to_wire(self._core.registration.lineage),
-            )
-        )
+            for response in packing.full():
+                yield response
+        packing.end(core.packed_upto, core.stable_upto, core.registration.lineage)
+        for response in packing.all():
+            yield response
 
     async def _confirm(
         self,

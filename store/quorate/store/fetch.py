@@ -1,8 +1,8 @@
 """The call Fetch: batches out of the journal, in the order of their sequence numbers.
 
 Reads happen in other threads, a bounded chunk at a time; the next chunk is read when the client has
-taken the last. A batch that can not be vouched for is reported as unknown, never served and never
-reported as absent.
+taken the last. What a chunk brings shares responses; none of it waits for the next chunk. A batch
+that can not be vouched for is reported as unknown, never served and never reported as absent.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 
+from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import InLimbo
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import lineage_to_wire
 from quorate.store.engine import Engine
-from quorate.store.reading import StoredBatch, read
+from quorate.store.reading import read
 from quorate.store.state import SourceState
 from quorate.store.state_only import absence, answered_upto
 from quorate.v1 import messages_pb2 as v1
@@ -36,19 +36,22 @@ async def fetch(
     loop = asyncio.get_running_loop()
     state = _known_source(engine, source)
     known = await _readable(engine, state)
+    packing = AnswerPacking()
     count = _CHUNK_BATCHES_FIRST
     while first <= min(last, known.held.high):
+        for response in packing.all():
+            yield response
         if state.lineage is not known.lineage:
             known = await _readable(engine, state)
             continue
         if released := known.released_at(first):
-            yield _missing(released, v1.LOOKUP_RELEASED, f"store {engine.core.store} let it go")
+            detail = f"store {engine.core.store} let it go"
+            packing.missing(released, v1.LOOKUP_RELEASED, detail)
             first = released.last + 1
             continue
         piece, is_held = known.piece(first, min(last, known.held.high))
         if not is_held:
-            for response in _lacking(engine, state, piece):
-                yield response
+            _pack_lacking(packing, engine, state, piece)
             first = piece.last + 1
             continue
         chunk = await loop.run_in_executor(
@@ -64,14 +67,20 @@ async def fetch(
         for batch in chunk:
             if batch.problem:
                 engine.found_unreadable(state, batch.part, batch.problem)
-            yield _response(batch)
+                packing.missing(batch.part, v1.LOOKUP_UNKNOWN, batch.problem)
+            else:
+                packing.fetched(batch.frame, batch.part)
+            for response in packing.full():
+                yield response
         first = chunk[-1].part.last + 1
         size = sum(len(batch.frame) for batch in chunk)
         count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
     if first <= last and (rest := _behind(engine, state, first, last)) is not None:
-        for response in _lacking(engine, state, rest):
-            yield response
-    yield _end_of(state)
+        _pack_lacking(packing, engine, state, rest)
+    held = state.held
+    packing.end(held.high, held.stable_upto, state.lineage, held.retained_from)
+    for response in packing.all():
+        yield response
 
 
 def _behind(engine: Engine, state: SourceState, first: int, last: int) -> Range | None:
@@ -88,7 +97,7 @@ def _known_source(engine: Engine, source: SourceName) -> SourceState:
     return engine.receivers.source(source)
 
 
-def _lacking(engine: Engine, state: SourceState, piece: Range) -> list[v1.FetchResponse]:
+def _pack_lacking(packing: AnswerPacking, engine: Engine, state: SourceState, piece: Range) -> None:
     """A store in limbo can not say that what it lacks was never there."""
     store = engine.core.store
     if reason := engine.core.limbo_of(state):
@@ -98,7 +107,8 @@ def _lacking(engine: Engine, state: SourceState, piece: Range) -> list[v1.FetchR
     lost = state.losses.both(RangeSet([piece]))
     parts = [(part, why, detail) for part in RangeSet([piece]).minus(lost)]
     parts += [(part, v1.LOOKUP_LOST, _loss_of(state, part)) for part in lost]
-    return [_missing(*part) for part in sorted(parts)]
+    for part in sorted(parts):
+        packing.missing(*part)
 
 
 def _loss_of(state: SourceState, part: Range) -> str:
@@ -112,28 +122,3 @@ async def _readable(engine: Engine, state: SourceState) -> SourceState:
     known = state.as_it_is()
     await engine.written(state)
     return known
-
-
-def _end_of(state: SourceState) -> v1.FetchResponse:
-    held = state.held
-    return v1.FetchResponse(
-        end=v1.FetchEnd(
-            high=held.high,
-            stable_upto=held.stable_upto,
-            lineage=lineage_to_wire(state.lineage),
-            retained_from=held.retained_from,
-        )
-    )
-
-
-def _missing(where: Range, why: v1.Lookup, detail: str) -> v1.FetchResponse:
-    return v1.FetchResponse(
-        missing=v1.Missing(first=where.first, last=where.last, why=why, detail=detail)
-    )
-
-
-def _response(batch: StoredBatch) -> v1.FetchResponse:
-    part = batch.part
-    if batch.problem:
-        return _missing(part, v1.LOOKUP_UNKNOWN, batch.problem)
-    return v1.FetchResponse(fetched=v1.Fetched(batch=batch.frame, first=part.first, last=part.last))

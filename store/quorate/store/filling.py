@@ -118,7 +118,7 @@ class Filler:
 
 async def fetch_from(
     stub: StoreStub, state: SourceState, wanted: Range
-) -> AsyncGenerator[v1.FetchResponse, None]:
+) -> AsyncGenerator[v1.FetchAnswer, None]:
     """A peer's answers; a peer that says nothing for too long ends them like one that is away."""
     call = stub.Fetch(
         v1.FetchRequest(
@@ -132,11 +132,12 @@ async def fetch_from(
         while True:
             try:
                 async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                    answer = await call.read()
+                    response = await call.read()
             except TimeoutError:
                 return
-            if answer is grpc.aio.EOF:
+            if response is grpc.aio.EOF:
                 return
-            yield answer
+            for answer in response.answers:
+                yield answer
     finally:
         call.cancel()
