@@ -86,7 +86,8 @@ async def test_it_says_honestly_that_it_will_never_have_what_it_is_asked_for(gro
         request = v1.FetchRequest(
             source=source_to_wire(ORDERS), first=5, last=9, protocol_version=PROTOCOL_VERSION
         )
-        missing, end = [answer async for answer in client.stub.Fetch(request)]
+        (response,) = [each async for each in client.stub.Fetch(request)]
+        missing, end = response.answers
         assert (missing.missing.first, missing.missing.last) == (5, SEQUENCE_MAX)
         assert missing.missing.why == v1.LOOKUP_ABSENT
         assert missing.missing.detail == "store c keeps no messages of this topic"
