@@ -17,7 +17,7 @@ from quorate.pipeline.options import read_options
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores import Stores, stub_of
 from quorate.pipeline.stream_reader import Offsets, StreamReader
-from quorate.protocol.errors import Fenced, InvalidArgument, OffsetsBehind
+from quorate.protocol.errors import Fenced, InvalidArgument, OffsetsBehind, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_from_wire
@@ -270,3 +270,23 @@ def test_a_position_of_a_source_that_there_is_not_is_refused(group: Group) -> No
         InvalidArgument, match=r"positoned/0x10 is not among.* are 1: positioned/0x10"
     ):
         reader.initialOffset()
+
+
+def test_who_names_one_store_goes_on_with_the_others_when_it_dies(own_group: Group) -> None:
+    named = own_group.addresses[0]
+    name = own_group.publish("named-one", numbered(0, 99))
+    given = {"stores": named, "topics": "named-one", "cursorName": "one"}
+    reader = StreamReader(read_options(given), ARROW)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    partitions = reader.partitions(start, end)
+    own_group.kill(0)
+    # A worker has a copy that has asked nobody.
+    copy = StreamReader(read_options(given), ARROW)
+    batches = [batch for each in partitions for batch in copy.read(each)]
+    assert sum(len(batch) for batch in batches) == 100
+    own_group.publish("named-one", numbered(100, 149))
+    until("it is seen", lambda: reader.latestOffset(end, ALL) == {str(name): 150})
+    assert reader._stores.first_since(name, 0) == 0
+    with pytest.raises(Unreachable):
+        StreamReader(read_options(given), ARROW).initialOffset()

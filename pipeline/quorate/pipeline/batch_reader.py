@@ -36,10 +36,48 @@ class StoresPartition(InputPartition):
     """A part that is read from the stores."""
 
     part: Part
+    others: Mapping[SourceName, tuple[str, ...]]
+    """Where its messages are besides in the stores that the options name."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, others: Mapping[SourceName, tuple[str, ...]]) -> None:
         super().__init__(None)
         self.part = part
+        self.others = others
+
+
+class PartReader:
+    """What reading a table and reading a stream have in common."""
+
+    def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
+        self._options = options
+        self._columns = columns
+        self._stores = stores_of(options)
+
+    def planned(self, ranges: Iterable[SourceRange]) -> list[StoresPartition]:
+        """The partitions in which these ranges are read."""
+        options, others = self._options, self._stores.others
+        parts = plan(
+            ranges,
+            parts=options.parts_min or os.cpu_count() or 1,
+            part_messages_max=options.part_messages_max,
+        )
+        return [
+            StoresPartition(
+                part,
+                {each.source: others[each.source] for each in part.ranges if each.source in others},
+            )
+            for part in parts
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one; on a copy of this object, which may know nothing but its options."""
+        assert isinstance(partition, StoresPartition), partition
+        return read_part(
+            self._stores.knowing(partition.others),
+            partition.part,
+            self._columns,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+        )
 
 
 def read_part(
@@ -87,18 +125,11 @@ def sources_of(catalogue: Catalogue, options: ReadOptions) -> dict[SourceName, K
     return {name: known for name, known in catalogue.sources.items() if options.selects(name.topic)}
 
 
-def default_parts(options: ReadOptions) -> int:
-    """How many partitions to make if there is enough to read."""
-    return options.parts_min or os.cpu_count() or 1
-
-
-class BatchReader(DataSourceReader):
+class BatchReader(PartReader, DataSourceReader):
     """Reads what is stable when it is planned."""
 
     def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
-        self._options = options
-        self._columns = columns
-        self._stores = stores_of(options)
+        super().__init__(options, columns)
         self._restriction = Restriction()
 
     def partitions(self) -> list[StoresPartition]:
@@ -108,22 +139,8 @@ class BatchReader(DataSourceReader):
         sources = sources_of(catalogue, options)
         check_named("startingOffsets", options.start, sources)
         check_named("endingOffsets", options.end, sources)
-        parts = plan(
-            self._ranges(sources),
-            parts=default_parts(options),
-            part_messages_max=options.part_messages_max,
-        )
         # Spark makes a partition of nothing of an empty list, and has it read.
-        return [StoresPartition(part) for part in parts or [Part((), 0)]]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, StoresPartition), partition
-        return read_part(
-            self._stores,
-            partition.part,
-            self._columns,
-            fail_on_data_loss=self._options.fail_on_data_loss,
-        )
+        return self.planned(self._ranges(sources)) or [StoresPartition(Part((), 0), {})]
 
     def _ranges(self, sources: Mapping[SourceName, KnownSource]) -> Iterator[SourceRange]:
         restriction = self._restriction

@@ -157,20 +157,31 @@ class Cursor:
                 for source, upto in positions.items()
             ],
         )
-        calls = [
-            (address, stub_of(address).Acknowledge.future(request, timeout=ANSWER_SECONDS_MAX))
-            for address in self._stores.addresses
-        ]
         problems: dict[str, QuorateError] = {}
-        unknown: set[SourceName] = set()
-        for address, call in calls:
-            try:
-                unknown |= _not_registered(address, call.result().refused)
-            except grpc.RpcError as error:
-                problems[address] = error_from_blocking_call(address, error)
-        if len(problems) == len(calls):
-            raise nobody(problems)
-        return unknown
+        for addresses in (self._stores.addresses, self._stores.all_others()):
+            unknown = _told(addresses, request, problems)
+            if not problems.keys() >= set(addresses):
+                return unknown
+        raise nobody(problems)
+
+
+def _told(
+    addresses: Iterable[str],
+    request: store_v1.AcknowledgeRequest,
+    problems: dict[str, QuorateError],
+) -> set[SourceName]:
+    """Tell these stores; returns what one of them does not know, and notes who has a problem."""
+    calls = [
+        (address, stub_of(address).Acknowledge.future(request, timeout=ANSWER_SECONDS_MAX))
+        for address in addresses
+    ]
+    unknown: set[SourceName] = set()
+    for address, call in calls:
+        try:
+            unknown |= _not_registered(address, call.result().refused)
+        except grpc.RpcError as error:
+            problems[address] = error_from_blocking_call(address, error)
+    return unknown
 
 
 def _not_registered(

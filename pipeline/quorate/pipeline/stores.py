@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import grpc
 
@@ -115,13 +115,25 @@ class Catalogue:
 
 
 class Stores:
-    """The stores of a group, by their addresses."""
+    """The stores of a group, by their addresses: those that somebody named, and those that these
+    know of, which are asked when the others do not answer or do not have it."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         """addresses: host:port of each; raises InvalidArgument if there is none."""
         if not addresses:
             raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
         self.addresses = tuple(addresses)
+        self.others: dict[SourceName, tuple[str, ...]] = {}
+        """Where a source's messages are besides, as far as stores that were asked have told."""
+
+    def knowing(self, others: Mapping[SourceName, tuple[str, ...]]) -> Self:
+        """The same, having learned that from an object in another process."""
+        self.others.update(others)
+        return self
+
+    def all_others(self) -> tuple[str, ...]:
+        """All stores that were not named, of whichever source."""
+        return tuple(sorted({each for others in self.others.values() for each in others}))
 
     def sources(self) -> Catalogue:
         """What the stores have, as far as they answer; raises Unreachable if none does."""
@@ -129,30 +141,12 @@ class Stores:
 
     def sources_within(self, grace: float) -> Catalogue:
         """The same, but once one has answered the others have only so long, in seconds."""
-        request = store_v1.InventoryRequest(protocol_version=PROTOCOL_VERSION)
-        heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]] = (
-            queue.Queue()
-        )
-        calls = {
-            address: stub_of(address).Inventory(request, timeout=ANSWER_SECONDS_MAX)
-            for address in self.addresses
-        }
-        for address, call in calls.items():
-            threading.Thread(target=_hear, args=(address, call, heard), daemon=True).start()
-        said: dict[str, list[store_v1.InventoryResponse]] = {}
-        silent: dict[str, QuorateError] = {}
-        while len(said) + len(silent) < len(calls):
-            try:
-                address, answer = heard.get(timeout=grace if said else None)
-            except queue.Empty:
-                break
-            if isinstance(answer, QuorateError):
-                silent[address] = answer
-            else:
-                said[address] = answer
-        for address in calls.keys() - said.keys() - silent.keys():
-            calls[address].cancel()
-            silent[address] = Unreachable(address, "it did not answer in time")
+        said, silent = _inventories(self.addresses, grace)
+        self._learn(said)
+        if silent:
+            more, silent_too = _inventories(self.all_others(), grace)
+            self._learn(more)
+            said, silent = {**said, **more}, {**silent, **silent_too}
         if not said:
             raise nobody(silent)
         limbo = tuple(
@@ -162,6 +156,15 @@ class Stores:
         )
         return Catalogue(_merged(said), tuple(said), silent, limbo)
 
+    def _learn(self, said: _Said) -> None:
+        for answer in (each for answers in said.values() for each in answers):
+            source = answer.source
+            named = (*source.information.stores, *source.membership.stores)
+            others = {each.address for each in named}.difference(self.addresses, [""])
+            if others:
+                name = source_from_wire(source.source)
+                self.others[name] = tuple(sorted(others.union(self.others.get(name, ()))))
+
     def first_since(self, source: SourceName, time_ns: int) -> int:
         """The first number of a source that was sent at that time (ns since 1970) or later.
 
@@ -170,17 +173,10 @@ class Stores:
         request = store_v1.LocateRequest(
             source=source_to_wire(source), time_ns=time_ns, protocol_version=PROTOCOL_VERSION
         )
-        calls = {
-            address: stub_of(address).Locate.future(request, timeout=ANSWER_SECONDS_MAX)
-            for address in self.addresses
-        }
-        found: list[int] = []
-        silent: dict[str, QuorateError] = {}
-        for address, call in calls.items():
-            try:
-                found.append(call.result().sequence)
-            except grpc.RpcError as error:
-                silent[address] = error_from_blocking_call(address, error)
+        found, silent = _located(self.addresses, request)
+        if silent:
+            more, silent_too = _located(self.others.get(source, ()), request)
+            found, silent = [*found, *more], {**silent, **silent_too}
         if not found:
             raise nobody(silent)
         # One that lacks messages says where: the others know better.
@@ -191,7 +187,8 @@ class Stores:
 
         Raises as fetch.
         """
-        with closing(fetch(_fetch, self.addresses, source, lineage, first, first)) as pieces:
+        order = self._order(source, 0)
+        with closing(fetch(_fetch, order, source, lineage, first, first)) as pieces:
             piece = next(pieces)
         header = piece.header
         return (len(piece.frame) - header.body_at) / (header.last - header.first + 1)
@@ -205,9 +202,12 @@ class Stores:
         turn: readers with different ones begin with different stores.
         Raises as quorate.pipeline.fetching.fetch.
         """
+        return fetch(_fetch, self._order(source, turn), source, lineage, first, last)
+
+    def _order(self, source: SourceName, turn: int) -> list[str]:
         turn %= len(self.addresses)
-        order = [*self.addresses[turn:], *self.addresses[:turn]]
-        return fetch(_fetch, order, source, lineage, first, last)
+        others = self.others.get(source, ())
+        return [*self.addresses[turn:], *self.addresses[:turn], *others]
 
     def tell_archived(self, archived: Mapping[SourceName, int]) -> dict[str, QuorateError]:
         """Tell every store how far an archive has sources: it may let them go then.
@@ -216,8 +216,10 @@ class Stores:
         stable is none of them: it is told the next time.
         """
         failed: dict[str, QuorateError] = {}
-        for address in self.addresses:
+        for address in (*self.addresses, *self.all_others()):
             for source, upto in archived.items():
+                if address not in self._order(source, 0):
+                    continue
                 request = store_v1.ArchivedRequest(
                     source=source_to_wire(source), upto=upto, protocol_version=PROTOCOL_VERSION
                 )
@@ -243,6 +245,37 @@ class Stores:
         raise AssertionError(f"no archive was given for {wanted} with {columns.names}")
 
 
+_Said = dict[str, list[store_v1.InventoryResponse]]
+"""By address, what a store answered."""
+
+
+def _inventories(addresses: Sequence[str], grace: float) -> tuple[_Said, dict[str, QuorateError]]:
+    """What these stores answer, and why others do not, as Stores.sources_within has it."""
+    request = store_v1.InventoryRequest(protocol_version=PROTOCOL_VERSION)
+    heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]] = queue.Queue()
+    calls = {
+        address: stub_of(address).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+        for address in addresses
+    }
+    for address, call in calls.items():
+        threading.Thread(target=_hear, args=(address, call, heard), daemon=True).start()
+    said: _Said = {}
+    silent: dict[str, QuorateError] = {}
+    while len(said) + len(silent) < len(calls):
+        try:
+            address, answer = heard.get(timeout=grace if said else None)
+        except queue.Empty:
+            break
+        if isinstance(answer, QuorateError):
+            silent[address] = answer
+        else:
+            said[address] = answer
+    for address in calls.keys() - said.keys() - silent.keys():
+        calls[address].cancel()
+        silent[address] = Unreachable(address, "it did not answer in time")
+    return said, silent
+
+
 def _hear(
     address: str,
     call: Iterable[store_v1.InventoryResponse],
@@ -252,6 +285,24 @@ def _hear(
         heard.put((address, list(call)))
     except grpc.RpcError as error:
         heard.put((address, error_from_blocking_call(address, error)))
+
+
+def _located(
+    addresses: Sequence[str], request: store_v1.LocateRequest
+) -> tuple[list[int], dict[str, QuorateError]]:
+    """What stores say of where a time is, and who does not answer and why."""
+    calls = {
+        address: stub_of(address).Locate.future(request, timeout=ANSWER_SECONDS_MAX)
+        for address in addresses
+    }
+    found: list[int] = []
+    silent: dict[str, QuorateError] = {}
+    for address, call in calls.items():
+        try:
+            found.append(call.result().sequence)
+        except grpc.RpcError as error:
+            silent[address] = error_from_blocking_call(address, error)
+    return found, silent
 
 
 def nobody(silent: Mapping[str, QuorateError]) -> Unreachable:
@@ -275,7 +326,7 @@ def _fetch(address: str, request: v1.FetchRequest) -> Call:
     return call
 
 
-def _merged(said: dict[str, list[store_v1.InventoryResponse]]) -> dict[SourceName, KnownSource]:
+def _merged(said: _Said) -> dict[SourceName, KnownSource]:
     by_name: dict[SourceName, list[tuple[str, store_v1.SourceInventory]]] = {}
     for address, answers in said.items():
         for answer in answers:

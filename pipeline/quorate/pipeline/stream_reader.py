@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -23,18 +23,16 @@ from pyspark.sql.streaming.datasource import (
 
 from quorate.pipeline import offsets
 from quorate.pipeline.batch_reader import (
+    PartReader,
     StoresPartition,
     begins_at,
     check_named,
-    default_parts,
-    read_part,
     sources_of,
-    stores_of,
     unmatched,
 )
 from quorate.pipeline.cursors import Cursor
 from quorate.pipeline.options import LATEST, PositionKind, ReadOptions
-from quorate.pipeline.planning import SourceRange, plan
+from quorate.pipeline.planning import SourceRange
 from quorate.pipeline.stores import Catalogue, KnownSource
 from quorate.protocol.errors import InvalidArgument, MissingMessages, OffsetsBehind
 from quorate.protocol.identity import SourceName
@@ -50,15 +48,13 @@ _NAMED = 5
 _log = logging.getLogger("quorate.pipeline")
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what becomes stable, from where the options or a cursor say."""
 
     def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
         """Raises InvalidArgument for options that a stream can not have."""
         _check(options)
-        self._options = options
-        self._columns = columns
-        self._stores = stores_of(options)
+        super().__init__(options, columns)
         self._cursor = Cursor(self._stores, options.cursor) if options.cursor else None
         self._initial: Offsets | None = None
         self._last: dict[SourceName, int] | None = None
@@ -188,21 +184,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # What.
 
-    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+    def partitions(self, start: Offsets, end: Offsets) -> list[StoresPartition]:
         ranges = offsets.forward(offsets.from_json(start), offsets.from_json(end))
         known = self._known_for(ranges)
-        parts = plan(
-            (
-                part
-                for source, (first, until) in ranges.items()
-                for part in self._stores.parted(
-                    known[source], SourceRange(source, first, until, known[source].lineage)
-                )
-            ),
-            parts=default_parts(self._options),
-            part_messages_max=self._options.part_messages_max,
+        return self.planned(
+            part
+            for source, (first, until) in ranges.items()
+            for part in self._stores.parted(
+                known[source], SourceRange(source, first, until, known[source].lineage)
+            )
         )
-        return [StoresPartition(part) for part in parts]
 
     def _known_for(
         self, ranges: Mapping[SourceName, tuple[int, int]]
@@ -224,15 +215,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 silent = ", ".join(catalogue.silent)
                 raise MissingMessages(str(source), first, until - 1, silent)
         return catalogue.sources
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, StoresPartition), partition
-        return read_part(
-            self._stores,
-            partition.part,
-            self._columns,
-            fail_on_data_loss=self._options.fail_on_data_loss,
-        )
 
 
 def _check(options: ReadOptions) -> None:

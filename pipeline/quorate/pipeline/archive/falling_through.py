@@ -39,7 +39,7 @@ class StoresAndArchive(Stores):
         self.archive = Archive(path)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"addresses": self.addresses, "_path": self._path}
+        return {"addresses": self.addresses, "others": self.others, "_path": self._path}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
