@@ -1,0 +1,215 @@
+"""`make bench-recovery`: what it takes to register, and to repair a store that was away.
+
+Starts three stores that sync to the disk, in processes of their own; the source runs in this one.
+Says medians of several runs; what else the machine did meanwhile has to be said by whoever quotes
+them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from quorate.console.children import StoreChild, founded, free_addresses, others
+from quorate.console.group_status import ask
+from quorate.source import Source, SourceOptions
+
+TOPIC = "bench"
+CHUNK = 1024
+SETTLE_SECONDS = 2.0
+"""So long the source sends at full rate before it is measured."""
+MEASURE_SECONDS = 10.0
+REPAIR_SECONDS_MAX = 600.0
+
+
+@asynccontextmanager
+async def stores(directory: Path) -> AsyncIterator[list[StoreChild]]:
+    """Three, founded."""
+    addresses = free_addresses(3)
+    children = [
+        StoreChild(name, directory / name, address, others(addresses, address))
+        for name, address in zip("abc", addresses, strict=True)
+    ]
+    try:
+        await asyncio.gather(*(child.start() for child in children))
+        await founded(children)
+        yield children
+    finally:
+        await asyncio.gather(*(child.kill() for child in children if child.running))
+
+
+def named(children: list[StoreChild]) -> str:
+    return ",".join(f"{child.name}={child.address}" for child in children)
+
+
+# Registering.
+
+
+async def registration(children: list[StoreChild], runs: int) -> None:
+    """With all stores, with one that is down, and with one that hangs."""
+    await register("registration: ms, all stores up", children, runs)
+    last = children[-1]
+    await last.kill()
+    await register("registration: ms, one of three down", children, runs)
+    await last.start()
+    await founded(children)
+    os.kill(last.pid, signal.SIGSTOP)
+    try:
+        for interval in (1.0, 3.0):
+            what = f"registration: ms, one of three hangs, interval {interval:g} s"
+            await register(what, children, 1, SourceOptions(registration_interval=interval))
+    finally:
+        os.kill(last.pid, signal.SIGCONT)
+
+
+async def register(
+    what: str, children: list[StoreChild], runs: int, options: SourceOptions | None = None
+) -> None:
+    seconds = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        source = await Source.open(TOPIC, stores=named(children), options=options)
+        seconds.append(time.perf_counter() - began)
+        await source.close()
+    least, most = 1000 * min(seconds), 1000 * max(seconds)
+    say(what, f"{1000 * statistics.median(seconds):,.1f}", f"{least:,.1f} to {most:,.1f}")
+
+
+# Repairing.
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """How a store got what it lacked."""
+
+    bytes: int
+    seconds: float
+    cpu_seconds: float
+    """Of the store that was repaired."""
+
+
+async def repair_when_idle(children: list[StoreChild], messages: int, size: int) -> None:
+    """The source is gone by the time the store comes back."""
+    async with await Source.open(TOPIC, session_id=1, stores=named(children)) as source:
+        await leave_behind(source, children[-1], messages, size)
+    done = await repaired(children[-1])
+    report("repair of an idle store: MB/s", done)
+
+
+async def repair_when_busy(children: list[StoreChild], messages: int, size: int) -> None:
+    """The source goes on at full rate: what does the repair cost it?"""
+    store = children[-1]
+    async with await Source.open(TOPIC, session_id=1, stores=named(children)) as source:
+        async with sending(source, size):
+            before = await rate(source)
+        await leave_behind(source, store, messages, size)
+        await store.start()
+        async with sending(source, size):
+            during = await rate(source)
+            repair = (await ask(store.address, 5.0)).repair
+    say("source: messages/s, nothing to repair", f"{before:,.0f}", "")
+    left = f"ratio {during / before:.2f}; {repair.lacking:,} still lacking when it was measured"
+    say("source: messages/s while a store is repaired", f"{during:,.0f}", left)
+    megabytes = repair.bytes_per_second / 1e6
+    say("repair beside a source at full rate: MB/s", f"{megabytes:,.1f}", "")
+
+
+async def leave_behind(source: Source, store: StoreChild, messages: int, size: int) -> None:
+    await source.send_many([bytes(size)])
+    await source.flush()
+    await store.kill()
+    for first in range(0, messages, CHUNK):
+        await source.send_many([os.urandom(size)] * min(CHUNK, messages - first))
+    await source.flush()
+
+
+@asynccontextmanager
+async def sending(source: Source, size: int) -> AsyncIterator[None]:
+    """As fast as it goes; the first seconds are over when it yields."""
+
+    async def send_on() -> None:
+        payloads = [os.urandom(size)] * CHUNK
+        while True:
+            await source.send_many(payloads)
+
+    task = asyncio.create_task(send_on())
+    try:
+        await asyncio.sleep(SETTLE_SECONDS)
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await source.flush()
+
+
+async def rate(source: Source) -> float:
+    began, first = time.perf_counter(), source.stable_upto
+    await asyncio.sleep(MEASURE_SECONDS)
+    return (source.stable_upto - first) / (time.perf_counter() - began)
+
+
+async def repaired(store: StoreChild) -> Repaired:
+    """Start it, and wait until it lacks nothing that it can get."""
+    await store.start()
+    process = psutil.Process(store.pid)
+    began = seen = time.perf_counter()
+    while True:
+        repair = (await ask(store.address, 5.0)).repair
+        now = time.perf_counter()
+        if not repair.messages:
+            began = now
+        elif repair.lacking:
+            seen = now
+        elif now > seen + 0.5:
+            times = process.cpu_times()
+            return Repaired(repair.bytes, seen - began, times.user + times.system)
+        if now > began + REPAIR_SECONDS_MAX:
+            raise SystemExit(f"{store.name} is not repaired after {REPAIR_SECONDS_MAX:g} s")
+        await asyncio.sleep(0.02)
+
+
+def report(what: str, done: Repaired) -> None:
+    megabytes = done.bytes / 1e6
+    more = f"{megabytes:,.0f} MB in {done.seconds:.1f} s, {done.cpu_seconds:.1f} s CPU of the store"
+    say(what, f"{megabytes / done.seconds:,.0f}", more)
+
+
+def say(what: str, value: str, more: str) -> None:
+    print(f"{what:<60}{value:>14}  {more}", flush=True)
+
+
+async def measure(messages: int, size: int, runs: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="quorate-bench-recovery-") as name:
+        for number in range(runs):
+            directory = Path(name) / str(number)
+            directory.mkdir()
+            async with stores(directory) as children:
+                await registration(children, 20)
+                await repair_when_idle(children, messages, size)
+                await repair_when_busy(children, messages, size)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000_000, help="that a store lacks")
+    parser.add_argument("--size", type=int, default=1000, help="of each, in bytes")
+    parser.add_argument("--runs", type=int, default=1)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.ERROR)
+    asyncio.run(measure(arguments.messages, arguments.size, arguments.runs))
+
+
+if __name__ == "__main__":
+    main()
