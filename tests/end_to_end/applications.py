@@ -25,7 +25,7 @@ import grpc.aio
 from quorate.protocol.errors import NotRegistered, NotYetStable, QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver import Gap, Receiver, RegistrationComplete, Withdrawn
-from quorate.source import FilePublishStore, Layout, Source, SourceOptions
+from quorate.source import FilePublishStore, Layout, ReceiverPacing, Source, SourceOptions
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -55,6 +55,11 @@ def name_of(payload: bytes) -> str:
     tag, number, rest = payload.split(b":", 2)
     assert rest == b"." * len(rest), payload
     return f"{tag.decode()}:{number.decode()}"
+
+
+def _plain_options(given: dict[str, Any]) -> dict[str, Any]:
+    pacing = given.get("receiver_pacing")
+    return given | ({"receiver_pacing": ReceiverPacing(**pacing)} if pacing else {})
 
 
 def _layout(written: str) -> str | Layout:
@@ -114,7 +119,7 @@ class SourceApplication(Application):
         """settings: stores, session, tag; persistent: try again for as long as that may help."""
         given = self.settings
         path = given.get("publish")
-        options = SourceOptions(**given.get("options", {}))
+        options = SourceOptions(**_plain_options(given.get("options", {})))
         while True:
             try:
                 self.source = await Source.open(
