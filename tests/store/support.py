@@ -62,7 +62,11 @@ def batch(
 
 
 def information(
-    source: SourceName = ORDERS, epoch: int = 1, version: int = 1, stores: Iterable[str] = ()
+    source: SourceName = ORDERS,
+    epoch: int = 1,
+    version: int = 1,
+    stores: Iterable[str] = (),
+    pacing: v1.ReceiverPacing | None = None,
 ) -> v1.SourceInformation:
     return v1.SourceInformation(
         source=source_to_wire(source),
@@ -70,6 +74,7 @@ def information(
         epoch=epoch,
         version=version,
         stores=[v1.StoreEntry(name=store, address=store) for store in stores],
+        receiver_pacing=pacing,
     )
 
 
@@ -263,13 +268,14 @@ class Client:
         stable_upto: int = NOTHING,
         source: SourceName = ORDERS,
         stores: Iterable[str] = (),
+        pacing: v1.ReceiverPacing | None = None,
     ) -> Stream:
         call = frames_to(
             self._channel, "/quorate.v1.Store/Append", store_v1.AppendResponse.FromString
         )
         stream = Stream(self.address, call)
         request = v1.AppendOpen(
-            information=information(source, epoch, 1, stores),
+            information=information(source, epoch, 1, stores, pacing),
             instance=instance,
             retained_from=retained_from,
             protocol_version=PROTOCOL_VERSION,
@@ -278,6 +284,7 @@ class Client:
         response = await stream.read()
         stream.next_sequence = response.opened.next_sequence
         stream.durability = response.opened.durability
+        stream.opened = response.opened
         return stream
 
     async def stream(
@@ -321,6 +328,7 @@ class Stream:
         self.call = call
         self.next_sequence = 0
         self.durability = v1.DURABILITY_UNSPECIFIED
+        self.opened = store_v1.AppendOpened()
         self.acknowledged_upto = NOTHING
 
     async def send(self, frame: v1.Frame) -> None:

@@ -153,6 +153,19 @@ def test_the_highest_of_each_receiver_counts() -> None:
     }
 
 
+def test_whether_a_receiver_is_waited_for_its_newest_registration_says() -> None:
+    def known(epoch: int, not_waited_for: bool) -> SourceKnowledge:
+        one = ReceiverStatus(session_id=1, epoch=epoch, not_waited_for=not_waited_for)
+        return begun(9, receivers=(one,))
+
+    for older, newer in ((True, False), (False, True)):
+        for answers in (
+            {"b": known(1, older), "c": known(2, newer)},
+            {"b": known(2, newer), "c": known(1, older)},
+        ):
+            assert adopted(answers).receivers == {1: ReceiverKnowledge(2, 0, waited_for=not newer)}
+
+
 def test_a_position_counts_only_as_far_as_it_belongs_to_the_lineage() -> None:
     """Behind that, other messages have these numbers."""
     status = (ReceiverStatus(session_id=1, epoch=2, acknowledged_upto=8),)

@@ -114,8 +114,8 @@ def test_index_keys_sort_like_their_numbers(pairs: list[tuple[int, int]]) -> Non
 
 
 def test_a_receiver_comes_back() -> None:
-    record = ReceiverRecord(3, 4, -1)
-    assert unpack_receiver(pack_receiver(record)) == record
+    for record in (ReceiverRecord(3, 4, -1), ReceiverRecord(3, 4, 9, waited_for=False)):
+        assert unpack_receiver(pack_receiver(record)) == record
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 60, 70])
