@@ -9,6 +9,7 @@ from quorate.v1.messages_pb2 import (
     DURABILITY_FSYNC,
     DURABILITY_STATE_ONLY,
     HeldRange,
+    ReceiverPacing,
     SourceInformation,
     StoreEntry,
 )
@@ -179,3 +180,38 @@ def test_a_stream_that_moves_shows_the_policies_it_comes_from_and_goes_to() -> N
         ("left", "changing"),
         ("right", "changing"),
     ]
+
+
+def paced(name: str, upto: int, acknowledged_upto: int, **receiver: bool) -> StatusResponse:
+    status = source(upto)
+    policy = Policy.majority_of(("a", "b"))
+    status.membership.CopyFrom(membership_to_wire(Membership((policy,), (policy,))))
+    status.information.receiver_pacing.CopyFrom(ReceiverPacing(messages=50, bytes=1000))
+    del status.receivers[:]
+    status.receivers.add(session_id=0x20, epoch=1, acknowledged_upto=acknowledged_upto, **receiver)
+    status.receivers.add(session_id=0x21, epoch=1, acknowledged_upto=95)
+    return store(name, status)
+
+
+def test_who_holds_up_a_source_that_waits_for_its_receivers() -> None:
+    status = compare(group(paced("a", 99, 49), paced("b", 99, 40)), 0)
+    assert status.paced == [
+        {
+            "topic": "orders",
+            "source": "0x10",
+            "slowest_receiver": "0x20",
+            "acknowledged_upto": 49,
+            "behind": 50,
+            "messages_max": 50,
+            "bytes_max": 1000,
+            "state": "held up",
+        }
+    ]
+    (row,) = compare(group(paced("a", 99, 50), paced("b", 99, 40)), 0).paced
+    assert (row["behind"], row["state"]) == (49, "goes on")
+    unbound = compare(
+        group(paced("a", 99, 9, not_waited_for=True), paced("b", 99, 9, not_waited_for=True)), 0
+    )
+    assert unbound.paced[0]["slowest_receiver"] == "0x21"
+    assert [row["waited_for"] for row in unbound.receivers] == [False, True]
+    assert compare(group(store("a", source(99))), 0).paced == []

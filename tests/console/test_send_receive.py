@@ -279,3 +279,29 @@ def test_a_second_sender_of_one_session_is_refused(environment: dict[str, str]) 
         assert sender.wait(30) == 75
     received = quorate(environment, "receive", "one", "--until-idle", "1")
     assert received.stdout == b"first\nsecond\n"
+
+
+def test_a_paced_source_waits_for_whom_it_is_to_wait_for(environment: dict[str, str]) -> None:
+    started = quorate(environment, "send", "paced", "--session-id", "0x10", given=b"a\n")
+    assert started.returncode == 0, started.stderr
+    for session_id, more in (("0x20", ()), ("0x21", ("--not-waited-for",))):
+        known = ("receive", "paced", "--session-id", session_id, "--count", "1", *more)
+        assert quorate(environment, *known).stdout == b"a\n"
+    with subprocess.Popen(
+        [*QUORATE, "send", "paced", "--session-id", "0x10", "--receiver-paced", "5"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as sending:
+        assert sending.stdin is not None
+        assert sending.stderr is not None
+        sending.stdin.write(b"b\n" * 20)
+        sending.stdin.close()
+        assert b"held up by receivers that lag: 0x20;" in sending.stderr.readline()
+        shown = json.loads(quorate(environment, "status", "-o", "json").stdout)
+        (row,) = (row for row in shown["paced"] if row["topic"] == "paced")
+        assert (row["slowest_receiver"], row["acknowledged_upto"]) == ("0x20", 0)
+        assert (row["messages_max"], row["state"]) == (5, "held up")
+        rest = ("receive", "paced", "--session-id", "0x20", "--count", "20")
+        assert quorate(environment, *rest).stdout == b"b\n" * 20
+        assert sending.wait(60) == 0

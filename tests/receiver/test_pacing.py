@@ -116,7 +116,7 @@ async def test_a_deregistered_receiver_frees_it_though_a_store_is_away(stores: S
         with pytest.raises(NoQuorum):
             await slow.deregister(timeout=0.5)
         await application.until_sent(500)
-        assert ReceiversCaughtUp(None) in application.source._engine.log.kept()
+        await event_of(application.source, ReceiversCaughtUp)
         await stores.start("c")
         await application.until_sent(application.source.next_sequence + 500)
         assert await stores.positions() == {"c": -1}, "c has not heard of it, and is outvoted"

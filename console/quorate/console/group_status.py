@@ -17,6 +17,8 @@ from quorate.console.policy_status import group_rows
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.pacing import waited_for
+from quorate.protocol.wire import membership_from_wire, pacing_from_wire
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1.messages_pb2 import (
@@ -25,6 +27,8 @@ from quorate.v1.messages_pb2 import (
     DURABILITY_OS,
     DURABILITY_STATE_ONLY,
     HeldRange,
+    Membership,
+    SourceInformation,
 )
 from quorate.v1.store_pb2 import LossRecord, SourceStatus, StatusRequest, StatusResponse
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -48,6 +52,8 @@ class GroupStatus:
     groups: list[Row] = field(default_factory=list)
     """One a group of each policy in force, for each source."""
     receivers: list[Row] = field(default_factory=list)
+    paced: list[Row] = field(default_factory=list)
+    """One a source that waits for its receivers, with the slowest of these."""
     losses: list[Row] = field(default_factory=list)
     """What operators accepted on each store, ever."""
     problems: list[str] = field(default_factory=list)
@@ -256,6 +262,7 @@ def _compare_source(
     status.groups += rows
     status.problems += problems
     _compare_receivers(name, at, status)
+    status.paced += _paced_rows(name, newest.information, newest.membership, at, names)
 
 
 def _texts(ranges: Iterable[HeldRange]) -> list[str]:
@@ -279,9 +286,12 @@ def _compare_receivers(
     name: SourceName, at: Mapping[str, SourceStatus], status: GroupStatus
 ) -> None:
     positions: dict[int, dict[str, int]] = {}
+    epochs: dict[int, tuple[int, bool]] = {}
     for store, source in at.items():
         for receiver in source.receivers:
             positions.setdefault(receiver.session_id, {})[store] = receiver.acknowledged_upto
+            said = (receiver.epoch, not receiver.not_waited_for)
+            epochs[receiver.session_id] = max(said, epochs.get(receiver.session_id, said))
     newest = max(map(held_upto, at.values()))
     for session_id, by_store in sorted(positions.items()):
         status.receivers.append(
@@ -291,6 +301,47 @@ def _compare_receivers(
                 "session_id": f"{session_id:#x}",
                 "acknowledged_upto": max(by_store.values()),
                 "lag": newest - max(by_store.values()),
+                "waited_for": epochs[session_id][1],
                 "stores": by_store,
             }
         )
+
+
+def _paced_rows(
+    name: SourceName,
+    information: SourceInformation,
+    membership: Membership,
+    at: Mapping[str, SourceStatus],
+    names: Mapping[str, str],
+) -> list[Row]:
+    pacing = pacing_from_wire(information)
+    if pacing is None:
+        return []
+    # As the source judges; it alone knows how many bytes that is.
+    called = {
+        names.get(entry.address, entry.store_name): entry.name for entry in information.stores
+    }
+    told = {
+        called.get(store, store): {
+            each.session_id: each.acknowledged_upto
+            for each in source.receivers
+            if not each.not_waited_for
+        }
+        for store, source in at.items()
+    }
+    streaming = {called.get(store, store) for store, source in at.items() if source.live}
+    waited = waited_for(membership_from_wire(membership).to_policies, told, streaming)
+    slowest, upto = min(waited.items(), key=lambda item: item[1], default=(None, NOTHING))
+    behind = max(map(held_upto, at.values())) - upto if slowest is not None else 0
+    return [
+        {
+            "topic": name.topic,
+            "source": f"{name.session_id:#x}",
+            "slowest_receiver": f"{slowest:#x}" if slowest is not None else None,
+            "acknowledged_upto": upto if slowest is not None else None,
+            "behind": behind,
+            "messages_max": pacing.messages,
+            "bytes_max": pacing.bytes,
+            "state": "held up" if behind >= pacing.messages else "goes on",
+        }
+    ]

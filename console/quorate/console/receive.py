@@ -67,6 +67,13 @@ def receive(
             help="Fence another process with this session ID, also within its activity timeout.",
         ),
     ] = False,
+    not_waited_for: Annotated[
+        bool,
+        typer.Option(
+            "--not-waited-for",
+            help="No source that is paced by its receivers, and no retention, is to wait for it.",
+        ),
+    ] = False,
     events: Annotated[
         bool, typer.Option("--events", help="Tell on stderr what happens besides messages.")
     ] = False,
@@ -87,7 +94,11 @@ def receive(
         "take_over": take_over,
         "timeout": settings.timeout,
     }
-    options = {"wait_for_source": wait, "request_maximum": last}
+    options = {
+        "wait_for_source": wait,
+        "request_maximum": last,
+        "waited_for": not not_waited_for,
+    }
     run(_Receiving(settings, opening, options, count, until_idle, events).run)
 
 

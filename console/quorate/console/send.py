@@ -33,7 +33,7 @@ from quorate.protocol.identity import check_topic, parse_session_id
 
 if TYPE_CHECKING:
     from quorate.protocol.attributes import Attributes
-    from quorate.source import Event, Outgoing, Source
+    from quorate.source import Event, Outgoing, Source, SourceOptions
 
 _PROGRESS_SECONDS = 0.5
 
@@ -66,6 +66,15 @@ def send(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Fence a living source of this identity.")
     ] = False,
+    receiver_paced: Annotated[
+        int | None,
+        typer.Option(
+            "--receiver-paced",
+            metavar="N",
+            min=1,
+            help="Be at most so many messages ahead of every registered receiver.",
+        ),
+    ] = None,
     stores: Stores = None,
     group: Groups = None,
     intergroup: Intergroup = None,
@@ -87,11 +96,19 @@ def send(
     opening = {
         "session_id": parse_session_id(session_id) if session_id else None,
         "take_over": take_over,
+        "options": _options(receiver_paced),
     }
     with ExitStack() as stack:
         descriptor = _open(file, stack)
         sending = _Sending(settings, topic, opening, publish_store, descriptor, form, attributes)
         run(sending.run)
+
+
+def _options(receiver_paced: int | None) -> SourceOptions:
+    from quorate.source import ReceiverPacing, SourceOptions
+
+    pacing = ReceiverPacing(messages=receiver_paced) if receiver_paced is not None else None
+    return SourceOptions(receiver_pacing=pacing)
 
 
 def _attributes(key: str | None, properties: Sequence[str]) -> Attributes:
@@ -170,7 +187,12 @@ class _Sending:
 
     def _tell(self, event: Event) -> None:
         """What a person who waits wants to know."""
-        from quorate.source import MembershipChanged, StoreInLimbo, WaitingForStores
+        from quorate.source import (
+            MembershipChanged,
+            ReceiversCaughtUp,
+            StoreInLimbo,
+            WaitingForStores,
+        )
 
         if not people_watch():
             return
@@ -180,6 +202,8 @@ class _Sending:
                 say(f"Waiting for {', '.join(missing)}{how_long}.")
             case StoreInLimbo(store, reason):
                 say(f"Store {store} is in limbo: {reason}.", style="yellow")
+            case ReceiversCaughtUp():
+                say("The receivers have caught up.")
             case MembershipChanged(_, to_policies, _, True):
                 say(f"The stream has moved to {' and '.join(map(str, to_policies))}.")
 

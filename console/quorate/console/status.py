@@ -29,14 +29,21 @@ _FOR_PEOPLE = {
         "holding", "backups",
     ),
     "receivers": ("topic", "source", "session_id", "acknowledged_upto", "lag"),
+    "paced": (
+        "topic", "source", "slowest_receiver", "acknowledged_upto", "behind", "messages_max",
+        "bytes_max", "state",
+    ),
     "losses": ("store", "source", "lost", "reason", "time"),
 }  # fmt: skip
+
+_ONLY_IF_ANY = ("paced", "losses")
 
 _KINDS = {
     "stores": "store",
     "sources": "source",
     "groups": "group",
     "receivers": "receiver",
+    "paced": "paced",
     "losses": "loss",
 }
 
@@ -74,6 +81,7 @@ def _show(group: GroupStatus, output: Output) -> None:
         "sources": group.sources,
         "groups": group.groups,
         "receivers": group.receivers,
+        "paced": group.paced,
         "losses": group.losses,
     }
     match output:
@@ -85,7 +93,7 @@ def _show(group: GroupStatus, output: Output) -> None:
             print_jsonl([{"kind": "health", "healthy": group.healthy, "problems": group.problems}])
         case Output.TABLE:
             for kind, rows in parts.items():
-                if kind == "losses" and not rows:
+                if kind in _ONLY_IF_ANY and not rows:
                     continue
                 shown = [{key: _plain(row[key]) for key in _FOR_PEOPLE[kind]} for row in rows]
                 print_table(kind.capitalize(), shown, empty="none")

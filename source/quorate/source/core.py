@@ -27,11 +27,11 @@ from quorate.protocol.pacing import Told
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.recovery import Decision
 from quorate.protocol.tracker import StabilityTracker
-from quorate.protocol.wire import pacing_to_wire, policy_to_wire, source_to_wire
 from quorate.source import events
 from quorate.source.backups import Backups
 from quorate.source.bringing_up import BringingUp
 from quorate.source.confirmations import Confirmations
+from quorate.source.describing import describe
 from quorate.source.frames import (
     batch_frame,
     batch_of,
@@ -41,7 +41,7 @@ from quorate.source.frames import (
 )
 from quorate.source.notices import Notices
 from quorate.source.options import SourceOptions, StabilityEvents
-from quorate.source.pacing import Pacing
+from quorate.source.pacing import pacing_of
 from quorate.source.registration import (
     Grant,
     OpenStream,
@@ -63,7 +63,7 @@ from quorate.source.survivors import (
     sent_again,
 )
 from quorate.source.window import Window
-from quorate.v1.messages_pb2 import Lifetimes, SourceInformation, StoreEntry
+from quorate.v1.messages_pb2 import Lifetimes, SourceInformation
 
 _CHANGE_SECONDS = 10.0
 """So long may a change of the stores take before it counts as a lost quorum."""
@@ -115,7 +115,7 @@ class SourceCore:
         self.started = False
         """It is known which messages the stream has: receivers may attach."""
         self.window = Window(options)
-        self.pacing = Pacing(options.receiver_pacing) if options.receiver_pacing else None
+        self.pacing = pacing_of(options)
         """None: the source waits for no receivers."""
         self.confirmations = Confirmations(options.unique_confirmations)
         self.retention = Retention(0)
@@ -189,25 +189,9 @@ class SourceCore:
 
     def information(self) -> SourceInformation:
         """What receivers and stores need to know of the source."""
-        registration = self.registration
         stores = self.stores.values()
-        grants = {store.name: registration.grant(store.name) for store in stores}
-        return SourceInformation(
-            source=source_to_wire(self.name),
-            address=self.address,
-            epoch=self.epoch,
-            policy=policy_to_wire(registration.policy),
-            stores=[
-                StoreEntry(
-                    name=store.name,
-                    address=store.address,
-                    reg_id=grant.reg_id if (grant := grants[store.name]) else 0,
-                    store_name=grant.store_name if grant else "",
-                )
-                for store in stores
-            ],
-            version=self._version,
-            receiver_pacing=pacing_to_wire(self._options.receiver_pacing),
+        return describe(
+            self.name, self.address, self.registration, stores, self._version, self._options
         )
 
     def refusal(self) -> QuorateError | None:
@@ -628,7 +612,7 @@ class SourceCore:
     def _pace(self) -> None:
         if self.pacing is not None:
             policies = self.registration.membership.to_policies
-            self.events += self.pacing.apply(self.window, policies, self.streams.connected())
+            self.pacing.apply(self.window, policies, self.streams.connected())
 
     def next_frame(self, store: str, now: float) -> bytes | None:
         """The next frame for this store; None while there is nothing, which makes it idle."""
@@ -756,6 +740,8 @@ class SourceCore:
         self._overtake(now)
         self._check_stores(now)
         self._pace()
+        if self.pacing is not None:
+            self.events += self.pacing.news(self.window, now)
         self.events += self._notices.waiting(*self.registration.waiting_for(now))
         if self.complete and self.registration.phase is not Phase.STREAMING:
             self._check_change_stuck(now)

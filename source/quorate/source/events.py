@@ -181,7 +181,10 @@ class ReceiversLag:
 
 @dataclass(frozen=True, slots=True)
 class ReceiversCaughtUp:
-    """No receiver that is waited for is behind by more than half of what is allowed any more."""
+    """No receiver that is waited for is behind by more than half of what is allowed any more.
+
+    Told when sends have not waited for five seconds; with FlightBehaviour.NOTIFY at once.
+    """
 
     acknowledged_upto: int | None
     """By all of them; None: there are none."""

@@ -156,7 +156,7 @@ class LiveServer:
             self.publish(information_frame(self._core.information(), self._core.stable_upto))
 
     def stable_advanced(self) -> None:
-        """Receivers that deliver at stability are to know, if no batch is about to say it."""
+        """Receivers that wait for stability are to know, if no batch is about to say it."""
         if not self._core.window.payloads:
             for receiver in self._receivers:
                 if receiver.wants_stable:
@@ -179,7 +179,9 @@ class LiveServer:
         receiver = _Receiver(
             request.session_id,
             context.peer(),
-            request.delivery == DELIVERY_LEVEL_STABLE,
+            # Only what is stable is acknowledged, and a source that waits for that sends no batch
+            # that would say how far that is.
+            request.delivery == DELIVERY_LEVEL_STABLE or core.pacing is not None,
             self._options.receiver_queue_bytes,
         )
         self._receivers.add(receiver)

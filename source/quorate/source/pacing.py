@@ -15,18 +15,26 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.pacing import ReceiverPacing, Told, waited_for
 from quorate.protocol.policy import Policy
 from quorate.source import events
+from quorate.source.options import FlightBehaviour, SourceOptions
 from quorate.source.retention import RetainedFrame
 from quorate.source.window import Window
 
 SIZES_MAX = 65_536
 """Of so many batches it is remembered where they end; for what is older, bytes are not counted."""
 
+CALM_SECONDS = 5.0
+"""A source that is faster than its receivers comes to its bound many times a second. What waits is
+told once, and that it is over when it did not come to the bound for so long."""
+
 
 class Pacing:
     """The receivers of one source, as its stores tell of them."""
 
-    def __init__(self, bound: ReceiverPacing) -> None:
+    def __init__(self, bound: ReceiverPacing, calm_seconds: float) -> None:
+        """calm_seconds: for so long nobody must have lagged before the application is told that."""
         self.bound = bound
+        self._calm_seconds = calm_seconds
+        self._calm_since: float | None = None
         self._told: dict[str, Told] = {}
         self._positions: list[events.LaggingReceiver] = []
         """Of those that are waited for, the slowest first."""
@@ -65,10 +73,8 @@ class Pacing:
 
     # What follows.
 
-    def apply(
-        self, window: Window, policies: Iterable[Policy], streaming: Set[str]
-    ) -> list[events.Event]:
-        """Set how far may be sent; tells the application if others lag, or nobody does any more.
+    def apply(self, window: Window, policies: Iterable[Policy], streaming: Set[str]) -> None:
+        """Set how far may be sent.
 
         policies: in force. streaming: the stores that take the stream.
         """
@@ -80,18 +86,27 @@ class Pacing:
         else:
             upto = self._positions[0].acknowledged_upto
             window.pace(self.bound.may_send_upto(upto), self._size_upto(upto) + self.bound.bytes)
+
+    def news(self, window: Window, now: float) -> list[events.Event]:
+        """Time has passed: whether others lag, or nobody does any more."""
         if not window.lag_noted:
             return []
-        if self._near(window):
-            window.lag_noted, self._lag_told = False, frozenset()
-            upto_of_all = self._positions[0].acknowledged_upto if self._positions else None
-            return [events.ReceiversCaughtUp(upto_of_all)]
-        return self.noted(window)
+        if not self._near(window):
+            return self.noted(window)
+        if self._calm_since is None:
+            self._calm_since = now
+        if now < self._calm_since + self._calm_seconds:
+            return []
+        window.lag_noted, self._lag_told, self._calm_since = False, frozenset(), None
+        upto_of_all = self._positions[0].acknowledged_upto if self._positions else None
+        return [events.ReceiversCaughtUp(upto_of_all)]
 
     def noted(self, window: Window) -> list[events.Event]:
         """A send has come to the bound, or goes past it: tells of receivers that are news."""
         lagging = self._lagging(window)
         who = frozenset(each.session_id for each in lagging)
+        if lagging:
+            self._calm_since = None
         if not lagging or who <= self._lag_told:
             return []
         window.lag_noted = True
@@ -126,3 +141,12 @@ class Pacing:
         """Bytes of messages up to the last whole batch that ends here or before."""
         at = bisect_right(self._lasts, sequence)
         return self._sizes[at - 1] if at else self._size_before
+
+
+def pacing_of(options: SourceOptions) -> Pacing | None:
+    """As the options of a source ask for it; None if they do not."""
+    if options.receiver_pacing is None:
+        return None
+    # Who is told before it may send more wants to know at once; who waits anyway, not each time.
+    notifies = options.flight_behaviour is FlightBehaviour.NOTIFY
+    return Pacing(options.receiver_pacing, 0.0 if notifies else CALM_SECONDS)

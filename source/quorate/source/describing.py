@@ -1,0 +1,48 @@
+"""The registration information of a source, as receivers and stores are told it.
+
+Pure; when it is told, and that it has changed, is the core's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.wire import pacing_to_wire, policy_to_wire, source_to_wire
+from quorate.source.options import SourceOptions
+from quorate.source.registration import Registration
+from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
+
+
+def describe(
+    name: SourceName,
+    address: str,
+    registration: Registration,
+    stores: Iterable[StoreAddress],
+    version: int,
+    options: SourceOptions,
+) -> SourceInformation:
+    """What receivers and stores need to know of a source.
+
+    address: where receivers attach. stores: those that it deals with now.
+    """
+    entries = []
+    for store in stores:
+        grant = registration.grant(store.name)
+        entries.append(
+            StoreEntry(
+                name=store.name,
+                address=store.address,
+                reg_id=grant.reg_id if grant else 0,
+                store_name=grant.store_name if grant else "",
+            )
+        )
+    return SourceInformation(
+        source=source_to_wire(name),
+        address=address,
+        epoch=registration.epoch,
+        policy=policy_to_wire(registration.policy),
+        stores=entries,
+        version=version,
+        receiver_pacing=pacing_to_wire(options.receiver_pacing),
+    )
