@@ -126,10 +126,10 @@ async def test_an_impossible_bound_is_refused_and_leaves_nothing_behind(tmp_path
 async def filled(client: Client, pacing: v1.ReceiverPacing | None) -> None:
     """A hundred messages that are all stable, and a receiver that has acknowledged half of them."""
     stream = await stream_of(client, pacing)
+    await register(client, 7)
     for at in range(0, 100, 10):
         await stream.batch(batch(at, at + 9), at - 1)
     await stream.durable(99)
-    await register(client, 7)
     await acknowledge(client, 7, 49)
     await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=99))
     await stream.close()
