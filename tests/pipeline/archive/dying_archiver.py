@@ -1,0 +1,64 @@
+"""An archiver that is killed with SIGKILL at a certain point; without Spark, on real stores.
+
+Run by test_crashing.py in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tests.pipeline.archive.support import here
+
+from quorate.pipeline.archive import archiving, files
+from quorate.pipeline.archive import directory as directories
+from quorate.pipeline.archive.archiving import archive
+from quorate.pipeline.archive.directory import ArchiveDirectory
+from quorate.pipeline.stores import Stores
+
+POINTS: dict[str, tuple[Any, str, int, bool]] = {
+    "a file is written and has no name": (files._Checked, "finish", 1, False),
+    "one of several files is there": (files.FileWriter, "finish", 1, True),
+    "the last but one file is there": (files.FileWriter, "finish", 3, True),
+    "all files are there and no manifest": (ArchiveDirectory, "commit", 1, False),
+    "the manifest is written and has no name": (directories.os, "link", 1, False),
+    "the manifest is there and nobody knows": (directories.os, "link", 1, True),
+    "no store is told": (Stores, "tell_archived", 1, False),
+}
+"""What is called, the how many-th call kills, and whether after it instead of before."""
+
+
+def dying(call: Callable[..., Any], nth: int, after: bool) -> Callable[..., Any]:
+    calls = 0
+
+    def called(*arguments: Any, **fields: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == nth and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = call(*arguments, **fields)
+        if calls == nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    return called
+
+
+def main(stores: str, path: str, pattern: str, point: str) -> None:
+    owner, name, nth, after = POINTS[point]
+    setattr(owner, name, dying(getattr(owner, name), nth, after))
+    archiving.PART_MESSAGES_MIN = 5_000
+    archive(
+        here,
+        Stores(stores.split(",")),
+        path,
+        selects=lambda topic: topic.startswith(pattern),
+        parts=4,
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,150 @@
+"""Archivers that are killed at any point, and several at once: all is there once, nothing twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.pipeline.archive.dying_archiver import POINTS
+from tests.pipeline.archive.support import here
+from tests.pipeline.archive.test_archiving import frames, newest, on_disk
+from tests.pipeline.group import PATIENCE_SECONDS, Group, numbered
+
+from quorate.pipeline.archive import archiving
+from quorate.pipeline.archive.archiving import ArchiveReport, archive
+from quorate.pipeline.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
+from quorate.pipeline.archive.reading import Archive
+from quorate.pipeline.schema import ARROW
+from quorate.pipeline.stores import Stores
+from quorate.protocol.errors import ArchiveChanged
+from quorate.protocol.identity import SourceName
+
+PATTERN = "crashed."
+COUNT = 12_000
+SOURCES = [SourceName(f"{PATTERN}{name}", 0x10) for name in ("a", "b")]
+
+
+@pytest.fixture(scope="module")
+def stores(group: Group) -> Stores:
+    """Two sources, of which each makes several files."""
+    for source in SOURCES:
+        assert group.publish(source.topic, numbered(0, COUNT - 1)) == source
+    return Stores(group.addresses)
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archiving, "PART_MESSAGES_MIN", 5_000)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "archive"
+
+
+def archived(stores: Stores, path: Path) -> ArchiveReport:
+    report = archive(
+        here, stores, str(path), selects=lambda topic: topic.startswith(PATTERN), parts=4
+    )
+    assert report.failures == {}
+    return report
+
+
+def check_whole(stores: Stores, path: Path) -> None:
+    """The archive has what the stores have: every batch, and every row, once."""
+    catalogue = stores.sources()
+    manifest = newest(path)
+    assert set(manifest.sources) == set(SOURCES)
+    assert sum(file.count for file in manifest.files) == COUNT * len(SOURCES)
+    for source in SOURCES:
+        kept = stores.fetch(source, catalogue.sources[source].lineage, 0, COUNT - 1)
+        assert frames(path, source) == [piece.frame for piece in kept]
+        batches = Archive(str(path)).record_batches(source, 0, COUNT - 1, ARROW)
+        rows = [payload for each in batches for payload in each.column("payload").to_pylist()]
+        assert rows == numbered(0, COUNT - 1)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", POINTS)
+def test_an_archiver_that_is_killed_is_made_up_for(
+    stores: Stores, path: Path, group: Group, point: str
+) -> None:
+    program = [sys.executable, "-m", "tests.pipeline.archive.dying_archiver"]
+    ended = subprocess.run([*program, group.stores, str(path), PATTERN, point])
+    assert ended.returncode == -signal.SIGKILL, "it came to the point"
+    there = newest(path).version
+    assert there == (
+        1 if point in ("the manifest is there and nobody knows", "no store is told") else 0
+    )
+    report = archived(stores, path)
+    assert (report.messages, report.version) == (0 if there else 2 * COUNT, 1)
+    check_whole(stores, path)
+    assert archived(stores, path).messages == 0
+    # What the dead one left is removed once it can be of nobody who still runs.
+    for each in on_disk(path):
+        os.utime(path / each, (0, GARBAGE_SECONDS))
+    archived(stores, path)
+    assert on_disk(path) == {file.path for file in newest(path).files}
+    check_whole(stores, path)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(400)
+def test_a_job_whose_driver_is_killed_while_spark_writes(
+    stores: Stores, path: Path, group: Group
+) -> None:
+    """Whatever goes on without it for a while, Java and its workers, spoils nothing."""
+    job = [sys.executable, "-m", "quorate.pipeline", "archive", str(path)]
+    driver = subprocess.Popen(
+        [*job, "--stores", group.stores, "--topics-pattern", r"crashed\..*"],
+        start_new_session=True,
+    )
+    try:
+        while driver.poll() is None and not on_disk(path):
+            time.sleep(0.02)
+        assert driver.poll() is None
+        driver.kill()
+        driver.wait(PATIENCE_SECONDS)
+        archived(stores, path)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+    check_whole(stores, path)
+
+
+def test_of_two_archivers_that_commit_at_once_one_wins_and_the_other_says_so(
+    stores: Stores, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2, timeout=PATIENCE_SECONDS)
+    commit = ArchiveDirectory.commit
+
+    def at_once(directory: ArchiveDirectory, manifest: Any) -> None:
+        both.wait()
+        commit(directory, manifest)
+
+    monkeypatch.setattr(ArchiveDirectory, "commit", at_once)
+    outcomes: list[int | ArchiveChanged] = []
+
+    def run() -> None:
+        try:
+            outcomes.append(archived(stores, path).messages)
+        except ArchiveChanged as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    [won] = [each for each in outcomes if isinstance(each, int)]
+    assert won == 2 * COUNT
+    assert len(outcomes) == 2
+    check_whole(stores, path)
+    assert on_disk(path) == {file.path for file in newest(path).files}, "the same files"
+    assert archived(stores, path).messages == 0
