@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 from tests.pipeline.contents import by_source
+from tests.pipeline.dying_replay import message
 from tests.pipeline.group import Group
 
 from quorate.pipeline.replay_sinks import FunctionSink, TopicsSink
-from quorate.pipeline.replaying import Position, Replayed
+from quorate.pipeline.replaying import Replayed
 from quorate.pipeline.resuming import session_id
 from quorate.pipeline.stores import Stores
 from quorate.pipeline.writing import LoopThread
@@ -21,13 +24,6 @@ from quorate.protocol.framing import read_contents
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.source.blocking import Source
-
-FIRST_US = 1_790_000_000_000_000
-
-
-def message(number: int, topic: str = "t", key: bytes | None = None) -> Replayed:
-    position = Position(FIRST_US + number, topic, "0x10", number)
-    return Replayed(position, 1, b"%d" % number, key, {"n": b"v"} if key else {})
 
 
 def sent(group: Group, topic: str) -> list[bytes]:
@@ -100,6 +96,22 @@ def test_a_replay_that_broke_off_goes_on(group: Group) -> None:
     assert run(20_000) == 20_000 - there
     assert run(20_000) == 0
     assert sent(group, "resumed") == [b"%d" % number for number in range(20_000)]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("upto", [1, 4_096, 4_097, 20_000])
+def test_a_replay_that_is_killed_goes_on_and_each_message_is_there_once(
+    group: Group, upto: int
+) -> None:
+    to, program = f"killed.{upto}", [sys.executable, "-m", "tests.pipeline.dying_replay"]
+    ended = subprocess.run([*program, group.stores, to, str(upto)])
+    assert ended.returncode == -signal.SIGKILL
+    for _ in range(2):
+        with TopicsSink(to, Layout.plain(group.stores), to) as sink:
+            for number in range(25_000):
+                sink.take(message(number))
+            sink.flush()
+        assert sent(group, to) == [b"%d" % number for number in range(25_000)]
 
 
 def test_a_position_is_where_it_goes_on(group: Group) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from tests.pipeline.archive.support import here
 
 from quorate.pipeline.archive import archiving, files
-from quorate.pipeline.archive import directory as directories
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.directory import ArchiveDirectory
 from quorate.pipeline.stores import Stores
@@ -24,8 +23,8 @@ POINTS: dict[str, tuple[Any, str, int, bool]] = {
     "one of several files is there": (files.FileWriter, "finish", 1, True),
     "the last but one file is there": (files.FileWriter, "finish", 3, True),
     "all files are there and no manifest": (ArchiveDirectory, "commit", 1, False),
-    "the manifest is written and has no name": (directories.os, "link", 1, False),
-    "the manifest is there and nobody knows": (directories.os, "link", 1, True),
+    "the manifest is written and has no name": (os, "link", 1, False),
+    "the manifest is there and nobody knows": (os, "link", 1, True),
     "no store is told": (Stores, "tell_archived", 1, False),
 }
 """What is called, the how many-th call kills, and whether after it instead of before."""
