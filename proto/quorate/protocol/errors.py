@@ -667,7 +667,7 @@ class ArchiveInvalid(QuorateError):
         return (
             f"{self.path} is not what an archive should have: {self.detail}. Nothing was changed. "
             "Check the path. What is damaged, put back from a backup, and keep a copy of it for "
-            "inspection. Remove no manifest: files that none names are taken for left over."
+            "inspection. Remove no manifest: what only that one names would be read no more."
         )
 
 

@@ -338,6 +338,28 @@ def test_a_crash_before_the_manifest_leaves_garbage_only(
     assert on_disk(path) == {each.path for each in newest(path).files}
 
 
+def test_what_only_a_lost_manifest_named_is_never_removed(path: Path) -> None:
+    stores = FakeStores({ORDERS: Stream(frames=[batch(0, 49)], stable_upto=49)})
+    run(stores, path)
+    stores.streams[ORDERS].frames.append(batch(50, 99))
+    stores.streams[ORDERS].stable_upto = 99
+    run(stores, path)
+    [only_there] = {each.path for each in newest(path).files if each.first == 50}
+    max((path / "manifest").iterdir()).unlink()
+    foreign = "data/README"
+    (path / foreign).touch()
+    broken_off = f"{Path(only_there).parent}/.writing-1"
+    (path / broken_off).touch()
+    for each in (only_there, foreign, broken_off):
+        os.utime(path / each, (0, 0))
+    # What is archived has left the stores.
+    stores.streams[ORDERS].stable_upto = 49
+    run(stores, path)
+    assert only_there in on_disk(path)
+    assert foreign in on_disk(path)
+    assert broken_off not in on_disk(path)
+
+
 def test_of_two_at_once_one_loses_and_nothing_is_broken(path: Path) -> None:
     stores = FakeStores({ORDERS: Stream(frames=[batch(0, 49)], stable_upto=49)})
 

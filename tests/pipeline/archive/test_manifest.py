@@ -12,7 +12,14 @@ import pytest
 from tests.pipeline.archive.support import DAY_NS, MEMBERSHIP, NOON_NS, ORDERS, TRADES
 
 from quorate.pipeline.archive.directory import ArchiveDirectory
-from quorate.pipeline.archive.layout import day_of, directory_of, file_of, manifest_version
+from quorate.pipeline.archive.layout import (
+    content_of,
+    day_of,
+    directory_of,
+    file_of,
+    key_of,
+    manifest_version,
+)
 from quorate.pipeline.archive.manifest import (
     ArchivedFile,
     ArchivedSource,
@@ -25,7 +32,7 @@ from quorate.pipeline.archive.manifest import (
 from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.ranges import HeldRange
+from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import source_to_wire
 from quorate.v1 import messages_pb2 as v1
@@ -171,6 +178,15 @@ def test_a_topic_can_be_any_text() -> None:
         assert all(len(part.encode()) <= 255 and part not in ("..", ".") for part in parts)
     assert directory_of("é" * 120, "d") != directory_of("é" * 121, "d")
     assert "0xfffffffffffffff0" in file_of(TRADES, "2026-11-21", 0, 1, 2)
+
+
+@pytest.mark.parametrize("topic", ["orders", "a/b=c", "ü" * 100, "topic=x-1"])
+def test_a_path_says_what_is_in_the_file(topic: str) -> None:
+    name = SourceName(topic, 0xFFFF_FFFF_FFFF_FFF0)
+    path = file_of(name, "2026-11-21", 5, 2**63, 0xABC)
+    assert content_of(path) == (key_of(name), Range(5, 2**63))
+    for other in ("data/README", path + "~", path.replace(".parquet", ".crc"), "manifest/1.json"):
+        assert content_of(other) is None
 
 
 @pytest.mark.parametrize(

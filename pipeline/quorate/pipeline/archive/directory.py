@@ -9,18 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from quorate.pipeline.archive.layout import (
     DATA,
     MANIFESTS,
     WRITING,
+    content_of,
+    key_of,
     manifest_name,
     manifest_version,
 )
 from quorate.pipeline.archive.manifest import Manifest, from_json, to_json
 from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid, InvalidArgument, StorageFailed
+from quorate.protocol.ranges import RangeSet
 
 _KEPT = 10
 """So many older manifests are kept, for people."""
@@ -122,16 +125,22 @@ class ArchiveDirectory:
                 (self.path / path).unlink(missing_ok=True)
 
     def garbage(self, manifest: Manifest, now: float) -> list[str]:
-        """Files that no manifest names, and that no job that still runs can have written.
+        """Files that no manifest names, that no job that still runs can have written, and without
+        which the archive has every message that is in them.
 
         now: seconds since 1970. Raises StorageFailed.
         """
         named = {each.path for each in manifest.files} | {each.path for each in manifest.dropped}
+        has: dict[str, RangeSet] = {}
+        for each in manifest.files:
+            has.setdefault(key_of(each.source), RangeSet()).add(each.first, each.last)
         with _storage(self.path):
             return sorted(
                 path
                 for path, modified in self._files()
-                if path not in named and now - modified > GARBAGE_SECONDS
+                if path not in named
+                and now - modified > GARBAGE_SECONDS
+                and _is_superfluous(path, has)
             )
 
     def _files(self) -> Iterator[tuple[str, float]]:
@@ -140,6 +149,17 @@ class ArchiveDirectory:
                 path = Path(root) / name
                 with contextlib.suppress(FileNotFoundError):
                     yield str(path.relative_to(self.path)), path.stat().st_mtime
+
+
+def _is_superfluous(path: str, has: Mapping[str, RangeSet]) -> bool:
+    if path.rpartition("/")[2].startswith(WRITING):
+        return True
+    # A manifest may have been lost that named it; stores do not have it any more then.
+    content = content_of(path)
+    if content is None or content[0] not in has:
+        return False
+    key, numbers = content
+    return not RangeSet([numbers]).minus(has[key])
 
 
 @contextlib.contextmanager

@@ -11,10 +11,12 @@ two archivers at the same time can not overwrite each other's with something els
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import Range
 
 MANIFESTS = "manifest"
 DATA = "data"
@@ -23,6 +25,9 @@ WRITING = ".writing-"
 
 _NAME_MAX = 200
 _DAY_NS = 86_400 * 10**9
+_FILE = re.compile(
+    rf"{DATA}/(topic=[^/]+)/day=[^/]+/(0x[0-9a-f]+)-(\d+)-(\d+)-[0-9a-f]{{8}}\.parquet"
+)
 
 
 def manifest_name(version: int) -> str:
@@ -51,6 +56,20 @@ def file_of(source: SourceName, day: str, first: int, last: int, checksum: int) 
     """The path of a file, from the archive on."""
     directory = directory_of(source.topic, day)
     return f"{directory}/{source.session_id:#x}-{first:020d}-{last:020d}-{checksum:08x}.parquet"
+
+
+def key_of(source: SourceName) -> str:
+    """What the paths of a source's files have in common, as content_of has it."""
+    return f"topic={_safe(source.topic)}/{source.session_id:#x}"
+
+
+def content_of(path: str) -> tuple[str, Range] | None:
+    """Of which source a file is, and which of its messages it has; None: it is none."""
+    found = _FILE.fullmatch(path)
+    if found is None:
+        return None
+    topic, session, first, last = found.groups()
+    return f"{topic}/{session}", Range(int(first), int(last))
 
 
 def is_data(path: str) -> bool:
