@@ -21,7 +21,7 @@ from tests.source.core_support import (
 )
 
 from quorate.protocol.consensus import Behaviour
-from quorate.protocol.errors import NeverStable, NotRegistered
+from quorate.protocol.errors import NeverStable, NoQuorum, NotRegistered
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.pacing import ReceiverPacing
@@ -168,7 +168,7 @@ def test_a_policy_that_needs_it_is_refused_at_once() -> None:
     core = with_policy(ALL)
     promise(core, {"a": Promise(), "b": Promise(), "c": NONE})
     assert isinstance(core.error, NeverStable)
-    assert "g (all of a, b, c): c keep no messages" in str(core.error)
+    assert "g (all of a, b, c): no messages of this topic are kept by c" in str(core.error)
     assert core.registration.unused_promises() == {"a", "b", "c"}, "they are taken back"
 
 
@@ -185,6 +185,14 @@ def test_who_did_not_answer_may_take_messages() -> None:
     promise(core, {"a": Promise(), "c": NONE})
     core.tick(60.0)
     assert core.error is None
+
+
+def test_who_waits_in_vain_for_others_is_told_of_it() -> None:
+    core = with_policy(POLICY)
+    promise(core, {"a": Promise(), "c": NONE})
+    error = core.registration.unfinished()
+    assert isinstance(error, NoQuorum)
+    assert "c: keeps no messages of this topic" in str(error)
 
 
 def test_stores_that_turn_later_are_waited_for() -> None:

@@ -219,8 +219,8 @@ class NeverStable(QuorateError):
     def describe(self) -> str:
         return (
             f"No message of source {self.source} could ever become stable under {self.policy}: "
-            f"{self.state_only} keep no messages of this topic (durability = state-only). Name "
-            "enough stores in the policy that do, or configure these stores to keep them."
+            f"no messages of this topic are kept by {self.state_only} (durability = state-only). "
+            "Name enough stores in the policy that keep them, or configure these stores to do so."
         )
 
 

@@ -589,6 +589,8 @@ class Registration:
         reasons = [self._reason(store) for store in silent]
         limbo = [store for store, grant in self._grants.items() if grant.promise.limbo]
         reasons += [f"{store}: in limbo" for store in limbo]
+        keeping = [store for store, grant in self._grants.items() if not grant.promise.takes_data]
+        reasons += [f"{store}: keeps no messages of this topic" for store in keeping]
         return NoQuorum(
             f"Registering source {self._name}",
             ", ".join(answered),
