@@ -24,6 +24,7 @@ from quorate.protocol.errors import InLimbo, NotRegistered
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.source import Source, SourceOptions
 from quorate.store import unclean, vouching
 from quorate.store.engine import Engine
 from quorate.store.limbo import Standing
@@ -142,7 +143,7 @@ async def test_receivers_are_not_thrown_back(group: Group) -> None:
 async def test_a_reg_id_that_was_chosen_is_kept_where_it_was_never_heard_of(
     group: Group, how: str
 ) -> None:
-    """Under another one the application would be locked out, each time it starts."""
+    """It is the one that all stores were asked for."""
     await group.stop("c")
     for name in "ab":
         async with group.client(name) as client:
@@ -158,6 +159,35 @@ async def test_a_reg_id_that_was_chosen_is_kept_where_it_was_never_heard_of(
         await group.vouching("c")
         assert (await client.promise(2, b"other", reg_id=77)).reg_id == 77
         assert (await client.call("RegisterReceiver", receiver(2, reg_id=78))).reg_id == 78
+
+
+@pytest.mark.expects_log("does not take|is in limbo")
+@pytest.mark.parametrize("how", ["wiped", "away"])
+async def test_reg_ids_that_differ_by_store_lock_nobody_out(group: Group, how: str) -> None:
+    """What a source wants of a store that is away it says; of a receiver nobody else knows."""
+    await group.stop("c")
+    stores = ",".join(
+        f"{name}={address}#{reg_id}"
+        for (name, address), reg_id in zip(group.addresses.items(), (77, 78, 79), strict=True)
+    )
+    options = SourceOptions(registration_interval=0.2)
+    async with await Source.open("orders", stores=stores, session_id=0x10, options=options):
+        for name, reg_id in (("a", 87), ("b", 88)):
+            async with group.client(name) as client:
+                await client.call("RegisterReceiver", receiver(1, reg_id=reg_id))
+    if how == "wiped":
+        shutil.rmtree(group.directory / "c")
+    await group.start("c")
+    async with group.client("c") as client, asyncio.timeout(20):
+        while not (await client.status()).sources:
+            await group.rounds("c", 1)
+        await group.vouching("c")
+        assert (await client.status()).sources[0].reg_id == 79
+        registered = await client.call("RegisterReceiver", receiver(2, reg_id=89))
+        assert registered.reg_id == (87 if how == "wiped" else 89)
+    source = await Source.open("orders", stores=stores, session_id=0x10, options=options)
+    async with source:
+        assert await source.publish(b"0")
 
 
 @pytest.mark.expects_log("these are in limbo themselves")

@@ -33,7 +33,7 @@ def describe(
             StoreEntry(
                 name=store.name,
                 address=store.address,
-                reg_id=grant.reg_id if grant else 0,
+                reg_id=grant.reg_id if grant else store.reg_id,
                 store_name=grant.store_name if grant else "",
             )
         )

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from quorate.protocol.errors import Deregistered, Fenced, NotYetStable, QuorateError, Unreachable
@@ -52,7 +53,7 @@ class Engine:
         instance = uuid.uuid4().bytes
         self.core = SourceCore(
             name,
-            layout.stores,
+            [replace(store, reg_id=store.reg_id or reg_id) for store in layout.stores],
             layout.policy,
             options,
             instance,

@@ -82,7 +82,7 @@ class Missed:
     """The instance that the epoch was promised to; empty if that is not known any more."""
     information: v1.SourceInformation | None
     reg_id: int = 0
-    """That the source has at the peer: if the application chose it, it wants the same here."""
+    """That it says that it wants here, or has at the peer; taken if it is free."""
 
 
 @dataclass(frozen=True, slots=True)

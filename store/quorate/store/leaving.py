@@ -84,6 +84,13 @@ def names_of(
     return {store, *called}
 
 
+def reg_id_of(store: str, addresses: Collection[str], information: SourceInformation | None) -> int:
+    """The RegID that a source has at this store, or wants there, as it says; 0: it says none."""
+    names = names_of(store, addresses, (information,))
+    entries = information.stores if information is not None else ()
+    return next((entry.reg_id for entry in entries if entry.name in names and entry.reg_id), 0)
+
+
 def leave(
     store: str,
     address: str,

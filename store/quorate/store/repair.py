@@ -26,6 +26,7 @@ from quorate.store.core import Missed
 from quorate.store.digest import BLOCK
 from quorate.store.engine import Engine
 from quorate.store.filling import Filler
+from quorate.store.leaving import reg_id_of
 from quorate.store.losses import Losses
 from quorate.store.neighbours import Neighbours, own_view, sources_of
 from quorate.store.pace import Pace
@@ -195,12 +196,13 @@ class Repair:
         found = plan.begin_to_adopt(own, views)
         if found is None or found.membership is None:
             return
+        mine = reg_id_of(core.store, (self._neighbours.address,), found.information)
         missed = Missed(
             found.lineage,
             membership_to_wire(found.membership),
             found.promised_to,
             found.information,
-            found.reg_id,
+            mine if core.reg_ids.is_free(mine) else found.reg_id,
         )
         if state is not None:
             await engine.settled(state)

@@ -20,7 +20,7 @@ from quorate.protocol.ranges import RangeSet
 from quorate.store.engine import Engine
 from quorate.store.filling import Filler
 from quorate.store.inventory import knowledge_of
-from quorate.store.leaving import Adoption, Stay, leave, may_concern, names_of
+from quorate.store.leaving import Adoption, Stay, leave, may_concern, reg_id_of
 from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
 from quorate.store.peers import Peers
 from quorate.store.state import SourceState
@@ -179,14 +179,9 @@ class Vouching:
         _log.info("store %s vouches for %s again, up to %d", core.store, name, adoption.floor)
 
     def _reg_id(self, adoption: Adoption, theirs: int) -> int:
-        """The RegID that the source had here, or has at peers, if it is still free.
-
-        An application that chose it would be locked out under another one.
-        """
-        names = names_of(self._core.store, (self._address,), (adoption.information,))
-        stores = adoption.information.stores if adoption.information is not None else ()
-        former = (item.reg_id for item in stores if item.name in names)
-        return next(filter(self._core.reg_ids.is_free, (*former, theirs)), 0)
+        """The RegID that the source had or wants here, or has at peers, if it is still free."""
+        mine = reg_id_of(self._core.store, (self._address,), adoption.information)
+        return next(filter(self._core.reg_ids.is_free, (mine, theirs)), 0)
 
     async def _fetch(self, state: SourceState, adoption: Adoption) -> None:
         """Fetch what is lacking up to the floor, from whoever has most of it first."""
