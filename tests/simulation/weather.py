@@ -133,8 +133,8 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),
         consensus_of_receivers=tuple(chooser.choice(list(Behaviour)) for _ in range(receivers)),
     )
-    weather = replace(weather, **fixed)
-    return weather if "state_only" in fixed else _with_state_only(weather, seed)
+    # What a test has fixed is as it says, and nothing besides.
+    return replace(weather, **fixed) if fixed else _with_state_only(weather, seed)
 
 
 def _with_state_only(weather: Weather, seed: int) -> Weather:
