@@ -205,7 +205,7 @@ class StoreCore:
             state = self._new_source(source, epoch, instance, reg_id)
             rows = (*old, state.registration_row(), state.held_row())
             return Change(self._promised(state), rows)
-        self.reg_ids.check_same(state.reg_id, reg_id, str(source))
+        self.reg_ids.check_not_of_another(state.reg_id, reg_id)
         record = state.registration
         if (epoch, instance) == (record.promised_epoch, record.promised_to):
             return self._promise_again(state)

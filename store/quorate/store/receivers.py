@@ -111,7 +111,7 @@ class Receivers:
             state.receivers[session_id] = record
             known = False
         else:
-            self._reg_ids.check_same(record.reg_id, reg_id, who)
+            self._reg_ids.check_not_of_another(record.reg_id, reg_id)
             again = instance and (record.epoch, record.instance) == (epoch, instance)
             if epoch < record.epoch or (epoch == record.epoch and not again):
                 raise Fenced(who, epoch, record.epoch)

@@ -160,6 +160,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         )
         promised = await self._engine.made_durable(change.answer.state, change)
         record = promised.registration
+        _tell_kept(str(source), request.reg_id, promised.state.reg_id)
         self._check_still(incarnation, record.name)
         if promised.limbo:
             _log.info("in limbo for %s: %s", record.name, promised.limbo)
@@ -243,6 +244,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         if came:
             engine.submit(state, came)
         registered = await engine.made_durable(state, change)
+        _tell_kept(f"receiver {session_id:#x} of {source}", request.reg_id, registered.reg_id)
         return store_v1.RegisterReceiverResponse(
             reg_id=registered.reg_id,
             source_reg_id=state.reg_id,
@@ -411,6 +413,11 @@ class Service(StoreServicer):  # type: ignore[misc]
     async def Status(self, request: store_v1.StatusRequest) -> store_v1.StatusResponse:
         check_version(self._address, request.protocol_version)
         return await self._status()
+
+
+def _tell_kept(who: str, wanted: int, has: int) -> None:
+    if has and wanted not in (0, has):
+        _log.info("%s asks for RegID %d, and keeps %d, which it has", who, wanted, has)
 
 
 def _entries(engine: Engine, watcher: directory.Watcher) -> Iterator[store_v1.WatchResponse]:

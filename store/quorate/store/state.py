@@ -6,7 +6,6 @@ it waits for that (see quorate.store.core). Nothing here decides anything.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
@@ -31,8 +30,6 @@ from quorate.store.records import (
 )
 from quorate.store.storage import Table, Write
 from quorate.store.upkeep_records import LossRecord, pack_ranges, unreadable_key
-
-_log = logging.getLogger("quorate.store.state")
 
 A = TypeVar("A")
 
@@ -299,14 +296,12 @@ class RegIds:
         """Whether nobody has this RegID; 0 is none."""
         return reg_id > 0 and reg_id not in self._holders
 
-    def check_same(self, has: int, wanted: int, holder: str) -> None:
+    def check_not_of_another(self, has: int, wanted: int) -> None:
         """An identity keeps the RegID that it has; its session says who it is.
 
         A store that took it over from its peers may not have known what it wants here. Raises
         RegIdInUse if another identity has what it asks for.
         """
-        if wanted in (0, has):
-            return
-        if (other := self._holders.get(wanted)) is not None:
+        other = self._holders.get(wanted) if wanted not in (0, has) else None
+        if other is not None:
             raise RegIdInUse(wanted, self._store, other)
-        _log.info("%s asks for RegID %d, and keeps %d, which it has", holder, wanted, has)
