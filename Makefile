@@ -44,7 +44,7 @@ bench: $(STAMP) ## measure throughput and latency on this machine
 bench-recovery: $(STAMP) ## measure registering, and repairing a store: MESSAGES=1000000, SIZE=1000, RUNS=1
 	$(BIN)/python -m bench.recovery $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(SIZE),--size $(SIZE)) $(if $(RUNS),--runs $(RUNS))
 
-bench-spark: $(STAMP) ## measure reading with Spark, and auditing: MESSAGES=5000000, RUNS=5
+bench-spark: $(STAMP) ## measure reading, writing, archiving and auditing with Spark: MESSAGES=5000000, RUNS=5
 	$(BIN)/python -m bench.spark $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(RUNS),--runs $(RUNS))
 
 pipeline-example: $(STAMP) ## a year of flights through the pipeline, of DAYS=365, in DIRECTORY; docs/pipeline.md

@@ -1,5 +1,5 @@
 """`make bench-spark`: reading with Spark, as a table next to Parquet in one run, and as a stream;
-and auditing what was read.
+auditing and archiving what was read, and writing it again.
 
 Starts three stores of its own that sync to the disk, and a local Spark with two cores. Says medians
 of several runs; what else the machine did meanwhile has to be said by whoever quotes them.
@@ -11,6 +11,7 @@ import argparse
 import bisect
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -29,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from quorate.pipeline import session
+from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import on_spark
 from quorate.pipeline.audit.verdict import Outcome
 from quorate.pipeline.auditing import audit
@@ -144,6 +146,44 @@ def audits(spark: SparkSession, addresses: str, messages: int, runs: int, readin
     say("audit: messages/s read and checked, thorough", f"{everything:,.0f}", "1 run")
 
 
+def archives(
+    spark: SparkSession, addresses: str, directory: Path, messages: int, runs: int
+) -> None:
+    """The same messages, each time to an archive that has nothing yet."""
+    seconds = []
+    for _ in range(runs + 1):
+        path = directory / "archive"
+
+        def archived(path: str = str(path)) -> None:
+            stores = Stores(addresses.split(","))
+            report = archive(on_spark(spark), stores, path, selects="bench".__eq__, parts=2)
+            assert (report.messages, report.failures) == (messages, {}), report.as_object()
+
+        seconds.append(timed(archived))
+        shutil.rmtree(path)
+    # The first one warms up.
+    rate = messages / statistics.median(seconds[1:])
+    say("archive: rows/s to Parquet", f"{rate:,.0f}", spread(messages, seconds[1:]))
+
+
+def writes(spark: SparkSession, addresses: str, directory: Path, messages: int, runs: int) -> None:
+    """Rows out of Parquet, each time to a topic that is not there yet; until all are stable."""
+    rows = spark.read.parquet(str(directory / "rows")).select("payload").limit(messages)
+    rows.repartition(2).write.parquet(str(directory / "to-write"))
+    rows = spark.read.parquet(str(directory / "to-write"))
+    seconds = []
+    for number in range(runs + 1):
+        topic = f"written-{number}"
+        settings = {"stores": addresses, "topic": topic}
+        writing = rows.write.format("quorate").mode("append").options(**settings)
+        seconds.append(timed(writing.save))
+        known = Stores(addresses.split(",")).sources().sources
+        stable = sum(each.until for name, each in known.items() if name.topic == topic)
+        assert stable == messages, stable
+    rate = messages / statistics.median(seconds[1:])
+    say("write: rows/s until stable", f"{rate:,.0f}", spread(messages, seconds[1:]))
+
+
 def spread(messages: int, seconds: list[float]) -> str:
     low, high = messages / max(seconds), messages / min(seconds)
     return f"{low:,.0f} to {high:,.0f} in {len(seconds)} runs"
@@ -240,6 +280,7 @@ def live(spark: SparkSession, addresses: str, directory: Path, rate: int, second
         f"{1000 * waits[len(waits) // 2]:.0f}",
         f"p99 {1000 * waits[len(waits) * 99 // 100]:.0f}, most {1000 * waits[-1]:.0f}",
     )
+    say_breakdown(query.recentProgress, paced, topic)
     took = paced.stable[-1][1] - paced.stable[0][1]
     say(f"stream: rows/s kept up with at {rate:,}/s", f"{paced.total / took:,.0f}", "")
 
@@ -255,6 +296,25 @@ def waits_of(progress: list[Any], paced: Paced, topic: str) -> Iterator[float]:
         for sequence in range(at(ends["startOffset"], topic), at(ends["endOffset"], topic)):
             if sequence >= paced.first:
                 yield done - paced.stable_at(sequence)
+
+
+def say_breakdown(progress: list[Any], paced: Paced, topic: str) -> None:
+    """What a micro-batch spends its time with, as Spark says it."""
+    batches = [
+        batch["durationMs"]
+        for batch in progress
+        if batch["numInputRows"] and at(batch["sources"][0]["startOffset"], topic) >= paced.first
+    ]
+    medians = {
+        name: statistics.median(batch.get(name, 0) for batch in batches) for name in batches[0]
+    }
+    whole = medians.pop("triggerExecution")
+    parts = sorted(medians.items(), key=lambda each: -each[1])
+    say(
+        f"stream: ms of a micro-batch at {paced.rate:,}/s, median",
+        f"{whole:.0f}",
+        ", ".join(f"{name} {each:.0f}" for name, each in parts) + f"; {len(batches)} batches",
+    )
 
 
 def time_of(text: str) -> float:
@@ -299,9 +359,11 @@ def main() -> None:
             spark.sparkContext.setLogLevel("ERROR")
             try:
                 table(spark, addresses, directory, arguments.messages, arguments.runs)
+                archives(spark, addresses, directory, arguments.messages, arguments.runs)
                 backlog(spark, addresses, directory, arguments.messages)
                 live(spark, addresses, directory, 5_000, arguments.seconds)
                 live(spark, addresses, directory, 300_000, arguments.seconds)
+                writes(spark, addresses, directory, arguments.messages // 5, arguments.runs)
             finally:
                 spark.stop()
 
