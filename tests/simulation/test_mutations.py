@@ -290,9 +290,9 @@ def _numbers_are_used_twice(to: pytest.MonkeyPatch) -> None:
     real_opened, real_frame = Streams.opened, Streams.next_frame
     held: dict[tuple[int, str], int] = {}
 
-    def opened(self: Streams, store: str, next_sequence: int, *rest: Any) -> None:
+    def opened(self: Streams, store: str, next_sequence: int, *rest: Any) -> bool:
         held[id(self), store] = next_sequence
-        real_opened(self, store, min(next_sequence, rest[-1].first), *rest)
+        return real_opened(self, store, min(next_sequence, rest[-1].first), *rest)
 
     def next_frame(self: Streams, store: str, *rest: Any) -> bytes | None:
         frame = real_frame(self, store, *rest)
