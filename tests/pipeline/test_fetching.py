@@ -188,6 +188,13 @@ def test_one_store_that_can_not_say_may_still_have_it() -> None:
     assert caught.value.might_have == "b: in limbo"
 
 
+def test_a_store_that_hangs_is_named_once_among_those_that_might_have_it() -> None:
+    stores = FakeStores(a=[[missing(0, 9, v1.LOOKUP_ABSENT)]], b=[[None]])
+    with pytest.raises(MissingMessages) as caught:
+        stores.read(0, 9)
+    assert caught.value.might_have == "b: it has said nothing for 0.2 s"
+
+
 def test_a_store_that_comes_back_in_time_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 30.0)
     away: Script = [Unreachable("a", "down")]

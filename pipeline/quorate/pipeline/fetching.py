@@ -207,9 +207,14 @@ def _note(said: _Said, address: str, error: QuorateError, last: int) -> None:
     if isinstance(error, UnknownTopic):
         said.no[address] = (last, "it does not know the source")
     else:
-        said.cannot_say[address] = str(error)
+        said.cannot_say[address] = reason(error)
     if isinstance(error, Unreachable):
         _troubled[address] = time.monotonic() + TROUBLE_SECONDS
+
+
+def reason(why: QuorateError) -> str:
+    """Why a store did not answer, for where its address is said already."""
+    return why.detail if isinstance(why, Unreachable) else str(why)
 
 
 def _check_gone(

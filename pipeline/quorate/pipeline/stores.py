@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import grpc
 
-from quorate.pipeline.fetching import Call, Piece, fetch
+from quorate.pipeline.fetching import Call, Piece, fetch, reason
 from quorate.pipeline.planning import SourceRange
 from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic, Unreachable
 from quorate.protocol.identity import SourceName
@@ -309,11 +309,6 @@ def nobody(silent: Mapping[str, QuorateError]) -> Unreachable:
     """That no store answers; silent: by address, why."""
     reasons = dict.fromkeys(map(reason, silent.values()))
     return Unreachable(", ".join(silent), "; ".join(reasons))
-
-
-def reason(why: QuorateError) -> str:
-    """Why a store did not answer, for where its address is said already."""
-    return why.detail if isinstance(why, Unreachable) else str(why)
 
 
 def stub_of(address: str) -> StoreStub:

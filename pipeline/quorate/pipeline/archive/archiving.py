@@ -32,8 +32,9 @@ from quorate.pipeline.archive.manifest import (
     file_to_json,
 )
 from quorate.pipeline.archive.tasks import Run, failed_from_json, failed_to_json
+from quorate.pipeline.fetching import reason
 from quorate.pipeline.planning import Part, SourceRange, plan
-from quorate.pipeline.stores import Catalogue, KnownSource, Stores, reason
+from quorate.pipeline.stores import Catalogue, KnownSource, Stores
 from quorate.protocol.errors import ArchiveDiffers, MessagesGone, QuorateError
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import grpc
 
 from quorate.pipeline.audit.facts import Copy, SourceFacts, StoreFacts
-from quorate.pipeline.stores import channel_to, nobody, reason
+from quorate.pipeline.fetching import reason
+from quorate.pipeline.stores import channel_to, nobody
 from quorate.protocol.errors import InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
