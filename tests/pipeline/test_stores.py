@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from quorate.pipeline.stores import _merge, nobody
+from tests.pipeline.group import Group, numbered
+
+from quorate.pipeline.stores import Stores, _merge, nobody, stub_of
 from quorate.protocol.errors import NotAStore, Unreachable
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.protocol.wire import held_to_wire, lineage_to_wire
+from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
 from quorate.v1 import store_pb2 as store_v1
 
 ORDERS = SourceName("orders", 0x10)
@@ -61,3 +64,15 @@ def test_that_nobody_answers_says_each_address_and_each_reason_once() -> None:
     said = str(nobody({**away, "c:3": NotAStore("c:3", "it is a web server")}))
     assert said.startswith("a:1, b:2, c:3 can not be reached (Connection refused; c:3 answers, but")
     assert said.count("Is it running") == said.count(refused) == said.count("a:1") == 1
+
+
+def test_all_stores_of_a_source_are_told_what_is_archived(group: Group) -> None:
+    name = group.publish("told", numbered(0, 99))
+    one = Stores(group.addresses[:1])
+    assert name in one.sources().sources
+    assert one.tell_archived({name: 49}) == {}
+    less = store_v1.ArchivedRequest(
+        source=source_to_wire(name), upto=0, protocol_version=PROTOCOL_VERSION
+    )
+    answers = [stub_of(address).Archived(less).archived_upto for address in group.addresses]
+    assert answers == [49, 49, 49]
