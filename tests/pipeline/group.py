@@ -39,6 +39,8 @@ class Group:
         self.directory = directory
         self._configuration = directory / "stores.toml"
         self._configuration.write_text(configuration)
+        self.options: dict[int, tuple[str, ...]] = {}
+        """Of the command that starts a store, by its number, besides those of all."""
         self.addresses = free_addresses(count)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -77,6 +79,7 @@ class Group:
                     *("--name", f"s{number}", "--listen", address, "-o", "json"),
                     *("--data-directory", str(self.directory / f"s{number}")),
                     *("--config", str(self._configuration)),
+                    *self.options.get(number, ()),
                     *("--stop-with-parent", *(self._peers(address) or ["--no-peers"])),
                 ],
                 stdin=subprocess.PIPE,

@@ -234,6 +234,21 @@ def test_a_store_in_limbo_leaves_open_whether_it_ever_had_what_it_lacks(own_grou
     assert any("limbo" in each.detail and "s2" in each.stores for each in verdict.findings)
 
 
+def test_a_store_that_keeps_state_only_lacks_nothing_and_proves_nothing(own_group: Group) -> None:
+    own_group.kill(2)
+    own_group.options[2] = ("--durability", "state-only")
+    own_group.start(2)
+    own_group.publish("keeping", numbered(0, 99))
+    verdict = only(audit(here, own_group.addresses))
+    assert verdict.summary == "no loss: 100 messages, 2 stores agree"
+    assert verdict.findings == ()
+    # Of the two that have the messages both have to be seen.
+    own_group.kill(1)
+    verdict = only(audit(here, own_group.addresses))
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert {each.stores for each in verdict.findings} == {(own_group.addresses[1],)}
+
+
 def test_where_receivers_are_is_told(group: Group) -> None:
     group.publish("followed", numbered(0, 99))
     with Receiver.open(
