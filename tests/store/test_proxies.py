@@ -228,3 +228,25 @@ def test_under_all_active_every_store_that_answers_must_hold_it() -> None:
         )
         upto = gathering.look(now + 0.5, made)
     assert upto == 6
+
+
+def test_who_keeps_no_messages_makes_nothing_stable_and_holds_nothing_up() -> None:
+    policy = Policy((Group("g", tuple("abc"), IntragroupRule.ALL_ACTIVE),))
+    membership = Membership((policy,), (policy,))
+
+    def looked(*held_by: str) -> int:
+        gathering = Gathering()
+        for at in (1.0, 2.0):
+            parties = [
+                replace(
+                    party(name, 9 if name in held_by else 4, asked=at),
+                    membership=membership,
+                    takes_data=name != "c",
+                )
+                for name in "abc"
+            ]
+            upto = gathering.look(at + 0.5, among(*parties))
+        return upto
+
+    assert looked("a", "b") == 9
+    assert looked("a", "c") == 4, "what it has it does not say for good"

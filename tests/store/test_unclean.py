@@ -36,6 +36,12 @@ def test_only_what_was_not_synced_is_lost_with_the_host() -> None:
     assert "memory" in run.may_have_lost("ticks", "another")
 
 
+def test_who_kept_state_only_has_lost_nothing() -> None:
+    run = Run("boot", "state-only", (("quotes", "os"),))
+    assert not run.may_have_lost("orders", "another")
+    assert run.may_have_lost("quotes", "another")
+
+
 def test_what_can_not_be_told_counts_as_another_boot() -> None:
     assert Run("", "os").may_have_lost("orders", "")
     assert Run("", "os").may_have_lost("orders", "boot")
