@@ -129,11 +129,27 @@ class TestMet:
 
     def test_what_a_store_was_before_is_remembered_and_told(self) -> None:
         subject = standing()
-        for incarnation in (b"one", b"two", b"three"):
-            subject.met(Greeting(store_name="b", incarnation=incarnation, starts=1, run=b"r"))
+        subject.met(Greeting(store_name="b", incarnation=b"one", starts=1, run=b"r"))
+        for incarnation, former in ((b"two", [b"one"]), (b"three", [b"two"])):
+            subject.met(Greeting(store_name="b", incarnation=incarnation))
+            subject.met(Greeting(store_name="b", incarnation=incarnation, former=former, starts=1))
         said = {each.store_name: each for each in subject.known()}
-        assert (said["b"].incarnation, list(said["b"].former)) == (b"three", [b"one", b"two"])
+        assert (said["b"].incarnation, set(said["b"].former)) == (b"three", {b"one", b"two"})
         assert said["a"].incarnation == b""
+
+    def test_what_a_wiped_store_said_last_may_come_after_what_the_new_one_says(self) -> None:
+        """Which came first is told to nobody before the new one knows, and says so itself."""
+        subject = standing()
+        old = Greeting(store_name="b", incarnation=b"old", starts=1, run=b"1")
+        new = Greeting(store_name="b", incarnation=b"new", starts=1, run=b"2")
+        for greeting in (new, old, new):
+            subject.met(greeting)
+            assert [list(each.former) for each in subject.known()] == [[], []]
+        assert subject.peers["b"].incarnation == b"old"
+        new.former.append(b"old")
+        assert subject.met(new).is_news
+        subject.met(old)
+        assert subject.peers["b"] == new
 
     def test_a_former_incarnation_that_still_runs_takes_nobodys_place(self) -> None:
         subject = standing()

@@ -142,6 +142,8 @@ class Standing:
         self.unchecked = ""
         """Why it is not known yet whether this directory was put back; empty: it is known."""
         self.commits_at_start = commits
+        self._replaced: dict[str, set[bytes]] = {}
+        """By store: incarnations in whose place others came that did not know of them yet."""
 
     @property
     def limbo(self) -> str:
@@ -168,8 +170,8 @@ class Standing:
         """Take note of who greets; remembered for good once the writes are durable."""
         known = self.peers.get(greeting.store_name)
         if known is not None:
-            if greeting.incarnation in known.former:
-                return Met(known, False, ())  # a copy of what it once was
+            if greeting.incarnation in known.former or self._is_late(greeting, known):
+                return Met(known, False, ())  # a copy of what it once was, or what that said
             if known.incarnation == greeting.incarnation:
                 if known.run != greeting.run and (
                     known.starts >= greeting.starts or known.commits > greeting.commits_at_start
@@ -178,9 +180,27 @@ class Standing:
                     # for as long as that one has not taken note. The answer that tells it may be
                     # lost, or it may go down before it has.
                     return Met(known, False, ())
-                if known.run == greeting.run and known.commits >= greeting.commits:
+                is_older = known.run == greeting.run and known.commits >= greeting.commits
+                if is_older and {*greeting.former} <= {*known.former}:
                     return Met(known, False, ())
         return self._remember(_with_former(greeting, known), known)
+
+    def _is_late(self, greeting: Greeting, known: Greeting) -> bool:
+        """Whether it was replaced by what is known, as far as it looks.
+
+        Who is new does not know yet what it was before, and is believed to come after what is
+        known; but what one before it said may arrive later. So that is not noted as a fact, and
+        told to nobody, until the new one says so itself.
+        """
+        if greeting.incarnation == known.incarnation:
+            return False
+        replaced = self._replaced.setdefault(greeting.store_name, set())
+        if known.incarnation not in greeting.former:
+            if greeting.incarnation in replaced:
+                return True
+            replaced.add(known.incarnation)
+        replaced.discard(greeting.incarnation)
+        return False
 
     def heard_of(self, greeting: Greeting) -> Met:
         """Take note of what a peer knows of a third store."""
@@ -348,14 +368,13 @@ def replacement(greeting: Greeting) -> StoreReplaced:
 
 def _with_former(greeting: Greeting, known: Greeting | None) -> Greeting:
     """The greeting with all that the store was before, as far as either says."""
-    if known is None or known.incarnation == greeting.incarnation:
-        before = () if known is None else tuple(known.former)
-    else:
-        before = (*known.former, known.incarnation)
+    before = known.former if known is not None else ()
     present = Greeting()
     present.CopyFrom(greeting)
     del present.former[:]
     present.former.extend(_merged(greeting.former, before))
+    if known is not None and known.run == greeting.run:
+        present.commits = max(known.commits, greeting.commits)
     return present
 
 
