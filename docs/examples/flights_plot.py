@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 COLOURS = {"EWR": "#D55E00", "JFK": "#0072B2", "LGA": "#009E73"}
 NAMES = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 ZONE = "America/New_York"
-FLIGHTS_MIN = 100
+FLIGHTS_A_DAY_MIN = 0.25
 """An hour of the day with fewer has no mean worth drawing."""
 
 
@@ -50,15 +50,15 @@ def draw_year(axes: Axes, hours: pd.DataFrame) -> None:
     )
     axes.xaxis.set_major_locator(dates.MonthLocator())
     axes.xaxis.set_major_formatter(dates.DateFormatter("%b"))
-    axes.set_xlim(
-        days.index.get_level_values("day").min(), days.index.get_level_values("day").max()
-    )
+    beside = pd.Timedelta(hours=12)
+    axes.set_xlim(hours.day.min() - beside, hours.day.max() + beside)
     axes.legend(loc="upper left", frameon=False, ncols=3)
 
 
 def draw_hours(axes: Axes, hours: pd.DataFrame) -> None:
     by = ["airport", "local_hour"]
-    by_hour = mean_delay(hours, by)[hours.groupby(by).left.sum() >= FLIGHTS_MIN]
+    enough = FLIGHTS_A_DAY_MIN * hours.day.nunique()
+    by_hour = mean_delay(hours, by)[hours.groupby(by).left.sum() >= enough]
     for airport, colour in COLOURS.items():
         axes.plot(by_hour[airport], "o-", color=colour, linewidth=1.8, markersize=4)
     axes.set_title("By hour of the scheduled departure, New York time", loc="left")

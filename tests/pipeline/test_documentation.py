@@ -22,6 +22,7 @@ from quorate.pipeline.options import Options
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "pipeline.md").read_text()
 SCRIPT = ROOT / "docs" / "examples" / "flights.py"
+PLOT = ROOT / "docs" / "examples" / "flights_plot.py"
 JOBS = re.findall(r"^### `quorate (\w+)", TEXT, re.M)
 
 
@@ -64,6 +65,9 @@ def test_the_example_loses_nothing(tmp_path: Path) -> None:
     expected = shown.replace("336,776", "842").replace("260 flights", "107 flights")
     assert ended.stdout.endswith(expected.replace("14:00 UA1086 to IAH is late\n", ""))
     assert "842 flights published; " in ended.stdout
+    picture = tmp_path / "flights.png"
+    subprocess.run([sys.executable, str(PLOT), str(tmp_path / "delays"), str(picture)], check=True)
+    assert picture.stat().st_size > 10_000
 
 
 # The options.
