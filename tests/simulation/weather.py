@@ -146,7 +146,7 @@ def _with_state_only(weather: Weather, seed: int) -> Weather:
     state_only: set[str] = set()
     for name in chooser.sample(weather.stores, min(2, len(weather.stores))):
         left = {*weather.stores} - state_only - {name}
-        if all(each.stable(left) for setup in weather.setups for each in setup.variants()):
+        if all(each.stable(left, left) for setup in weather.setups for each in setup.variants()):
             state_only.add(name)
     if not state_only:
         return weather

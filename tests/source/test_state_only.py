@@ -215,10 +215,21 @@ def test_stores_that_turn_later_are_waited_for() -> None:
         (Policy((Group("g", tuple("abc"), IntragroupRule.ALL_ACTIVE),)), "c", True),
         (Policy((Group("g", tuple("ab")), Group("h", ("c",))), IntergroupRule.ANY), "ab", True),
         (Policy((Group("g", tuple("ab")), Group("h", ("c",))), IntergroupRule.ALL), "c", False),
+        (
+            Policy(
+                (
+                    *(Group(name, (name,)) for name in "ab"),
+                    Group("h", tuple("cde"), IntragroupRule.ALL),
+                ),
+                IntergroupRule.ALL_ACTIVE,
+            ),
+            "c",
+            False,
+        ),
     ],
 )
 def test_by_the_others_alone(policy: Policy, state_only: str, can_be: bool) -> None:
-    promises = {store: Promise(takes_data=store not in state_only) for store in "abc"}
+    promises = {store: Promise(takes_data=store not in state_only) for store in "abcde"}
     assert (never_stable(NAME, policy, (), promises) is None) == can_be
 
 

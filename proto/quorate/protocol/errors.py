@@ -218,7 +218,7 @@ class NeverStable(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"No message of source {self.source} could ever become stable under {self.policy}: "
+            f"No message of source {self.source} can become stable under {self.policy}: "
             f"no messages of this topic are kept by {self.state_only} (durability = state-only). "
             "Name enough stores in the policy that keep them, or configure these stores to do so."
         )

@@ -35,8 +35,13 @@ def never_stable(
 
 
 def can_be_stable(policy: Policy, state_only: Set[str]) -> bool:
-    """Whether the stores that take messages can make one stable."""
-    return policy.stable(policy.stores - state_only)
+    """Whether the stores that take messages make one stable while all of them are active.
+
+    Of all-active rules that is not the least they ask for: an active group with the rule `all` may
+    have a member that never holds anything.
+    """
+    takers = policy.stores - state_only
+    return policy.stable(takers, takers)
 
 
 def who_takes(streams: Streams) -> str:
