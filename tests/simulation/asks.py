@@ -8,7 +8,7 @@ from quorate.protocol.identity import SourceName
 from quorate.source.registration import AskBegin, Grant
 from quorate.store.receivers import Registered
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1.store_pb2 import StoreReplaced
+from quorate.v1.store_pb2 import StoreReplaced, WaitedFor
 
 
 class AskedPromise(NamedTuple):
@@ -63,6 +63,7 @@ class Opened(NamedTuple):
     next_sequence: int
     durability: v1.Durability
     known: list[StoreReplaced]
+    waited_for: WaitedFor | None = None
 
 
 class Durable(NamedTuple):

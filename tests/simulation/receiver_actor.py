@@ -124,7 +124,7 @@ class ReceiverInstance:
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
         self.acknowledgements = Acknowledgements(start.first)
-        if start.is_new:
+        if start.is_new or self.record.paced:
             self.acknowledgements.say_start()
         self.registered = True
         self._staff()
@@ -172,6 +172,8 @@ class ReceiverInstance:
         self._directory_changed.set()
         if not self.registered:
             return
+        if record.paced:
+            self.acknowledgements.say_start()
         self.plan.source_live = record.live
         self.plan.proxy = record.proxy
         if changed:
@@ -470,6 +472,8 @@ class ReceiverInstance:
             if batch is None:
                 # Nothing new is there: what was taken out of order is done with now.
                 self._finish(held_back)
+                if self.record.paced:
+                    self._finish_last()
                 self._filled.clear()
                 await self._filled.wait()
                 continue
@@ -492,6 +496,12 @@ class ReceiverInstance:
                         self._cursor.acknowledge(batch)
                 case AcknowledgeMode.AUTOMATIC:
                     pass
+
+    def _finish_last(self) -> None:
+        """More is wanted, and none may come before what was taken is acknowledged."""
+        if self.mode is AcknowledgeMode.EXPLICIT and self._cursor.batch is not None:
+            self._cursor.acknowledge(self._cursor.batch)
+        self._cursor.leave()
 
     @staticmethod
     def _finish(held_back: list[tuple[DeliveredBatch, int]]) -> None:

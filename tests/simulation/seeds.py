@@ -53,6 +53,7 @@ RARE = (
     "let go of what is stable",
     "batch left the journal",
     "store said released",
+    "source held up by receivers",
     "registered with a store that takes no messages",
     "no more messages though it has some",
 )

@@ -174,4 +174,6 @@ class Simulation:
             return "an old configuration was run at last"
         if not core.registration.final:
             return f"{source.in_force} is not alone in force: {core.registration.membership}"
+        if core.window.blocked:
+            return "the source waits to send"
         return self.checker.unfinished(source.in_force, core.packed_upto, accepted)

@@ -34,16 +34,18 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
+from quorate.protocol.pacing import ReceiverPacing
 from quorate.protocol.ranges import Range
 from quorate.source import events
 from quorate.source.core import SourceCore
 from quorate.source.frames import batch_of, information_frame, keepalive_frame
 from quorate.source.kept_messages import clipped, fetch_all
 from quorate.source.options import SourceOptions
+from quorate.source.pacing import told_from_wire
 from quorate.source.registration import AskBegin, AskPromise, Hold, OpenStream, Phase
 from quorate.source.survivors import Kept
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1.store_pb2 import StoreReplaced
+from quorate.v1.store_pb2 import StoreReplaced, WaitedFor
 
 SILENCE_SECONDS = 3.0
 KEEPALIVE_SECONDS = 0.5
@@ -177,6 +179,7 @@ class SourceInstance:
         """Send one message, if one is accepted now."""
         core, window = self.core, self.core.window
         if core.refusal() is not None or window.full or window.blocked:
+            core.note_lag()
             return False
         self._sent += 1
         payload = f"{self.process.name} says {self._sent}".encode()
@@ -278,6 +281,8 @@ class SourceInstance:
                 self.world.reach("membership changed", self.process.name)
             case events.StoreKeepsState(store):
                 self.world.reach("registered with a store that takes no messages", store)
+            case events.ReceiversLag():
+                self.world.reach("source held up by receivers", self.process.name)
             case events.StoreCaughtUp():
                 self.world.reach("store caught up")
 
@@ -358,6 +363,8 @@ class SourceInstance:
         opened = await end.read(SILENCE_SECONDS)
         assert isinstance(opened, Opened)
         self._hear(opened.known, store)
+        if opened.waited_for is not None:
+            self.core.receivers_told(store, told_from_wire(opened.waited_for))
         if not self.core.opened(
             store, epoch, opened.next_sequence, opened.durability, self.world.now
         ):
@@ -386,6 +393,9 @@ class SourceInstance:
                 if isinstance(said, Durable):
                     self._failures[store] = 0
                     self.core.acknowledged(store, said.upto, self.world.now)
+                    self._after_input()
+                elif isinstance(said, WaitedFor):
+                    self.core.receivers_told(store, told_from_wire(said))
                     self._after_input()
                 else:
                     self._hear([said], store)
@@ -553,6 +563,7 @@ class SourceInstance:
         core = self.core
         if not core.started:
             raise UnknownTopic(core.name.topic, "it is still registering")
+        wants_stable = wants_stable or core.pacing is not None
         attached = _Attached(end, wants_stable, self.process)
         self._attached = [one for one in self._attached if one.end.error is None]
         self._attached.append(attached)
@@ -622,6 +633,11 @@ class SourceApplication:
             flight_messages=40,
             consensus=weather.consensus,
             backup_after=BACKUP_SECONDS,
+            receiver_pacing=(
+                ReceiverPacing(messages=weather.receiver_pacing)
+                if weather.receiver_pacing
+                else None
+            ),
         )
         self._setups = weather.setups
         self._setup_at = 0

@@ -36,7 +36,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Promise
-from quorate.protocol.wire import membership_from_wire, membership_to_wire
+from quorate.protocol.wire import membership_from_wire, membership_to_wire, pacing_from_wire
 from quorate.source.registration import AskBegin, Grant
 from quorate.store import restart
 from quorate.store.batches import entries
@@ -48,7 +48,7 @@ from quorate.store.lifetimes import Lifetimes, Lives, Observed, Who
 from quorate.store.limbo import Standing, started
 from quorate.store.losses import Losses
 from quorate.store.reading import read
-from quorate.store.receivers import Receivers
+from quorate.store.receivers import Receivers, waited_for
 from quorate.store.records import StoreRecord, position_key
 from quorate.store.state import AppendStream, Change, RegIds, SourceState
 from quorate.store.state_only import answered_upto
@@ -61,6 +61,7 @@ from quorate.v1 import store_pb2 as store_v1
 A = TypeVar("A")
 
 SILENCE_SECONDS = 3.0
+RECEIVERS_SECONDS = 0.1
 FETCH_BATCHES = 4
 FOR_EVER = Lifetimes()
 
@@ -429,6 +430,8 @@ class StoreActor:
         if asked.retained_from > lacks_from and stream.state.takes_data:
             self.world.reach("hole opened by a new stream", "%s from %s", self.name, lacks_from)
         call = AppendCall(end)
+        waits = pacing_from_wire(asked.information) is not None
+        told = waited_for(stream.state) if waits else None
         self.engine.opened(stream, call)
         came = self.core.identities.came(stream.state, FOR_EVER)
         await self.made_durable(stream.state, replace(change, writes=(*change.writes, *came)))
@@ -436,14 +439,19 @@ class StoreActor:
             self.engine.closed(stream)
             return
         durability = self.engine.durability(name.topic)
-        call.opened(Opened(change.answer.next_sequence, durability, self.core.standing.known()))
-        reading = self.process.start(self._read(stream, call))
-        watching = self.process.start(self._watch_silence(call))
+        known = self.core.standing.known()
+        call.opened(Opened(change.answer.next_sequence, durability, known, told))
+        tasks = [
+            self.process.start(self._read(stream, call)),
+            self.process.start(self._watch_silence(call)),
+        ]
+        if told is not None:
+            tasks.append(self.process.start(self._watch_receivers(stream, call, told)))
         try:
             await call.over
         except QuorateError as error:
             await self.writer.durable(call.commit)
-            for task in (reading, watching):
+            for task in tasks:
                 task.cancel()
             self.engine.closed(stream)
             self.world.note("%s: stream of epoch %s ends: %s", self.name, stream.epoch, type(error))
@@ -490,6 +498,17 @@ class StoreActor:
                 writes += core.goodbye(stream)
         if writes:
             call.commit = engine.submit(stream.state, writes)
+
+    async def _watch_receivers(
+        self, stream: AppendStream, call: AppendCall, told: store_v1.WaitedFor
+    ) -> None:
+        while True:
+            await self.process.sleep(RECEIVERS_SECONDS)
+            receivers = waited_for(stream.state)
+            if receivers != told:
+                await self.writer.durable(self.engine.submitted(stream.state))
+                call.stream_end.send(receivers)
+                told = receivers
 
     async def _watch_silence(self, call: AppendCall) -> None:
         call.heard = self.world.now

@@ -82,6 +82,8 @@ class Weather:
     """Stores let go of what is stable, at any time."""
     state_only: tuple[str, ...]
     """Stores that keep registrations and positions, and take no messages; for a while perhaps."""
+    receiver_pacing: int
+    """So many messages the source may be ahead of its receivers; 0: it waits for none."""
     outlives: bool
     """The source's publish store outlives its processes."""
     consensus: Behaviour
@@ -128,6 +130,7 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         proxies=seed % 2 == 1,
         lets_go=seed % 3 == 0,
         state_only=(),
+        receiver_pacing=_pacing(seed),
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
         modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),
@@ -135,6 +138,13 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
     )
     # What a test has fixed is as it says, and nothing besides.
     return replace(weather, **fixed) if fixed else _with_state_only(weather, seed)
+
+
+def _pacing(seed: int) -> int:
+    """In some worlds the source waits for its receivers."""
+    # Of its own: all else is as it would be without.
+    chooser = random.Random(f"{seed} paced")
+    return chooser.choice((0, 0, 0, 1, 10, 30))
 
 
 def _with_state_only(weather: Weather, seed: int) -> Weather:

@@ -18,6 +18,7 @@ from quorate.source import events
 from quorate.source.options import FlightBehaviour, SourceOptions
 from quorate.source.retention import RetainedFrame
 from quorate.source.window import Window
+from quorate.v1.store_pb2 import WaitedFor
 
 SIZES_MAX = 65_536
 """Of so many batches it is remembered where they end; for what is older, bytes are not counted."""
@@ -150,3 +151,8 @@ def pacing_of(options: SourceOptions) -> Pacing | None:
     # Who is told before it may send more wants to know at once; who waits anyway, not each time.
     notifies = options.flight_behaviour is FlightBehaviour.NOTIFY
     return Pacing(options.receiver_pacing, 0.0 if notifies else CALM_SECONDS)
+
+
+def told_from_wire(wire: WaitedFor) -> Told:
+    """What a store says of receivers."""
+    return {each.session_id: each.acknowledged_upto for each in wire.receivers}

@@ -17,7 +17,6 @@ import grpc.aio
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.protocol.pacing import Told
 from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import (
     held_from_wire,
@@ -30,6 +29,7 @@ from quorate.protocol.wire import (
     source_to_wire,
 )
 from quorate.source.core import SourceCore
+from quorate.source.pacing import told_from_wire
 from quorate.source.registration import AskBegin, AskPromise, Grant, Hold, OpenStream
 from quorate.transport.channels import SILENCE_SECONDS_MAX, frames_to, open_channel
 from quorate.transport.failures import error_from_call, failure_from_wire
@@ -272,7 +272,7 @@ class StoreSession:
                 "it can not tell where receivers are, which a source with receiver_pacing needs: "
                 "upgrade it",
             )
-        self._core.receivers_told(self.store.name, _told(opened.waited_for))
+        self._core.receivers_told(self.store.name, told_from_wire(opened.waited_for))
 
     async def _read(self, call: AppendCall) -> None:
         try:
@@ -296,7 +296,7 @@ class StoreSession:
         if response.HasField("replaced"):
             self._owner.store_known(response.replaced, self.store.name)
         if response.HasField("waited_for"):
-            self._core.receivers_told(self.store.name, _told(response.waited_for))
+            self._core.receivers_told(self.store.name, told_from_wire(response.waited_for))
             self._owner.after_receivers()
 
     async def _write(self, call: AppendCall) -> None:
@@ -315,7 +315,3 @@ class StoreSession:
                     await self._news.wait()
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             raise Unreachable(self.store.address, "the stream broke") from None
-
-
-def _told(wire: v1.WaitedFor) -> Told:
-    return {each.session_id: each.acknowledged_upto for each in wire.receivers}
