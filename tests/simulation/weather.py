@@ -130,7 +130,7 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         proxies=seed % 2 == 1,
         lets_go=seed % 3 == 0,
         state_only=(),
-        receiver_pacing=_pacing(seed),
+        receiver_pacing=0 if fixed else _pacing(seed),
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
         modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),
