@@ -595,7 +595,6 @@ class SourceCore:
             self.tracker.leave(store)
         self.events += self._notices.opened(store, takes_data=takes_data)
         self._settle()
-        self._pace()
         self._check_complete(now)
         return True
 
@@ -662,7 +661,8 @@ class SourceCore:
         if settled_upto < self.stable_upto:
             settled_bytes = self.retention.bytes_upto(settled_upto)
         self.window.settle(settled_upto, settled_bytes)
-        self.events += self._notices.flight_relieved(self.window, self.stable_upto)
+        if self.window.exceeded_noted:
+            self.events += self._notices.flight_relieved(self.window, self.stable_upto)
         self._trim()
 
     def _trim(self) -> None:
@@ -685,8 +685,10 @@ class SourceCore:
 
     def note_exceeded(self) -> None:
         """A message is accepted, beyond a bound perhaps; the application is told once."""
-        self.events += self._notices.flight_exceeded(self.window)
-        self.note_lag()
+        if self.window.exceeded:
+            self.events += self._notices.flight_exceeded(self.window)
+        if self.pacing is not None:
+            self.note_lag()
 
     def note_lag(self) -> None:
         """A message is to be sent, and receivers may hold it up; the application is told once."""

@@ -145,7 +145,7 @@ class Notices:
     @staticmethod
     def flight_exceeded(window: Window) -> Told:
         """As much is unstable as the flight window allows, and a message was accepted."""
-        if window.exceeded_noted or not window.exceeded:
+        if window.exceeded_noted:
             return []
         window.exceeded_noted = True
         return [
@@ -157,8 +157,8 @@ class Notices:
 
     @staticmethod
     def flight_relieved(window: Window, stable_upto: int) -> Told:
-        """More is stable: the flight window may have room again."""
-        if not window.exceeded_noted or window.exceeded:
+        """More is stable: the flight window, which was exceeded, may have room again."""
+        if window.exceeded:
             return []
         window.exceeded_noted = False
         return [events.FlightRelieved(stable_upto)]
