@@ -9,10 +9,18 @@ from dataclasses import replace
 
 import pytest
 from tests.receiver.real_peers import QUICK, Stores, receiver, source, take
+from tests.receiver.support import told
 from tests.source.support import event_of
 
 from quorate.protocol.errors import NoQuorum, NotRegistered
-from quorate.receiver import AcknowledgeMode, Message, Receiver, ReceiverOptions
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.receiver import (
+    AcknowledgeMode,
+    Message,
+    Receiver,
+    ReceiverOptions,
+    RegistrationComplete,
+)
 from quorate.source import (
     LaggingReceiver,
     ReceiverPacing,
@@ -177,11 +185,19 @@ async def test_what_a_receiver_never_asks_for_is_not_waited_for(stores: Stores, 
     """It starts where it wants to; were that not acknowledged, both would wait for ever."""
     async with sending(stores) as application:
         await application.until_sent(100)
+        await application.stop()
+        await application.source.flush(timeout=60)
         options = replace(QUICK, request_maximum=skips)
         async with await receiver(stores, options=options) as one:
-            first = (await take(one, 500))[0][0]
+            taking = asyncio.create_task(take(one, 500))
+            async with asyncio.timeout(60):
+                while application.source._core.window.paced_upto == SEQUENCE_MAX:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            # Now the source knows of it.
+            again = Sending(application.source)
+            first = (await taking)[0][0]
             assert first > 90
-            assert application.source.next_sequence > 500
+            await again.stop()
 
 
 async def test_what_it_was_before_it_was_paced_a_receiver_that_had_nothing_is_no_obstacle(
@@ -194,6 +210,7 @@ async def test_what_it_was_before_it_was_paced_a_receiver_that_had_nothing_is_no
         await application.source.flush()
         options = replace(QUICK, request_maximum=0)
         async with await receiver(stores, options=options) as one:
+            await told(one, RegistrationComplete)
             taking = asyncio.create_task(take(one, 50))
             await application.source.close()
             async with sending(stores) as paced:

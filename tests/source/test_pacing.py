@@ -18,7 +18,10 @@ from tests.source.core_support import (
     send,
     the,
 )
+from tests.source.fake_store import FakeStore
+from tests.source.support import open_source
 
+from quorate.protocol.errors import NoQuorum
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.wire import pacing_from_wire
 from quorate.source import (
@@ -281,3 +284,13 @@ def test_never_is_more_sent_than_is_allowed_by_what_was_told(
                 core.acknowledged("b", number, 0.0)
     told(core)
     assert not is_held(core), "with no receiver there is no bound"
+
+
+@pytest.mark.expects_log("can not tell where receivers are")
+async def test_a_store_that_can_not_tell_of_receivers_is_not_streamed_to(
+    stores: list[FakeStore], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is older than this source, which would take it for one that knows of no receiver."""
+    with pytest.raises(NoQuorum):
+        await open_source(stores, options=TEN, timeout=5.0)
+    assert "which a source with receiver_pacing needs: upgrade it" in caplog.text

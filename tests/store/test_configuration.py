@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quorate.protocol.errors import ConfigurationInvalid
-from quorate.store.configuration import load, schema
+from quorate.store.configuration import StoreConfiguration, load, schema
 from quorate.store.lifetimes import Lifetimes
 
 
@@ -131,3 +132,13 @@ def test_a_lifetime_is_a_time(tmp_path: Path, value: str) -> None:
     )
     with pytest.raises(ConfigurationInvalid, match="source_state_lifetime"):
         load(path)
+
+
+def test_what_is_not_said_of_retention_is_for_sources_to_say(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"name": "a", "data_directory": tmp_path, "peers": ()}
+    unsaid = StoreConfiguration(**given)
+    assert unsaid.retention_of("orders").until is None
+    topic: Any = {"pattern": "orders", "retain_until": ()}
+    said = StoreConfiguration(**given, topic=(topic,))
+    assert said.retention_of("orders").until == frozenset()
+    assert said.retention_of("others").until is None

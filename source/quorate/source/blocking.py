@@ -129,8 +129,8 @@ class Source:
     ) -> int:
         """Accept a message; returns its sequence number.
 
-        Waits only while the flight window is full. key, properties and what it raises: as
-        quorate.source.Source.send.
+        Waits only while the flight window is full, or receivers lag. key, properties and what it
+        raises: as quorate.source.Source.send.
         """
         if key is not None or properties is not None:
             payload, attributes = checked_one(payload, key, properties, self._limit)

@@ -147,7 +147,8 @@ class Source:
         key: what the message is about. properties: what receivers may filter by, by name. Both
         count towards the size of the message.
 
-        Waits only while the flight window is full. Raises NotRegistered while too few stores take
+        Waits only while the flight window is full, or, with SourceOptions.receiver_pacing, for
+        receivers that lag. Raises NotRegistered while too few stores take
         the stream, MessageTooLarge, InvalidArgument, Closed, or why the source failed: in none of
         these cases was the message accepted.
         """
