@@ -48,7 +48,7 @@ def test_a_thread_that_asks_for_the_session_can_write(spark: SparkSession, group
     frame = numbers(spark, 10)
 
     def work() -> None:
-        assert session("tests", cores=2) is spark
+        assert session() is spark
         write(frame, group, topic="from-a-thread")
 
     with ThreadPoolExecutor(1) as threads:

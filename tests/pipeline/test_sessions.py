@@ -36,6 +36,9 @@ class Builder:
     def getOrCreate(self) -> Builder:
         return self
 
+    def createDataFrame(self, *_: object) -> None:
+        """No thread needs it here."""
+
     def register(self, source: Any) -> None:
         self.registered.append(source)
 
@@ -46,6 +49,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     made: list[str | None] = []
     monkeypatch.setattr(SparkSession, "builder", Builder())
     monkeypatch.setattr(sessions, "_prepare_process", made.append)
+    monkeypatch.setattr(sessions, "_made", None)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return made
 
@@ -160,3 +164,13 @@ def test_warnings_and_errors_are_shown(spark: SparkSession) -> None:
     root = log4j.LogManager.getRootLogger()
     assert root.isWarnEnabled()
     assert not root.isInfoEnabled()
+
+
+def test_the_session_that_there_is_keeps_its_settings(spark: SparkSession) -> None:
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "7")
+    assert session() is spark
+    assert spark.conf.get(name) == "7"
+    assert session(conf={name: str(before)}) is spark
+    assert spark.conf.get(name) == before

