@@ -222,6 +222,22 @@ def test_a_first_registration_keeps_nothing() -> None:
     assert decision.policies == ()
 
 
+def test_what_a_store_has_of_a_stream_that_was_ended_counts_for_nothing() -> None:
+    """c was away when the source was deregistered; a and b know that it was."""
+    policy = Policy.majority_of("abc")
+    held = (HeldRange(0, 9, 1),)
+    away = Promise(1, LINEAGE, Membership((), (policy,)), held, stable_upto=9)
+    told = Promise(ended_epoch=1)
+    decision = decide(policy, {"a": told, "b": told, "c": away})
+    assert isinstance(decision, Decision)
+    assert (decision.kept_upto, decision.lineage, decision.policies) == (-1, NO_LINEAGE, ())
+    revived = decide(policy, {"a": Promise(), "b": Promise(), "c": away})
+    assert isinstance(revived, Decision)
+    assert revived.kept_upto == 9
+    newer = replace(away, begun_epoch=2)
+    assert decide(policy, {"a": told, "c": newer}) != decide(policy, {"a": told, "c": away})
+
+
 def test_nobody_answered() -> None:
     assert decide(Policy.majority_of("ab"), {}) == NeedMore(("a", "b"))
 

@@ -44,11 +44,11 @@ def test_only_what_is_stable_is_acknowledged() -> None:
     assert acknowledgements.position(stable_upto=20) == 9
 
 
-def test_positions_never_move_back() -> None:
+def test_positions_never_move_back_in_a_stream() -> None:
     acknowledgements = Acknowledgements(0)
-    acknowledgements.progress.consumed_through(9)
+    acknowledgements.progress.consumed_through(12)
     assert acknowledgements.position(stable_upto=9) == 9
-    acknowledgements.withdraw(5)
+    acknowledgements.withdraw(10)
     assert acknowledgements.position(stable_upto=4) == 9
 
 
@@ -73,6 +73,17 @@ def test_what_came_before_the_withdrawn_still_has_to_be_consumed() -> None:
     old.consumed(2)
     old.consumed(1)
     assert acknowledgements.consumed_upto() == 6
+
+
+def test_positions_begin_anew_with_a_stream_that_does() -> None:
+    """All of it is withdrawn if the source was deregistered, and began another stream."""
+    acknowledgements = Acknowledgements(10)
+    acknowledgements.progress.consumed_through(20)
+    assert acknowledgements.position(stable_upto=30) == 20
+    acknowledgements.withdraw(0)
+    assert acknowledgements.position(stable_upto=30) is None
+    acknowledgements.progress.consumed_through(3)
+    assert acknowledgements.position(stable_upto=2) == 2
 
 
 def test_a_second_withdrawal_may_begin_before_the_first() -> None:

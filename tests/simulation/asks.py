@@ -40,6 +40,7 @@ class AskedReceiver(NamedTuple):
     session_id: int
     epoch: int
     instance: bytes
+    take_over: bool = False
 
 
 class RegisteredReceiver(NamedTuple):
@@ -53,6 +54,16 @@ class AskedAcknowledge(NamedTuple):
     epoch: int
     upto: int
     source_epoch: int
+    instance: bytes
+
+
+class AskedDeregister(NamedTuple):
+    source: SourceName
+    receiver: int
+    """Its session ID; 0: the source itself."""
+    epoch: int
+    instance: bytes = b""
+    unused_promise_to: bytes = b""
 
 
 class AppendRequest(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tests.simulation.endings import IMMORTAL, Endings, Mortality
 from tests.simulation.rules import Setup
 from tests.simulation.world import World
 
@@ -20,8 +21,15 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.receiver.plan import Answer, ProvenGap
 from quorate.store.core import StoreCore
+from quorate.store.life_records import gone_key, unpack_tombstone
 from quorate.store.reading import read
-from quorate.store.records import reg_id_key, unpack_held, unpack_index, unpack_registration
+from quorate.store.records import (
+    receiver_of,
+    reg_id_key,
+    unpack_held,
+    unpack_index,
+    unpack_registration,
+)
 from quorate.store.storage import MemoryRows, Table, Write
 
 
@@ -49,12 +57,35 @@ class StoreOf(Protocol):
     core: StoreCore
 
     @property
+    def alive(self) -> bool: ...
+
+    @property
     def disk(self) -> DiskOf: ...
+
+
+@dataclass(eq=False)
+class Life:
+    """One stream of the source, from its first message until it is deleted on purpose."""
+
+    number: int = 0
+    begins_in: int = 0
+    """The first epoch of the stream; 0: the first stream."""
+    stable_contents: dict[int, bytes] = field(default_factory=dict)
+    stable_in: dict[int, int] = field(default_factory=dict)
+    """By epoch: how far it was reported stable."""
+    retained_from: int = 0
+    """What is below some store has let go: nobody has to have it."""
+    deleted: set[str] = field(default_factory=set)
+    """Stores that deleted it, and remember that they did; or that lost all they had of it."""
+    lost: set[int] = field(default_factory=set)
+    """Numbers of which every copy was destroyed, as an operator has accepted."""
 
 
 @dataclass
 class _Receiver:
     stable_only: bool
+    life: Life
+    """Of which stream it was handed messages last."""
     next: int = 0
     """What its running instance must be handed next."""
     running: dict[int, bytes] = field(default_factory=dict)
@@ -80,9 +111,16 @@ class Checker:
     """One source's stream, all its stores and receivers."""
 
     def __init__(
-        self, world: World, source: SourceName, setups: Iterable[Setup], honest: bool
+        self,
+        world: World,
+        source: SourceName,
+        setups: Iterable[Setup],
+        honest: bool,
+        mortality: Mortality = IMMORTAL,
     ) -> None:
         """setups: all that may ever be in force. honest: nobody gives one number to two messages.
+
+        mortality: of the source and its receivers, as stores are configured.
 
         A store that is in limbo when a stricter rule comes into force may need an operator to leave
         it; so all of them say from the beginning what may be destroyed.
@@ -97,9 +135,14 @@ class Checker:
         self._released: dict[tuple[int, int], bytes] = {}
         self._remembered: dict[int, bytes] = {}
         self._stable_of: dict[int, int] = {}
-        self.stable_contents: dict[int, bytes] = {}
-        self._stable_in: dict[int, int] = {}
-        """By epoch: how far it was reported stable."""
+        self.endings = Endings(world, mortality, self.require)
+        self._life = Life()
+        self._life_of: dict[int, Life] = {}
+        """By epoch that was decided."""
+        self._follows: dict[str, Life] = {}
+        """By who decided: the stream that it goes on with."""
+        self._in_force: Sequence[Setup] = ()
+        """The rules that whoever decided last goes to."""
         self._decisions: dict[tuple[int, str], int] = {}
         """By epoch and who decided: the first number that is not kept. Where blocking sets need not
         meet two may decide one epoch; then neither can begin it on enough stores."""
@@ -121,12 +164,28 @@ class Checker:
         silence."""
         self._let_go: dict[str, dict[int, bytes]] = {}
         """By store: what it let go on purpose; that makes nothing less stable."""
-        self.retained_from = 0
-        """What is below some store has let go: nobody has to have it."""
-        self.lost: set[int] = set()
-        """Numbers of which every copy was destroyed, as an operator has accepted."""
         self.wiped: set[str] = set()
         """Stores that vouch again, though they were failed once."""
+        self._deleted: set[str] = set()
+        """Of those that are failed, the ones that are so only as they deleted the source."""
+        self._dropped: set[str] = set()
+        """Of those, the ones that have removed its messages as well."""
+        self._gone_key = gone_key(source)
+
+    @property
+    def stable_contents(self) -> dict[int, bytes]:
+        """What was reported stable of the present stream."""
+        return self._life.stable_contents
+
+    @property
+    def retained_from(self) -> int:
+        """What is below some store has let go of the present stream."""
+        return self._life.retained_from
+
+    @property
+    def lost(self) -> set[int]:
+        """Numbers of the present stream that an operator has accepted as lost."""
+        return self._life.lost
 
     # What is destroyed, and whether the rules tolerate it.
 
@@ -147,7 +206,10 @@ class Checker:
         """All or some of its data is about to go: it counts as held as long as it is failed."""
         actor = self._stores[store]
         held = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
+        self.endings.raised(store)
+        self._life.deleted.add(store)
         self.failed.setdefault(store, {}).update(held)
+        self._deleted.discard(store)
         self._promised.pop(store, None)
         self.wiped.discard(store)
 
@@ -161,6 +223,14 @@ class Checker:
         """An operator accepts that nobody has these any more: what was stable, and is destroyed."""
         self.lost.update(range(part.first, part.last + 1))
 
+    def dropped_too_much(self) -> bool:
+        """So many stores have removed the messages of a source that lives on elsewhere, by rule and
+        after their grace, that the rest is not enough: only an operator can go on."""
+        failed = self.failed.keys()
+        return bool(self._dropped & failed) and not all(
+            setup.recovers_from(failed) for setup in self._in_force
+        )
+
     def unreadable(self, store: str, part: Range, problem: str) -> None:
         """The store finds that it can not read what it holds: only if that was destroyed."""
         self.require(store in self.failed, "I1", f"{store} can not read {part}: {problem}")
@@ -173,7 +243,8 @@ class Checker:
         """
         core = store.core
         state = core.sources.get(self.source)
-        doubt = core.doubt_of(state) if state is not None else core.limbo_of(None)
+        doubt = core.limbo_of(None) or core.limbo_without(self.source)
+        doubt = core.doubt_of(state) if state is not None else doubt
         if store.name not in self.failed or doubt:
             return
         rows = store.disk.synced
@@ -187,6 +258,11 @@ class Checker:
                             return
                         at = batch.part.last + 1
         del self.failed[store.name]
+        if store.name in self._deleted:
+            self._deleted.discard(store.name)
+            self._dropped.discard(store.name)
+            self._world.reach("store that deleted the source vouches again", store.name)
+            return
         self.wiped.add(store.name)
         self._world.reach("failed store vouches again", store.name)
 
@@ -200,10 +276,12 @@ class Checker:
         """The store lets everything up to there go, which it knows to be stable."""
         held = self.on_disk(store, store.disk.synced, 0, upto)
         self._let_go.setdefault(store.name, {}).update(held)
-        self.retained_from = max(self.retained_from, upto + 1)
+        self._life.retained_from = max(self._life.retained_from, upto + 1)
 
     def started(self, store: StoreOf) -> None:
         self._stores[store.name] = store
+        if store.disk.synced.get(Table.META, [self._gone_key])[0] is None:
+            self.endings.raised(store.name)
 
     def written(self, store: str, writes: Sequence[Write]) -> None:
         """A commit is written: no number of an epoch may ever have two contents."""
@@ -216,6 +294,44 @@ class Checker:
                 payloads = read_payloads(write.value, header)
                 for sequence, payload in enumerate(payloads, header.first):
                     self._same(header.epoch, sequence, payload, store)
+
+    def submitted(self, store: str, writes: Sequence[Write]) -> None:
+        """A change is on its way to the disk: who is deleted with it was not heard for long."""
+        is_forgotten = False
+        for write in writes:
+            if write.table is Table.META and write.key == self._gone_key:
+                self._tombstone(store, write.value)
+                return
+            if write.value is None and write.table is Table.REGISTRATIONS:
+                # It never began, and takes its promise back.
+                self._promised.pop(store, None)
+                is_forgotten = True
+            elif write.value is None and write.table is Table.RECEIVERS and not is_forgotten:
+                _, session_id = receiver_of(write.key)
+                self.endings.receiver_deleted(store, session_id)
+
+    def _tombstone(self, store: str, value: bytes | None) -> None:
+        if value is None:
+            self.endings.raised(store)
+            return
+        tombstone = unpack_tombstone(value)
+        promised = self._promised.get(store, 0)
+        self.require(
+            tombstone.registration.promised_epoch >= promised,
+            "I5",
+            f"{store} remembers {tombstone.registration.promised_epoch}, and promised {promised}",
+        )
+        # Until it vouches again it is as if its data were gone: what others hold must be enough.
+        if store not in self.failed:
+            self._deleted.add(store)
+            actor = self._stores[store]
+            self.failed[store] = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
+        if tombstone.dropped:
+            self._dropped.add(store)
+        if not all(each.alive for each in self._stores.values()):
+            self._world.reach("deleted while a store was away", store)
+        self.endings.buried(store, tombstone, any_deleted=bool(self._life.deleted - {store}))
+        self._life.deleted.add(store)
 
     def synced(self, store: str, writes: Sequence[Write]) -> None:
         """A commit is durable: what it serves is compared in time with what is stable."""
@@ -290,18 +406,65 @@ class Checker:
     def decided(self, epoch: int, first: int, who: str, setups: Sequence[Setup]) -> None:
         """A source has decided; its epoch is in force from that number on."""
         self._setups.update(dict.fromkeys(setups))
+        if first == 0 and self._life.stable_contents and self.is_over():
+            self._begin_life(epoch, who)
+        self._in_force = setups[-1:]
+        self._life_of[epoch] = self._follows[who] = self._life
         if len(setups) > 1:
             self._world.reach("membership change under way", "%s", setups)
         self._world.note("%s decided: epoch %s from %s on", who, epoch, first)
         if any(epoch == other for other, _ in self._decisions):
             self._world.reach("one epoch decided by two", "%s", epoch)
         self._decisions[epoch, who] = first
-        for older, upto in self._stable_in.items():
+        for older, upto in self._life.stable_in.items():
             self.require(
                 older > epoch or upto < first,
                 "I1",
                 f"{upto} was stable in epoch {older}, and epoch {epoch} of {who} begins at {first}",
             )
+
+    def is_over(self) -> bool:
+        """Whether the present stream was deleted on purpose, by rule: another may begin.
+
+        Its owner wanted it to be forgotten, and nobody went on with it since; or every store that
+        has a part in it has deleted it, each by its own rule.
+        """
+        newest = max(self._life.stable_in, default=0)
+        if newest <= self.endings.deregistered_upto:
+            return True
+        names = {store for setup in self._in_force for store in setup.stores}
+        names -= self.failed.keys() - self._deleted
+        return self._begun.get(newest, set()) & names <= self._life.deleted and not any(
+            self._serves(self._stores[name], newest) for name in names
+        )
+
+    def _serves(self, store: StoreOf, epoch: int) -> bool:
+        """Whether the disk of this store has the source in that epoch, or a newer one."""
+        rows = store.disk.synced.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100)
+        known = (unpack_registration(value) for _, value in rows)
+        return any(each.name == self.source and each.begun_epoch >= epoch for each in known)
+
+    def _begin_life(self, epoch: int, who: str) -> None:
+        newest = max(self._life.stable_in)
+        is_wanted = newest <= self.endings.deregistered_upto
+        how = "was deregistered" if is_wanted else "expired"
+        self._world.reach(f"stream begun anew, after it {how}", "%s by %s", epoch, who)
+        if self.failed.keys() - self._deleted:
+            self._world.reach("stream begun anew while a store was failed", who)
+        self._life = Life(self._life.number + 1, epoch)
+        self._let_go.clear()
+        self._unchecked.clear()
+        self._remembered.clear()
+        for store in self._deleted:
+            del self.failed[store]
+        self._deleted.clear()
+        self._dropped.clear()
+        for had in self.failed.values():
+            had.clear()
+
+    def forgets(self) -> None:
+        """The application throws its publish store away, as the stream is over."""
+        self._remembered.clear()
 
     def found_stable(
         self, setups: Sequence[Setup], epoch: int, upto: int, active: Collection[str]
@@ -310,9 +473,12 @@ class Checker:
 
         setups: those in force, all of which must agree. active: stores that take the stream.
         """
+        if self._of(epoch) is not self._life:
+            self._world.reach("stable in a stream that is over", "%s %s", epoch, upto)
+            return
         for (newer, _), first in self._decisions.items():
             self.require(
-                newer <= epoch or upto < first,
+                newer <= epoch or newer < self._life.begins_in or upto < first,
                 "I1",
                 f"{upto} is stable in epoch {epoch}, but epoch {newer} begins at {first}",
             )
@@ -335,7 +501,7 @@ class Checker:
                 f"active: {sorted(active)}",
             )
             self.stable_contents[sequence] = stable[0]
-        self._stable_in[epoch] = max(upto, self._stable_in.get(epoch, -1))
+        self._life.stable_in[epoch] = max(upto, self._life.stable_in.get(epoch, -1))
 
     def stable(
         self,
@@ -349,6 +515,9 @@ class Checker:
 
         What an earlier instance was told is stable may be so by the rules that were its own.
         """
+        if self._follows.get(f"source{instance}", self._life) is not self._life:
+            self._world.reach("stable in a stream that is over", "%s %s", epoch, upto)
+            return
         self.found_stable(setups, epoch, upto, active)
         for sequence in range(self._stable_of[instance] + 1, upto + 1):
             mine = self._released.get((instance, sequence), self.stable_contents[sequence])
@@ -358,6 +527,10 @@ class Checker:
                 f"{sequence} was sent as {mine!r}, is stable as {self.stable_contents[sequence]!r}",
             )
         self._stable_of[instance] = upto
+
+    def _of(self, epoch: int) -> Life:
+        """The stream that an epoch belongs to; the present one if nobody decided that epoch."""
+        return self._life_of.get(epoch, self._life)
 
     def _durable(self, first: int, last: int) -> dict[str, dict[int, bytes]]:
         """What each store's disk is sure to have after a crash at this moment; or had, if it is
@@ -383,6 +556,8 @@ class Checker:
         contents: dict[int, bytes] = {}
         if state is None or row is None:
             return contents
+        if 0 < state.registration.begun_epoch < self._life.begins_in:
+            return contents  # of a stream that is over
         for held in unpack_held(row).ranges:
             at, upto = max(held.first, first), min(held.last, last)
             while at <= upto:
@@ -426,21 +601,37 @@ class Checker:
     # Receivers.
 
     def receiver(self, name: str, stable_only: bool) -> None:
-        self._receivers[name] = _Receiver(stable_only)
+        self._receivers[name] = _Receiver(stable_only, self._life)
 
-    def started_at(self, name: str, first: int, *, is_new: bool = False) -> None:
+    def _receiver_in(self, name: str, epoch: int) -> _Receiver:
+        """A receiver, as it counts in that epoch: what it was handed of a stream that is over says
+        nothing of the next. An epoch of 0 says nothing."""
+        receiver, life = self._receivers[name], self._of(epoch)
+        if epoch and life is not receiver.life:
+            self.require(
+                life.number > receiver.life.number,
+                "I3",
+                f"{name} is told of epoch {epoch}, of stream {life.number}, after stream "
+                f"{receiver.life.number}",
+            )
+            self._world.reach("receiver follows a stream that begins anew", name)
+            self._receivers[name] = receiver = _Receiver(receiver.stable_only, life)
+        return receiver
+
+    def started_at(self, name: str, first: int, epoch: int = 0, *, is_new: bool = False) -> None:
         """An instance starts: never above what was consumed before.
 
-        is_new: no store knows it; it starts at what is still there.
+        epoch: of the lineage that it starts in. is_new: no store knows it; it starts at what is
+        still there.
         """
-        receiver = self._receivers[name]
+        receiver = self._receiver_in(name, epoch)
         if is_new:
-            receiver.skipped.update(range(min(first, self.retained_from)))
+            receiver.skipped.update(range(min(first, receiver.life.retained_from)))
         for sequence in range(receiver.done_upto + 1, first):
-            if sequence in self.lost:
+            if sequence in receiver.life.lost:
                 continue
             consumed = receiver.consumed.get(sequence, set())
-            stable = self.stable_contents.get(sequence)
+            stable = receiver.life.stable_contents.get(sequence)
             self.require(
                 sequence in receiver.skipped or (stable is not None and stable in consumed),
                 "I4",
@@ -451,7 +642,7 @@ class Checker:
         receiver.running = {}
 
     def delivered(self, name: str, epoch: int, sequence: int, payload: bytes) -> None:
-        receiver = self._receivers[name]
+        receiver = self._receiver_in(name, epoch)
         self._same(epoch, sequence, payload, name)
         expected = receiver.passing_over(sequence)
         self.require(
@@ -460,7 +651,8 @@ class Checker:
         receiver.next = sequence + 1
         receiver.running[sequence] = payload
         receiver.handed.setdefault(sequence, set()).add(payload)
-        if receiver.stable_only and self.stable_contents.get(sequence) != payload:
+        stable = receiver.life.stable_contents.get(sequence)
+        if receiver.stable_only and stable != payload and receiver.life is self._life:
             holders = {
                 store
                 for store, contents in self._durable(sequence, sequence).items()
@@ -472,19 +664,22 @@ class Checker:
                 f"{name} is handed unstable {sequence}",
             )
 
-    def consumed(self, name: str, sequence: int) -> None:
+    def consumed(self, name: str, epoch: int, sequence: int) -> None:
         receiver = self._receivers[name]
-        if sequence in receiver.running:
+        if sequence in receiver.running and self._of(epoch) is receiver.life:
             receiver.consumed.setdefault(sequence, set()).add(receiver.running[sequence])
 
-    def acknowledges(self, name: str, upto: int) -> None:
-        """Stores are told a position: everything before it was consumed, and is what is stable."""
-        receiver = self._receivers[name]
+    def acknowledges(self, name: str, upto: int, epoch: int = 0) -> None:
+        """Stores are told a position: everything before it was consumed, and is what is stable.
+
+        epoch: of the lineage that it counts in.
+        """
+        receiver = self._receiver_in(name, epoch)
         consumed = receiver.consumed
         for sequence in range(receiver.done_upto + 1, upto + 1):
-            if sequence in self.lost:
+            if sequence in receiver.life.lost:
                 continue
-            stable = self.stable_contents.get(sequence)
+            stable = receiver.life.stable_contents.get(sequence)
             self.require(
                 sequence in receiver.skipped
                 or (stable is not None and stable in consumed.get(sequence, ())),
@@ -494,8 +689,12 @@ class Checker:
             )
         receiver.done_upto = max(receiver.done_upto, upto)
 
-    def withdrawn(self, name: str, first: int, last: int) -> None:
-        receiver = self._receivers[name]
+    def withdrawn(self, name: str, first: int, last: int, epoch: int = 0) -> None:
+        """It is told that these do not belong to the stream, which is in that epoch now."""
+        before = self._receivers[name]
+        receiver = self._receiver_in(name, epoch)
+        if receiver is not before:
+            return  # all of the former stream
         self.require(not receiver.stable_only, "I3", f"{name} delivers what is stable only")
         for sequence in range(first, last + 1):
             self.require(
@@ -505,17 +704,21 @@ class Checker:
             )
         receiver.next = first
 
-    def gap(self, name: str, gap: ProvenGap) -> None:
-        """It is told of a gap: only of what was let go, or accepted as lost."""
+    def gap(self, name: str, gap: ProvenGap, epoch: int = 0) -> None:
+        """It is told of a gap: only of what was let go, or accepted as lost.
+
+        epoch: of the lineage that it counts in.
+        """
+        receiver = self._receiver_in(name, epoch)
         numbers = range(gap.first, gap.last + 1)
-        let_go = gap.cause is Answer.RELEASED and gap.last < self.retained_from
+        let_go = gap.cause is Answer.RELEASED and gap.last < receiver.life.retained_from
         self.require(
-            let_go or self.lost.issuperset(numbers),
+            let_go or receiver.life.lost.issuperset(numbers),
             "I3",
             f"{name} is told that [{gap.first}, {gap.last}] is lost: {gap.evidence}",
         )
         # What comes before may still be on its way to the application.
-        self._receivers[name].skipped.update(numbers)
+        receiver.skipped.update(numbers)
         what = "let go" if let_go else "accepted as lost"
         self._world.reach(f"gap of what was {what}", name)
 
@@ -540,6 +743,8 @@ class Checker:
             elif state.has_upto(0) < upto:
                 return f"{name} lacks some of {upto}: {state.held}"
         for name, receiver in self._receivers.items():
+            if receiver.life is not self._life and upto >= 0:
+                return f"{name} was handed nothing of the stream that began anew"
             if receiver.passing_over(upto + 1) <= upto:
                 return f"{name} was handed everything before {receiver.next} of {upto}"
             for sequence, payload in receiver.running.items():

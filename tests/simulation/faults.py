@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tests.simulation.checker import Checker
 from tests.simulation.disk import CachedDisk, Snapshot
+from tests.simulation.endings import AGES
 from tests.simulation.network import Network
 from tests.simulation.receiver_actor import ReceiverApplication
 from tests.simulation.source_actor import SourceApplication, SourceInstance
@@ -20,6 +21,8 @@ from tests.simulation.world import World
 from quorate.store.storage import Table
 
 _YEARS_SECONDS = 3e8
+RESTED_SECONDS = 40.0
+"""How long is long where everything is kept for ever."""
 
 
 class Faults:
@@ -44,6 +47,8 @@ class Faults:
         self._receivers = receivers
         self._pause = weather.pause_between_faults
         self._state_only = weather.state_only
+        kept_for = weather.mortality.sources.kept_for or weather.mortality.receivers.kept_for
+        self._kept_for_seconds = (kept_for or RESTED_SECONDS) / AGES
         self._kinds: list[Callable[[], None]] = [getattr(self, kind) for kind in weather.kinds]
         self._copies: dict[str, Snapshot] = {}
         self._zombies: list[SourceInstance] = []
@@ -139,6 +144,16 @@ class Faults:
             # A store looks at that clock when it starts.
             chosen.crash()
             self._restart(chosen)
+
+    def crash_for_long(self) -> None:
+        """A store is down for about as long as state is kept: the others may delete it, or hear
+        that it is to be deleted, meanwhile."""
+        store = self._chooser.choice(self._stores)
+        if store.alive:
+            seconds = self._chooser.uniform(0.4, 1.8) * self._kept_for_seconds
+            self._world.fault("store down for long", "%s, %s s", store.name, seconds)
+            store.crash()
+            self._world.later(seconds, store.start_if_down)
 
     # Data is destroyed.
 
@@ -326,6 +341,17 @@ class Faults:
         free = self._network.block([*pairs, *((other, one) for one, other in pairs)])
         self._world.later(seconds, free)
 
+    def part_for_long(self) -> None:
+        """A store is cut off for about as long as state is kept, from all or only from some."""
+        store, chooser = self._chooser.choice(self._stores).name, self._chooser
+        others = [name for name in self._everyone() if name != store]
+        if chooser.random() < 0.5:
+            others = chooser.sample(others, chooser.randint(1, len(others)))
+        self._world.fault("store cut off for long", "%s from %s", store, others)
+        ways = [*((store, other) for other in others), *((other, store) for other in others)]
+        free = self._network.block(ways)
+        self._world.later(chooser.uniform(0.4, 1.8) * self._kept_for_seconds, free)
+
     def leave_behind(self) -> None:
         """One store misses so much that the source no longer has it when the store is back."""
         left = self._chooser.choice(self._stores).name
@@ -432,7 +458,41 @@ class Faults:
 
         self._world.later(chooser.choice((0.02, 0.2, 0.6, 1.5)), wake)
 
+    def rest_source(self) -> None:
+        """The source is away for about as long as its state is kept."""
+        source = self._source.current
+        if not source.over and not source.process.paused:
+            seconds = self._chooser.uniform(0.4, 1.8) * self._kept_for_seconds
+            self._world.fault("source away for long", "%s, %s s", source.process.name, seconds)
+            source.kill()
+            self._source.restart_after(seconds)
+
+    def deregister_source(self) -> None:
+        """The source has itself forgotten, and may die before all stores have heard it."""
+        source = self._source.current
+        if not source.owns or source.process.paused:
+            return
+        self._world.fault("source deregistered", source.process.name)
+        source.deregister()
+        if self._chooser.random() < 0.4:
+            self._world.later(self._chooser.uniform(0.0, 0.02), source.kill)
+
     # Receivers.
+
+    def rest_receiver(self) -> None:
+        """A receiver is away for about as long as its position is kept."""
+        receiver = self._chooser.choice(self._receivers)
+        if receiver.instance.process.alive:
+            self._world.fault("receiver away for long", receiver.name)
+            receiver.restart_after(self._chooser.uniform(0.4, 1.8) * self._kept_for_seconds)
+
+    def deregister_receiver(self) -> None:
+        """A receiver has itself forgotten; later it comes back."""
+        receiver = self._chooser.choice(self._receivers)
+        if receiver.instance.registered and receiver.instance.process.alive:
+            self._world.fault("receiver deregistered", receiver.name)
+            receiver.instance.deregister()
+            self._world.later(self._chooser.choice((0.005, 0.1, 1.0)), receiver.restart)
 
     def crash_receiver(self) -> None:
         receiver = self._chooser.choice(self._receivers)

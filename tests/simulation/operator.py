@@ -6,13 +6,15 @@ stores have the last word, as they refuse to lose what they can read.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
+from tests.simulation.asks import AskedDeregister
 from tests.simulation.checker import Checker
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.world import World
 
-from quorate.protocol.errors import NotLost
+from quorate.protocol.errors import NotLost, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 
@@ -43,6 +45,35 @@ class Operator:
                 if self._source in store.core.sources:
                     store.process.start(self._accept(store, part))
         return bool(lost)
+
+    def end_mutual_limbo(self) -> None:
+        """Have stores go on that wait for each other, as each of them lost its disk: nobody else
+        has anything of the source any more that they could take over."""
+        waiting = [store for store in self._stores if store.core.standing.limbo]
+        if len(waiting) < 2 or any(self._source in store.core.sources for store in self._stores):
+            return
+        for store in waiting:
+            self._world.reach("limbo ended by an operator", store.name)
+            store.engine.writer.submit(store.core.standing.leave_limbo())
+
+    def end_retired(self) -> None:
+        """Have stores that the source has left forget what they still have of a stream that all of
+        its present stores have deleted; `quorate deregister` would."""
+        if not self._checker.is_over():
+            return
+        for store in self._stores:
+            state = store.core.sources.get(self._source)
+            if state is None or state.live or not state.registration.begun_epoch:
+                continue
+            record = state.registration
+            self._world.reach("stream ended by an operator", store.name)
+            self._checker.endings.deregisters(record.begun_epoch)
+            asked = AskedDeregister(self._source, 0, record.promised_epoch)
+            store.process.start(self._deregister(store, asked))
+
+    async def _deregister(self, store: StoreActor, asked: AskedDeregister) -> None:
+        with contextlib.suppress(QuorateError):
+            await store.deregister(asked)
 
     async def _accept(self, store: StoreActor, part: Range) -> None:
         state = store.core.sources[self._source]

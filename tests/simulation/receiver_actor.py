@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from tests.simulation.asks import AskedAcknowledge, AskedReceiver, Entry
+from tests.simulation.asks import AskedAcknowledge, AskedDeregister, AskedReceiver, Entry
 from tests.simulation.checker import Checker
 from tests.simulation.network import End, Network
 from tests.simulation.world import Event, Process, Task, World
@@ -46,6 +46,7 @@ REGISTRATION_SECONDS = 0.3
 ACKNOWLEDGE_SECONDS = 0.1
 REPEAT_SECONDS = 3.0
 HOUSEKEEPING_SECONDS = 1.0
+DEREGISTER_RETRY_SECONDS = 0.1
 LIVE_BYTES_MAX = 1_500
 FETCHED_BYTES_MAX = 4_000
 
@@ -65,7 +66,9 @@ class ReceiverInstance:
         stable: bool,
         mode: AcknowledgeMode,
         consensus: Behaviour,
+        repeat_seconds: float = REPEAT_SECONDS,
     ) -> None:
+        self._repeat_seconds = repeat_seconds
         self.world = world
         self.network = network
         self.checker = checker
@@ -104,11 +107,34 @@ class ReceiverInstance:
         self.process.kill()
         self.network.killed(self.process)
 
+    def deregister(self) -> None:
+        """Have the stores forget it, as quorate.receiver.deregistering; it does nothing else."""
+        self.fenced = True
+        self.checker.endings.receiver_deregisters(self.session_id)
+        for worker in self._workers.values():
+            worker.cancel()
+        for store, _ in self.record.stores:
+            self.process.start(self._deregister_at(store))
+
+    async def _deregister_at(self, store: str) -> None:
+        asked = AskedDeregister(self.source, self.session_id, self.epoch, self._identity)
+        while True:
+            try:
+                await self.network.call(self.process, store, "deregister", asked)
+            except QuorateError as error:
+                self.world.note("%s: deregistering at %s: %s", self.name, store, error)
+                if not error.retryable:
+                    return
+                await self.process.sleep(DEREGISTER_RETRY_SECONDS)
+            else:
+                self.world.reach("receiver deregistered at a store", self.name)
+                return
+
     async def _run(self) -> None:
         while not self._known:
             await self._directory_changed.pause()
         start = await self._register()
-        self.checker.started_at(self.name, start.first, is_new=start.is_new)
+        self.checker.started_at(self.name, start.first, start.lineage.epoch, is_new=start.is_new)
         self.world.note("%s starts at %s %s", self.name, start.first, start.point)
         self.stream = Stream(
             start.lineage,
@@ -271,7 +297,7 @@ class ReceiverInstance:
         return 0
 
     async def _keep_house(self) -> None:
-        while True:
+        while not self.fenced:
             await self.process.sleep(HOUSEKEEPING_SECONDS)
             for name, _ in self.record.stores:
                 if name in self.answers:
@@ -379,7 +405,7 @@ class ReceiverInstance:
         delivered = min(self._inbox.take_back(self.source, withdrawn.first), withdrawn.last)
         if delivered >= withdrawn.first:
             self.world.reach("delivered messages withdrawn", "%s %s", self.name, withdrawn)
-            self.checker.withdrawn(self.name, withdrawn.first, delivered)
+            self.checker.withdrawn(self.name, withdrawn.first, delivered, self.stream.lineage.epoch)
 
     def _hand_on(self) -> None:
         for piece in self.stream.take_ready():
@@ -392,7 +418,7 @@ class ReceiverInstance:
         self._hand_on()
         while (gap := self.plan.gap(self.world.now)) is not None:
             self.world.reach("gap", "%s [%s, %s]", self.name, gap.first, gap.last)
-            self.checker.gap(self.name, gap)
+            self.checker.gap(self.name, gap, self.stream.lineage.epoch)
             self.acknowledgements.progress.skip(gap.first, gap.last)
             self.stream.skip(gap.last)
             self._hand_on()
@@ -484,7 +510,7 @@ class ReceiverInstance:
             if chooser.random() < 0.2:
                 await self.process.sleep(chooser.uniform(0.0, 0.02))
             for sequence in range(batch.first, batch.last + 1):
-                self.checker.consumed(self.name, sequence)
+                self.checker.consumed(self.name, batch.epoch, sequence)
             match self.mode:
                 case AcknowledgeMode.BATCHED:
                     held_back += [(batch, n) for n in range(batch.first, batch.last + 1)]
@@ -523,7 +549,7 @@ class ReceiverInstance:
                 before, at = confirmed.get(store, (NOTHING, 0.0))
                 if store not in self.answers or store in busy:
                     continue
-                if position > before or self.world.now - at >= REPEAT_SECONDS:
+                if position > before or self.world.now - at >= self._repeat_seconds:
                     busy.add(store)
                     self.process.start(self._acknowledge(store, position, confirmed, busy))
 
@@ -534,9 +560,11 @@ class ReceiverInstance:
         confirmed: dict[str, tuple[int, float]],
         busy: set[str],
     ) -> None:
-        self.checker.acknowledges(self.name, position)
         source_epoch = self.stream.lineage.epoch
-        asked = AskedAcknowledge(self.source, self.session_id, self.epoch, position, source_epoch)
+        self.checker.acknowledges(self.name, position, source_epoch)
+        asked = AskedAcknowledge(
+            self.source, self.session_id, self.epoch, position, source_epoch, self._identity
+        )
         try:
             await self.network.call(self.process, store, "acknowledge", asked)
             confirmed[store] = position, self.world.now
@@ -547,6 +575,7 @@ class ReceiverInstance:
         except Unreachable:
             pass
         except QuorateError:
+            confirmed.pop(store, None)
             self.answers.pop(store, None)
         busy.discard(store)
 
@@ -566,7 +595,9 @@ class ReceiverApplication:
         stable: bool,
         mode: AcknowledgeMode,
         consensus: Behaviour,
+        repeat_seconds: float = REPEAT_SECONDS,
     ) -> None:
+        """repeat_seconds: so often it shows that it lives."""
         self.name = name
         self.world = world
         self._new = partial(
@@ -581,14 +612,19 @@ class ReceiverApplication:
             stable,
             mode,
             consensus,
+            repeat_seconds,
         )
         checker.receiver(name, stable)
         self.instance = self._new()
 
     def restart(self) -> None:
         """The process dies; its supervisor starts it again."""
+        self.restart_after(self.world.chooser.uniform(0.01, 2.0))
+
+    def restart_after(self, seconds: float) -> None:
+        """The same, after so long."""
         self.instance.kill()
-        self.world.later(self.world.chooser.uniform(0.01, 2.0), self.start_now)
+        self.world.later(seconds, self.start_now)
 
     def start_now(self) -> None:
         if not self.instance.process.alive:

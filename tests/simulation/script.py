@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.checker import Violation
+from tests.simulation.endings import IMMORTAL
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import majority_of
 from tests.simulation.simulation import SOURCE, Simulation
@@ -19,7 +20,6 @@ from tests.simulation.world import TRACE_LINES
 
 from quorate.protocol.consensus import Behaviour
 from quorate.receiver.options import AcknowledgeMode
-from quorate.store.lifetimes import Lifetimes
 from quorate.store.state import SourceState
 from quorate.store.storage import Table
 
@@ -42,7 +42,7 @@ CALM = {
     "founds": True,
     "state_only": (),
     "cached": (),
-    "lifetimes": Lifetimes(),
+    "mortality": IMMORTAL,
     "outlives": False,
     "consensus": Behaviour.HIGHEST,
     "modes": (AcknowledgeMode.BATCHED,) * 2,

@@ -56,6 +56,17 @@ RARE = (
     "source held up by receivers",
     "registered with a store that takes no messages",
     "no more messages though it has some",
+    "deleted as its time is over",
+    "deleted as it was deregistered",
+    "deregistered everywhere",
+    "deleted while a store was away",
+    "stream begun anew, after it was deregistered",
+    "stream begun anew, after it expired",
+    "store that deleted the source vouches again",
+    "receiver deregistered at a store",
+    "receiver deleted as its time is over",
+    "receiver follows a stream that begins anew",
+    "promise taken back",
 )
 """Rare states that a few hundred worlds reach; one that is never reached is a hole in the
 simulation."""
@@ -71,6 +82,12 @@ RARER = (
     "proxy found out what is stable",
     "gap of what was accepted as lost",
     "gap of what was let go",
+    "deleted in limbo as all others have",
+    "stream begun anew while a store was failed",
+    "stable in a stream that is over",
+    "limbo ended by an operator",
+    "stream ended by an operator",
+    "dropped what lives on elsewhere, and honest",
 )
 """Those that need thousands."""
 _CHUNK = 25

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from tests.simulation.checker import Checker, Violation
+from tests.simulation.endings import AGES
 from tests.simulation.faults import Faults
 from tests.simulation.network import Network
 from tests.simulation.operator import Operator
-from tests.simulation.receiver_actor import ReceiverApplication
+from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverApplication
 from tests.simulation.source_actor import SourceApplication
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.weather import drawn
@@ -85,7 +87,7 @@ class Simulation:
         self.world = world = World(seed, trace_lines)
         self.weather = weather = drawn(world.chooser, seed, fixed)
         self.network = Network(world)
-        self.checker = Checker(world, SOURCE, weather.setups, weather.honest)
+        self.checker = Checker(world, SOURCE, weather.setups, weather.honest, weather.mortality)
         names = weather.stores
         self.stores = [
             StoreActor(
@@ -97,7 +99,7 @@ class Simulation:
                 weather.founds,
                 weather.proxies,
                 name in weather.cached,
-                weather.lifetimes,
+                weather.mortality,
                 lets_go=weather.lets_go,
                 state_only=name in weather.state_only,
             )
@@ -116,6 +118,7 @@ class Simulation:
                 number % 2 == 0,
                 mode,
                 weather.consensus_of_receivers[number],
+                min(REPEAT_SECONDS, (weather.mortality.receivers.kept_for or inf) / 3 / AGES),
             )
             for number, mode in enumerate(weather.modes)
         ]
@@ -147,6 +150,12 @@ class Simulation:
         seconds = self.weather.complete_seconds
         deadline = world.now + seconds
         while (unfinished := self.unfinished()) and world.now < deadline:
+            self.operator.end_mutual_limbo()
+            if world.now > deadline - seconds / 2 and self.checker.dropped_too_much():
+                world.reach("dropped what lives on elsewhere, and honest")
+                return
+            if world.now > deadline - seconds / 2:
+                self.operator.end_retired()
             world.run(world.now + STEP_SECONDS)
         if unfinished:
             # What is stable and not handed over is worse than what is late.

@@ -7,11 +7,19 @@ Nothing here decides what is stable.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 
-from tests.simulation.asks import AppendRequest, AskedBegin, AskedPromise, Durable, Opened
+from tests.simulation.asks import (
+    AppendRequest,
+    AskedBegin,
+    AskedDeregister,
+    AskedPromise,
+    Durable,
+    Opened,
+)
 from tests.simulation.checker import Checker
 from tests.simulation.network import End, Network
 from tests.simulation.rules import Setup
@@ -23,7 +31,9 @@ from quorate.protocol.errors import (
     Closed,
     ContentConflict,
     CorruptBatch,
+    Deregistered,
     Fenced,
+    MissingMessages,
     QuorateError,
     SourceActive,
     UnknownTopic,
@@ -54,6 +64,10 @@ REGISTRATION_SECONDS = 0.3
 BACKUP_SECONDS = 0.4
 PATIENCE_SECONDS = 0.005
 LIVE_FRAMES_MAX = 8
+GIVE_UP_SECONDS = 0.02
+"""Less than any supervisor takes to start the next instance."""
+DEREGISTER_SECONDS = 2.0
+DEREGISTER_RETRY_SECONDS = 0.1
 RETENTION_BYTES_MAX = 3_000
 
 
@@ -72,6 +86,11 @@ class PublishStore:
     def append(self, batch: bytes) -> None:
         if self.outlives:
             self.batches.append(batch)
+
+    def forget(self) -> None:
+        """Nothing of it is wanted any more."""
+        self.stable_upto = NOTHING
+        self.batches = []
 
     def settle(self, stable_upto: int) -> None:
         if self.outlives:
@@ -156,6 +175,8 @@ class SourceInstance:
         """How far everything is stable, by whose rules and among which active stores."""
         self._sent = 0
         self._was_complete = False
+        self.leaving = False
+        """It has stores forget it, and is not done with that."""
         checker.opened(number, setup)
         network.serve(self.process, self)
         world.note("%s starts, knows stable %s", self.process.name, publish_store.stable_upto)
@@ -169,6 +190,12 @@ class SourceInstance:
     def over(self) -> bool:
         """It can not go on, or is dead."""
         return self.core.error is not None or not self.process.alive
+
+    @property
+    def owns(self) -> bool:
+        """It is in the epoch that it decided last: it may have itself forgotten."""
+        registration = self.core.registration
+        return not self.over and 0 < registration.decided_epoch == self.core.epoch
 
     @property
     def in_force(self) -> Setup:
@@ -192,10 +219,61 @@ class SourceInstance:
         self._soon()
         return True
 
+    def deregister(self) -> None:
+        """End this identity for good, as quorate.source.deregistering: soon nobody knows it."""
+        core, epoch = self.core, self.core.registration.decided_epoch
+        stores = list(core.stores)
+        self.leaving = True
+        self.checker.endings.deregisters(epoch)
+        core.end(Deregistered(f"Source {core.name}"))
+        for over in self._over.values():
+            over.fail(Closed("The source"))
+        self._wake()
+        left = set(stores)
+        for store in stores:
+            self.process.start(self._deregister_at(store, epoch, left))
+        self.process.later(DEREGISTER_SECONDS, self._left)
+
+    async def _deregister_at(self, store: str, epoch: int, left: set[str]) -> None:
+        asked = AskedDeregister(self.core.name, 0, epoch, self.identity)
+        while self.leaving:
+            try:
+                await self.network.call(self.process, store, "deregister", asked)
+            except QuorateError as error:
+                self.world.note("%s: deregistering at %s: %s", self.process.name, store, error)
+                if not error.retryable:
+                    return
+                await self.process.sleep(DEREGISTER_RETRY_SECONDS)
+            else:
+                left.discard(store)
+                if not left:
+                    self.world.reach("deregistered everywhere", self.process.name)
+                    self.publish_store.forget()
+                    self._left()
+                return
+
+    def _left(self) -> None:
+        self.leaving = False
+
+    def give_up(self) -> None:
+        """It ends before anything was sent: stores need to remember nothing of it."""
+        registration = self.core.registration
+        asked = AskedDeregister(
+            self.core.name, 0, registration.epoch, unused_promise_to=self.identity
+        )
+        for store in sorted(registration.unused_promises()):
+            self.process.start(self._take_back(store, asked))
+
+    async def _take_back(self, store: str, asked: AskedDeregister) -> None:
+        with contextlib.suppress(QuorateError):
+            await self.network.call(self.process, store, "deregister", asked)
+            self.world.reach("promise taken back", "%s from %s", self.process.name, store)
+
     def kill(self) -> None:
         registration = self.core.registration
         if registration.phase is Phase.STREAMING and not registration.final:
             self.world.reach("bringing-up interrupted", self.process.name)
+        self.leaving = False
         self.process.kill()
         self.network.killed(self.process)
 
@@ -639,6 +717,7 @@ class SourceApplication:
                 else None
             ),
         )
+        self._checker = checker
         self._setups = weather.setups
         self._setup_at = 0
         self._new = partial(SourceInstance, world, network, checker, name, options=options)
@@ -696,6 +775,16 @@ class SourceApplication:
             return self._setup_at - 1
         return self._setup_at
 
+    def _bury_current(self) -> None:
+        instance, store = self.current, self._publish_store
+        error = instance.core.error
+        instance.give_up()
+        self.world.later(GIVE_UP_SECONDS, instance.kill)
+        if isinstance(error, MissingMessages) and store.outlives and self._checker.is_over():
+            # As its operator would: what the stores deleted, it can not go on with.
+            self._checker.forgets()
+            store.forget()
+
     def restart_after(self, seconds: float) -> None:
         """The application's supervisor starts it again."""
         if not self._starting:
@@ -716,7 +805,7 @@ class SourceApplication:
                 for _ in range(chooser.randint(1, 5)):
                     if not instance.send():
                         break
-        if self.current.over:
-            self.current.kill()
+        if self.current.over and not self.current.leaving:
+            self._bury_current()
             self.restart_after(chooser.uniform(0.02, 0.4))
         self.world.later(chooser.expovariate(1 / self._pause), self._go_on)

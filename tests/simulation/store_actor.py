@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from tests.simulation.asks import (
     AppendRequest,
     AskedAcknowledge,
     AskedBegin,
+    AskedDeregister,
     AskedPromise,
     AskedReceiver,
     Begun,
@@ -25,6 +27,7 @@ from tests.simulation.asks import (
 )
 from tests.simulation.checker import Checker
 from tests.simulation.disk import CachedDisk, Disk, Snapshot
+from tests.simulation.endings import AGES, FOR_EVER, IMMORTAL, Ageing, Mortality
 from tests.simulation.network import End, Network
 from tests.simulation.store_upkeep import StoreUpkeep
 from tests.simulation.store_writer import SimulatedWriter
@@ -44,7 +47,7 @@ from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
 from quorate.store.engine import Engine
 from quorate.store.inventory import inventory
-from quorate.store.lifetimes import Lifetimes, Lives, Observed, Who
+from quorate.store.lifetimes import Lives, Who
 from quorate.store.limbo import Standing, started
 from quorate.store.losses import Losses
 from quorate.store.reading import read
@@ -63,7 +66,6 @@ A = TypeVar("A")
 SILENCE_SECONDS = 3.0
 RECEIVERS_SECONDS = 0.1
 FETCH_BATCHES = 4
-FOR_EVER = Lifetimes()
 
 
 class AppendCall:
@@ -133,7 +135,7 @@ class StoreActor:
         founds: bool,
         proxies: bool,
         cached: bool = False,
-        lifetimes: Lifetimes = FOR_EVER,
+        mortality: Mortality = IMMORTAL,
         *,
         lets_go: bool = False,
         state_only: bool = False,
@@ -141,7 +143,7 @@ class StoreActor:
         """founds: an operator says that a group is new; else the stores find out together.
 
         proxies: it answers for a source that is away if that falls to it. cached: it acknowledges
-        what is in the page cache. lifetimes: of every source and receiver. lets_go: it keeps few
+        what is in the page cache. mortality: of every source and receiver. lets_go: it keeps few
         messages of what is stable. state_only: it takes no messages.
         """
         self.world = world
@@ -154,8 +156,8 @@ class StoreActor:
         self.starts = 0
         self._founds = founds
         self.proxies = proxies
-        self.lifetimes = lifetimes
-        self.clock = WallClock(world)
+        self.mortality = mortality
+        self.clock = WallClock(world, AGES)
         self.witnesses: set[str] = set()
         """Who can tell that its disk was put back; empty: it was not, or that was found out."""
         self.lets_go = lets_go
@@ -190,7 +192,8 @@ class StoreActor:
             f"{self.disk.acknowledged}"
         )
         standing = self._standing(commit.number, sources)
-        lives = Lives(Observed(self.world.now, self.clock.seconds()), lambda _: self.lifetimes)
+        observed = Ageing(self.world.now, self.clock.seconds())
+        lives = Lives(observed, self.mortality.of)
         self.core = StoreCore(
             self.name,
             (".*",),
@@ -205,7 +208,11 @@ class StoreActor:
         self.receivers = Receivers(self.name, sources, reg_ids)
         self.losses = Losses(self.name, sources, self.disk, losses)
         self.writer = SimulatedWriter(
-            self.process, self.disk, commit.number, lambda: self.core.position
+            self.process,
+            self.disk,
+            commit.number,
+            lambda: self.core.position,
+            partial(self.checker.submitted, self.name),
         )
         writer = cast(Writer, self.writer)
         self.engine = Engine(self.core, self.receivers, writer, self.disk, lambda _: durability)
@@ -319,11 +326,16 @@ class StoreActor:
         """It knows of a source that has begun."""
         return any(state.registration.begun_epoch for state in self.core.sources.values())
 
+    def now(self) -> float:
+        """A clock that only goes forwards."""
+        return self.world.now
+
     def start_if_down(self) -> None:
         if not self.alive:
             self.start()
 
     def crash(self) -> None:
+        self.checker.endings.stops(self.name)
         self.process.kill()
         self.network.killed(self.process)
         self.disk.crash()
@@ -344,16 +356,18 @@ class StoreActor:
 
     async def promise(self, asked: AskedPromise) -> Promised:
         await self.serving()
+        await self.upkeep.keeper.make_way(asked.source)
         core = self.core
         incarnation = core.standing.record.incarnation
         change = core.promise(
             asked.source, asked.epoch, asked.instance, 0, asked.take_over, asked.decided_epoch
         )
+        if not change.answer.limbo:
+            core.identities.lives.heard(Who(asked.source))
+            self.checker.endings.sign(self.name)
         promised = await self.made_durable(change.answer.state, change)
         record = promised.registration
         self._check_still(incarnation, record.name)
-        if not promised.limbo:
-            core.identities.lives.heard(Who(asked.source))
         if promised.limbo:
             self.world.reach("promise refused in limbo", "%s: %s", self.name, promised.limbo)
         else:
@@ -379,6 +393,7 @@ class StoreActor:
                 record.lineage.parted(promised.state.lost()),
                 promised.retained_from,
                 promised.state.takes_data,
+                record.ended_epoch,
             ),
             self.name,
             promised.limbo,
@@ -411,7 +426,9 @@ class StoreActor:
     def _checked_begin(self, source: SourceName, step: AskBegin, instance: bytes) -> Change[int]:
         membership = membership_to_wire(step.membership)
         try:
-            return self.core.begin(source, step.epoch, step.lineage, membership, instance)
+            return self.core.begin(
+                source, step.epoch, step.lineage, membership, instance, step.ended_epoch
+            )
         except ContentConflict as error:
             self.checker.conflict(error)
             raise
@@ -433,10 +450,11 @@ class StoreActor:
         waits = pacing_from_wire(asked.information) is not None
         told = waited_for(stream.state) if waits else None
         self.engine.opened(stream, call)
+        self.checker.endings.stream(self.name, opens=True)
         came = self.core.identities.came(stream.state, FOR_EVER)
         await self.made_durable(stream.state, replace(change, writes=(*change.writes, *came)))
         if end.error is not None:
-            self.engine.closed(stream)
+            self._closed(stream)
             return
         durability = self.engine.durability(name.topic)
         known = self.core.standing.known()
@@ -453,9 +471,13 @@ class StoreActor:
             await self.writer.durable(call.commit)
             for task in tasks:
                 task.cancel()
-            self.engine.closed(stream)
+            self._closed(stream)
             self.world.note("%s: stream of epoch %s ends: %s", self.name, stream.epoch, type(error))
             raise
+
+    def _closed(self, stream: AppendStream) -> None:
+        self.engine.closed(stream)
+        self.checker.endings.stream(self.name, opens=False)
 
     async def _read(self, stream: AppendStream, call: AppendCall) -> None:
         try:
@@ -521,17 +543,22 @@ class StoreActor:
     async def register_receiver(self, asked: AskedReceiver) -> RegisteredReceiver:
         await self.serving()
         source = asked.source
-        if source not in self.core.sources and (reason := self.core.limbo_of(None)):
+        if source not in self.core.sources and (reason := self.core.limbo_without(source)):
             raise InLimbo(str(source), self.name, reason)
+        self.upkeep.keeper.check_receiver_free(
+            source, asked.session_id, asked.instance, take_over=asked.take_over
+        )
         change = self.receivers.register(source, asked.session_id, 0, asked.epoch, asked.instance)
         state = change.answer.state
         came = self.core.identities.came(state, FOR_EVER, asked.session_id, asked.instance)
+        self.checker.endings.sign(self.name, asked.session_id)
         answer = await self.made_durable(state, replace(change, writes=(*change.writes, *came)))
         return RegisteredReceiver(answer, bool(self.core.limbo_of(answer.state)))
 
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
         await self.serving()
         writes = self.receivers.acknowledge(*asked)
+        self.checker.endings.sign(self.name, asked.session_id)
         state = self.core.sources[asked.source]
         commit = self.engine.submitted(state)
         self.core.identities.lives.heard(Who(asked.source, asked.session_id))
@@ -543,7 +570,7 @@ class StoreActor:
         await self.serving()
         source = SourceName(request.source.topic, request.source.session_id)
         first, last = request.first, request.last
-        if source not in self.core.sources and (reason := self.core.limbo_of(None)):
+        if source not in self.core.sources and (reason := self.core.limbo_without(source)):
             raise InLimbo(str(source), self.name, reason)
         state = self.receivers.source(source)
         known = await self._readable(state)
@@ -610,6 +637,14 @@ class StoreActor:
         parts += [(part, v1.LOOKUP_LOST) for part in lost]
         for part in sorted(parts):
             packing.missing(*part, "")
+
+    # The end of an identity.
+
+    async def deregister(self, asked: AskedDeregister) -> None:
+        await self.serving()
+        await self.upkeep.keeper.deregister(
+            asked.source, asked.receiver, asked.epoch, asked.unused_promise_to, asked.instance
+        )
 
     # The directory, and other stores.
 

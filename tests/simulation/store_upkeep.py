@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from tests.simulation.endings import AGES
 from tests.simulation.network import End
 from tests.simulation.rules import Setup
 from tests.simulation.world import Event
@@ -55,9 +56,9 @@ CHECK_SECONDS_MAX = 0.5
 CHECK_AGAIN_SECONDS = 0.1
 RELEASE_SECONDS = 0.3
 LOOK_SECONDS = 0.2
-AWAY_SECONDS = 0.6
+AWAY_SECONDS = 0.6 * AGES
+"""In the time of what lives and ends."""
 PROXY_WAIT_SECONDS = 0.2
-GRACE_SECONDS = 3600.0
 
 
 async def _each(
@@ -120,6 +121,8 @@ class SimulatedPeers:
         first = known.first if known is not None and is_known else now
         self._heard[peer] = Heard(answer, asked, now, first)
         self._reachable.add(peer)
+        if any(each.live for each in answer.sources.values()):
+            store.checker.endings.sign(store.name)
 
 
 async def inventory_of(
@@ -335,14 +338,16 @@ class StoreUpkeep:
         self._vouching = SimulatedVouching(store, self.peers, filler)
         self._repair = SimulatedRepair(store, self.peers, filler)
         proxying = SimulatedProxying(store, self.peers, enabled=store.proxies)
-        self._keeper = Keeper(store.engine, cast(Peers, self.peers), proxying, GRACE_SECONDS)
+        self.keeper = Keeper(
+            store.engine, cast(Peers, self.peers), proxying, store.mortality.grace, store.now
+        )
 
     async def start(self) -> None:
         """Ask the peers whether the disk was put back, and then begin."""
         await self._vouching.check()
         for task in (self._ask(), self._vouch(), self._mend(), self._scrub()):
             self._store.process.start(task)
-        if self._store.proxies or self._store.lifetimes.state_lifetime:
+        if self._store.proxies or self._store.mortality.is_kept:
             self._store.process.start(self._keep())
         if self._store.lets_go:
             self._store.process.start(self._let_go())
@@ -430,4 +435,4 @@ class StoreUpkeep:
         store = self._store
         while True:
             await store.process.sleep(LOOK_SECONDS * store.world.chooser.uniform(0.8, 1.2))
-            await self._keeper.look(store.world.now)
+            await self.keeper.look(store.world.now)

@@ -29,8 +29,15 @@ class SimulatedWriter:
     """Commits in the order of submission."""
 
     def __init__(
-        self, process: Process, disk: Disk, committed: int, position: Callable[[], int]
+        self,
+        process: Process,
+        disk: Disk,
+        committed: int,
+        position: Callable[[], int],
+        submitted: Callable[[Sequence[Write]], None],
     ) -> None:
+        """submitted: is told of every change."""
+        self._submitted = submitted
         self._process = process
         self._disk = disk
         self._position = position
@@ -52,6 +59,7 @@ class SimulatedWriter:
         pending = self._pending
         if not writes and acknowledge is None:
             return pending.number if pending else pending.number - 1
+        self._submitted(writes)
         pending.writes.extend(writes)
         pending.sync |= sync
         if acknowledge is not None:

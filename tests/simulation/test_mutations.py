@@ -16,6 +16,7 @@ from unittest.mock import patch
 import pytest
 from tests.simulation import store_upkeep
 from tests.simulation.checker import Checker
+from tests.simulation.endings import Mortality
 from tests.simulation.network import End
 from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.seeds import collecting_between_worlds
@@ -23,11 +24,13 @@ from tests.simulation.simulation import Failed, simulate
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.store_upkeep import SimulatedRepair
 from tests.simulation.store_writer import SimulatedWriter
+from tests.simulation.weather import LASTING
 
 from quorate.protocol import recovery
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.framing import check_batch, encode_batch, read_header, read_payloads
+from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
@@ -40,9 +43,11 @@ from quorate.source import registration, survivors
 from quorate.source.registration import Grant, Registration
 from quorate.source.retention import Retention
 from quorate.source.streams import Streams
-from quorate.store import batches, leaving, repair_plan, retention, vouching
+from quorate.store import batches, keeper, leaving, repair_plan, retention, vouching
 from quorate.store import core as store_core
 from quorate.store.core import StoreCore
+from quorate.store.deregistration import Verdict
+from quorate.store.identities import Identities
 from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Lifetimes, Lives, Who
 from quorate.store.limbo import Met, PeerAnswer, Standing
@@ -391,6 +396,55 @@ def _the_clock_decides_alone(to: pytest.MonkeyPatch) -> None:
     to.setattr(Lives, "overdue", overdue)
 
 
+# Identities that end.
+
+
+def _who_deleted_it_never_had_it(to: pytest.MonkeyPatch) -> None:
+    """A store answers for a source that it deleted as for one that it never heard of."""
+
+    def in_the_way(self: Identities, source: SourceName, *_: Any) -> None:
+        self.settled.add(source)
+
+    to.setattr(Identities, "in_the_way", in_the_way)
+
+
+def _one_store_deletes_for_all(to: pytest.MonkeyPatch) -> None:
+    """A store vouches for what it lacks of a source as soon as it has deleted that itself."""
+    to.setattr(keeper, "settled", lambda *_: True)
+
+
+def _signs_of_life_do_not_count(to: pytest.MonkeyPatch) -> None:
+    """A store deletes a source when its own start is long ago, whoever it heard since."""
+    to.setattr(Lives, "silent", lambda self, _: self.observed.now)
+
+
+def _deleting_forgets_the_promise(to: pytest.MonkeyPatch) -> None:
+    """A store that deleted a source lets an epoch in that it had fenced."""
+    to.setattr(Identities, "check_outlives", lambda *_: None)
+
+
+def _anyone_may_deregister(to: pytest.MonkeyPatch) -> None:
+    """A store deletes a source when an instance says so that was fenced."""
+    to.setattr(keeper, "judge_source", lambda *_: Verdict.BURY)
+
+
+def _nobody_is_told_what_was_ended(to: pytest.MonkeyPatch) -> None:
+    """What a store that was away has of a stream that was deregistered counts."""
+    to.setattr(recovery, "ended_upto", lambda _: 0)
+
+
+def _positions_outlive_their_stream(to: pytest.MonkeyPatch) -> None:
+    """A receiver goes on acknowledging what it had of a stream that begins anew."""
+    real = Acknowledgements.withdraw
+
+    def withdraw(self: Acknowledgements, first: int) -> None:
+        sent = self._sent
+        real(self, first)
+        self._sent = sent
+
+    to.setattr(Acknowledgements, "withdraw", withdraw)
+
+
 def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
     """A store deletes a source because another one does not know it."""
     real = Keeper._look_at
@@ -551,6 +605,17 @@ MOVED = (
     majority_of(["store4", "store5", "store6"]),
 )
 THREE = {"setups": (majority_of(["store1", "store2", "store3"]),)}
+MORTAL = {
+    "mortality": Mortality(Lifetimes(0.0, 40.0), Lifetimes(0.0, 60.0)),
+    "kinds": ("rest_source", "rest_source", "part_for_long", "crash_for_long", "crash_source"),
+    "outlives": False,
+    "faulty_seconds": 8.0,
+    **THREE,
+}
+ENDED = {
+    **MORTAL,
+    "kinds": ("deregister_source", "crash_for_long", "part_for_long", "pause_source"),
+}
 
 MUTATIONS = (
     Mutation(_promise_leaves_the_stream, {"kinds": ("pause_source",), "outlives": False}),
@@ -643,8 +708,15 @@ MUTATIONS = (
     ),
     Mutation(
         _the_clock_decides_alone,
-        {"kinds": ("jump_clock", "crash_source"), "lifetimes": Lifetimes(0.0, 200.0), **THREE},
+        {"kinds": ("jump_clock", "crash_source"), "mortality": LASTING[1], **THREE},
     ),
+    Mutation(_who_deleted_it_never_had_it, MORTAL, SAFETY),
+    Mutation(_one_store_deletes_for_all, MORTAL, SAFETY),
+    Mutation(_signs_of_life_do_not_count, MORTAL, SAFETY),
+    Mutation(_deleting_forgets_the_promise, MORTAL, SAFETY),
+    Mutation(_anyone_may_deregister, ENDED, SAFETY),
+    Mutation(_nobody_is_told_what_was_ended, ENDED),
+    Mutation(_positions_outlive_their_stream, ENDED, ("I4",)),
     Mutation(_skips_of_unstable_are_taken, {"kinds": ("leave_behind", "crash_store")}, ("I1",)),
 )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.simulation import rules
+from tests.simulation.endings import GRACE_SECONDS, Mortality
 from tests.simulation.rules import Setup
 
 from quorate.protocol.consensus import Behaviour
@@ -18,6 +19,8 @@ from quorate.receiver.options import AcknowledgeMode
 from quorate.store.lifetimes import Lifetimes
 
 STORES_MAX = 7
+MORTAL_SHARE = 0.2
+"""Of worlds in which identities end."""
 
 KINDS: Mapping[str, int] = {
     "crash_store": 2,
@@ -52,6 +55,23 @@ KINDS: Mapping[str, int] = {
 """Every kind of fault, by the name of its method in Faults, and how likely it is."""
 
 
+MORTAL_KINDS: Mapping[str, int] = {
+    "rest_source": 6,
+    "deregister_source": 3,
+    "rest_receiver": 2,
+    "deregister_receiver": 2,
+    "part_for_long": 3,
+    "crash_for_long": 2,
+}
+"""The same, where state does not last; chosen besides the others."""
+LASTING = (
+    Mortality(),
+    Mortality(Lifetimes(0.0, 4000.0), Lifetimes(0.0, 4000.0)),
+    Mortality(Lifetimes(8.0, 4000.0), Lifetimes(8.0, 4000.0)),
+)
+"""So long that nobody is over in time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Weather:
     """All that is decided of a world before it begins."""
@@ -74,8 +94,8 @@ class Weather:
     """An operator says that the group is new; else the stores find out together."""
     cached: tuple[str, ...]
     """Stores that acknowledge what is in the page cache."""
-    lifetimes: Lifetimes
-    """How long sources and receivers are protected and kept: so long that none is over in time."""
+    mortality: Mortality
+    """How long sources and receivers are protected and kept."""
     proxies: bool
     """Stores answer for the source while it is away, and find out what is stable."""
     lets_go: bool
@@ -126,7 +146,7 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         honest=True,
         founds=chooser.random() < 0.8,
         cached=tuple(chooser.sample(names, chooser.choice((0, 0, 0, STORES_MAX // 2, STORES_MAX)))),
-        lifetimes=chooser.choice((Lifetimes(), Lifetimes(0.0, 200.0), Lifetimes(0.4, 200.0))),
+        mortality=chooser.choice(LASTING),
         proxies=seed % 2 == 1,
         lets_go=seed % 3 == 0,
         state_only=(),
@@ -137,7 +157,9 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         consensus_of_receivers=tuple(chooser.choice(list(Behaviour)) for _ in range(receivers)),
     )
     # What a test has fixed is as it says, and nothing besides.
-    return replace(weather, **fixed) if fixed else _with_state_only(weather, seed)
+    if fixed:
+        return replace(weather, **fixed)
+    return _mortal(_with_state_only(weather, seed), random.Random(f"{seed} is mortal"))
 
 
 def _pacing(seed: int) -> int:
@@ -162,3 +184,25 @@ def _with_state_only(weather: Weather, seed: int) -> Weather:
         return weather
     kinds = (*weather.kinds, *("reconfigure_store",) * chooser.choice((0, 1, 2)))
     return replace(weather, state_only=tuple(sorted(state_only)), kinds=kinds)
+
+
+def _mortal(weather: Weather, chooser: random.Random) -> Weather:
+    """The same, but that identities end, in some worlds; drawn apart, so that the others stay."""
+    if chooser.random() >= MORTAL_SHARE:
+        return weather
+    ends = [kind for kind, times in MORTAL_KINDS.items() for _ in range(times)]
+    kept_for = chooser.choice((40.0, 60.0, 100.0))
+    kept_for = chooser.choice((kept_for, kept_for, 0.0))
+    mortality = Mortality(
+        Lifetimes(chooser.choice((0.0, 8.0, 30.0)), kept_for),
+        Lifetimes(
+            chooser.choice((0.0, 8.0)), chooser.choice((0.0 if kept_for else 60.0, 30.0, 90.0))
+        ),
+        chooser.choice((30.0, 60.0, GRACE_SECONDS)),
+    )
+    return replace(
+        weather,
+        mortality=mortality,
+        kinds=(*weather.kinds, *chooser.sample(ends, chooser.randint(2, len(ends)))),
+        faulty_seconds=weather.faulty_seconds + 2.0,
+    )

@@ -216,8 +216,10 @@ class Process:
 class WallClock:
     """The time of day as somebody takes it to be: it may jump, forwards and back."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, rate: float = 1.0) -> None:
+        """rate: how many seconds pass by it while one passes in the world."""
         self._world = world
+        self._rate = rate
         self._ahead = 0.0
 
     def jump(self, seconds: float) -> None:
@@ -225,7 +227,7 @@ class WallClock:
 
     def seconds(self) -> float:
         """Since 1970; never before."""
-        return max(0.0, _BEGINNING + self._world.now + self._ahead)
+        return max(0.0, _BEGINNING + self._world.now * self._rate + self._ahead)
 
 
 class Event:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     Closed,
+    ContentConflict,
     Deregistered,
     Fenced,
     InLimbo,
@@ -32,6 +34,7 @@ from quorate.store.deletion import (
     REASON,
     View,
     begun_anew,
+    given_up,
     gone_everywhere,
     lives_on,
     settled,
@@ -74,10 +77,16 @@ def filled(world: World, source: SourceName = ORDERS, reg_id: int = 0) -> Source
     return state
 
 
-def bury(world: World, cause: store_v1.Deletion = EXPIRED, source: SourceName = ORDERS) -> None:
+def bury(
+    world: World,
+    cause: store_v1.Deletion = EXPIRED,
+    source: SourceName = ORDERS,
+    *,
+    blind: bool = False,
+) -> None:
     state = world.core.sources[source]
     world.core.remove(source, Closed("x"))
-    world.write(world.core.identities.bury(state, cause, world.core.reg_ids, 1.0, blind=False))
+    world.write(world.core.identities.bury(state, cause, world.core.reg_ids, 1.0, blind=blind))
 
 
 def rows(world: World, table: Table) -> int:
@@ -269,14 +278,16 @@ def test_the_instance_that_was_deregistered_stays_out() -> None:
     assert world.promise(2, instance=b"b").limbo
 
 
-def test_a_source_that_lives_on_elsewhere_is_brought_back_in_limbo() -> None:
+@pytest.mark.parametrize(("blind", "limbo"), [(False, ""), (True, REASON)])
+def test_a_source_that_lives_on_elsewhere_is_back_as_it_was(blind: bool, limbo: str) -> None:
+    """It promised nothing meanwhile, and took nothing: it can vouch if it could before."""
     world = World()
     filled(world)
-    bury(world)
+    bury(world, blind=blind)
     state, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
     world.write(writes)
     back = world.restarted().core.sources[ORDERS]
-    assert (back.reg_id, back.limbo) == (state.reg_id, REASON)
+    assert (back.reg_id, back.limbo) == (state.reg_id, limbo)
     assert list(back.held.ranges) == list(state.held.ranges)
     assert back.markers == (Marker(29, 1, b"marker"),)
 
@@ -386,9 +397,33 @@ def test_it_is_settled_when_all_others_have_deleted_it_too() -> None:
     "other", [answer("s3", limbo=True), answer("s3", knowledge(limbo=True, begun_epoch=0))]
 )
 def test_a_store_in_limbo_is_no_evidence_of_absence(other: PeerAnswer) -> None:
+    unsure = answer("s2", limbo=True)
     for cause in (EXPIRED, DEREGISTERED):
-        assert not gone_everywhere(buried(cause), view(answer("s2"), other))
-    assert not settled(buried(), view(answer("s2"), other))
+        assert not gone_everywhere(buried(cause), view(unsure, other))
+    assert not settled(buried(), view(unsure, other))
+
+
+def test_a_store_that_lost_everything_need_not_be_waited_for_if_the_rest_knows_all() -> None:
+    wiped = answer("s3", limbo=True)
+    assert gone_everywhere(buried(), view(answer("s2"), wiped))
+    assert not gone_everywhere(buried(), view(answer("s2", knowledge()), wiped))
+    assert not gone_everywhere(replace(buried(), blind=True), view(answer("s2"), wiped))
+    still = answer("s3", knowledge(limbo=True), limbo=True)
+    assert not gone_everywhere(buried(), view(answer("s2"), still))
+
+
+def test_who_is_in_limbo_gives_up_what_nobody_vouches_for_any_more() -> None:
+    record = buried().registration
+    gone = answer("s2", knowledge(deletion=EXPIRED, limbo=True))
+    unsure = answer("s3", knowledge(limbo=True))
+    assert given_up(record, view(gone, unsure))
+    assert given_up(record, view(gone, answer("s3")))
+    assert not given_up(record, view(gone, unsure, complete=False))
+    assert not given_up(record, view(gone, answer("s3", knowledge())))
+    assert not given_up(record, view(unsure, answer("s2")))
+    outdated = answer("s2", knowledge(deletion=EXPIRED, limbo=True, begun_epoch=0))
+    assert not given_up(record, view(outdated, unsure))
+    assert not given_up(record, view(answer("s2", knowledge(deletion=DEREGISTERED)), unsure))
 
 
 def test_a_deregistration_that_reached_a_blocking_set_is_settled() -> None:
@@ -431,7 +466,7 @@ def test_one_that_begins_anew_elsewhere_comes_back_with_nothing() -> None:
         world.write(world.core.identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
     back, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids, anew=True)
     world.write(writes)
-    assert (back.registration.begun_epoch, back.held.stable_upto, back.limbo) == (0, -1, REASON)
+    assert (back.registration.begun_epoch, back.held.stable_upto, back.limbo) == (0, -1, "")
     assert world.restarted().core.sources[ORDERS].registration.promised_epoch == 1
 
 
@@ -465,6 +500,9 @@ def test_a_promise_is_taken_back_only_by_whom_it_was_given_to_and_where_nothing_
     assert judge_unused(state, 3, b"a") is Verdict.FORGET
     assert judge_unused(state, 2, b"a") is Verdict.LEAVE
     assert judge_unused(state, 3, b"b") is Verdict.LEAVE
+    state.registration = replace(state.registration, fences=True)
+    assert judge_unused(state, 3, b"a") is Verdict.LEAVE
+    state.registration = replace(state.registration, fences=False)
     state.limbo = "for some reason"
     assert judge_unused(state, 3, b"a") is Verdict.LEAVE
     assert judge_source(state, 3) is Verdict.BURY
@@ -472,14 +510,86 @@ def test_a_promise_is_taken_back_only_by_whom_it_was_given_to_and_where_nothing_
     assert judge_unused(state, 1, b"a") is Verdict.LEAVE
 
 
+def test_who_gives_a_promise_back_keeps_nobody_out() -> None:
+    world = World()
+    state = filled(world)
+    lives = world.core.identities.lives
+    lives.came(Who(ORDERS), Lifetimes(5, 50))
+    world.promise(2, instance=b"b", take_over=True)
+    assert world.core.identities.protected(state, b"c")
+    world.core.identities.gave_up(state, 2, b"a")
+    assert world.core.identities.protected(state, b"c")
+    world.core.identities.gave_up(state, 2, b"b")
+    assert not world.core.identities.protected(state, b"c")
+
+
+def test_who_takes_a_promise_back_that_followed_a_deletion_lets_nobody_in_that_was_fenced() -> None:
+    world = World()
+    filled(world)
+    bury(world, DEREGISTERED)
+    world.core.identities.settled.add(ORDERS)
+    world.promise(2, instance=b"b")
+    state = world.restarted().core.sources[ORDERS]
+    assert judge_unused(state, 2, b"b") is Verdict.LEAVE
+    assert judge_source(state, 2) is Verdict.BURY
+
+
+@pytest.mark.parametrize("cause", [DEREGISTERED, EXPIRED])
+def test_who_registers_anew_is_told_what_was_ended(cause: store_v1.Deletion) -> None:
+    world = World()
+    filled(world)
+    bury(world, cause)
+    world.core.identities.settled.add(ORDERS)
+    assert world.promise(2, instance=b"b").registration.ended_epoch == 1
+    world.core.begin(ORDERS, 2, Lineage((Term(2, 0),)), MEMBERSHIP, b"b")
+    assert world.core.sources[ORDERS].registration.ended_epoch == 1
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_store_that_was_away_when_a_stream_was_ended_follows_the_next_one(ended: int) -> None:
+    world = World()
+    state = filled(world)
+    state.held.stable_upto = 29
+    world.promise(2, instance=b"b", take_over=True)
+    lineage = Lineage((Term(2, 0),))
+    begin = partial(world.core.begin, ORDERS, 2, lineage, MEMBERSHIP, b"b", ended)
+    if not ended:
+        with pytest.raises(ContentConflict):
+            begin()
+        return
+    assert world.done(begin()) == 30
+    # Who still works on what there was must not speak of what is there now.
+    assert world.core.sources[ORDERS] is not state
+    assert world.core.learn_stable(state, 29) == ()
+    back = world.restarted().core.sources[ORDERS]
+    assert (list(back.held.ranges), back.held.stable_upto, back.lineage) == ([], -1, lineage)
+    assert back.registration.ended_epoch == 1
+
+
+def test_what_is_taken_over_begins_to_live_then() -> None:
+    """How long nobody was heard before is not known here."""
+    world = World()
+    observed = world.core.identities.lives.observed
+    for now in range(100):
+        observed.look(float(now))
+    filled(world)
+    bury(world)
+    world.core.identities.bring_back(ORDERS, world.core.reg_ids)
+    assert world.core.identities.lives.silent(Who(ORDERS)) == 0.0
+
+
 def test_a_store_that_was_away_follows_a_deregistration_and_nothing_less() -> None:
     world = World()
     state = filled(world)
-    assert deregistered_elsewhere(state, knowledge(deletion=DEREGISTERED))
-    assert not deregistered_elsewhere(state, knowledge(deletion=EXPIRED))
-    assert not deregistered_elsewhere(state, knowledge())
+    assert deregistered_elsewhere(state, knowledge(deletion=DEREGISTERED), ())
+    assert not deregistered_elsewhere(state, knowledge(deletion=EXPIRED), ())
+    assert not deregistered_elsewhere(state, knowledge(), ())
+    anew = knowledge(promised_epoch=2, begun_epoch=2)
+    assert not deregistered_elsewhere(state, knowledge(deletion=DEREGISTERED), (anew,))
+    gone = replace(anew, deletion=EXPIRED)
+    assert deregistered_elsewhere(state, knowledge(deletion=DEREGISTERED), (gone,))
     world.promise(2, instance=b"b", take_over=True)
-    assert not deregistered_elsewhere(state, knowledge(deletion=DEREGISTERED))
+    assert not deregistered_elsewhere(state, knowledge(deletion=DEREGISTERED), ())
 
 
 def test_a_deletion_becomes_a_deregistration_when_its_owner_says_so() -> None:

@@ -55,6 +55,7 @@ lineages = st.lists(st.tuples(u64, sequence), max_size=5).map(
     instance=st.binary(max_size=64),
     lineage=lineages,
     clean=st.booleans(),
+    ended=u64,
 )
 def test_a_registration_comes_back(
     topic: str,
@@ -64,6 +65,7 @@ def test_a_registration_comes_back(
     instance: bytes,
     lineage: Lineage,
     clean: bool,
+    ended: int,
 ) -> None:
     membership = Membership(to_policies=[Policy(groups=[Group(name="g", stores=["a", "b"])])])
     record = Registration(
@@ -75,6 +77,8 @@ def test_a_registration_comes_back(
         membership,
         information(),
         clean,
+        ended_epoch=ended,
+        fences=not clean,
     )
     assert unpack_registration(pack_registration(record)) == record
 

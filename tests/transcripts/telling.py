@@ -268,25 +268,25 @@ class TellingChecker(Checker):
         super().stable(instance, setups, epoch, upto, active)
         self._story.tell(f"source{instance}", "its application", f"stable up to {upto}")
 
-    def started_at(self, name: str, first: int, *, is_new: bool = False) -> None:
+    def started_at(self, name: str, first: int, epoch: int = 0, *, is_new: bool = False) -> None:
         receiver = self._receivers[name]
         # An application may start further on, on purpose.
         receiver.done_upto = max(receiver.done_upto, first - 1)
-        super().started_at(name, first, is_new=is_new)
+        super().started_at(name, first, epoch, is_new=is_new)
         self._story.tell(name, "its application", f"registered; {first} comes first")
 
     def delivered(self, name: str, epoch: int, sequence: int, payload: bytes) -> None:
         super().delivered(name, epoch, sequence, payload)
         self._story.tell(name, "its application", f"{sequence}, {payload.decode()!r}")
 
-    def withdrawn(self, name: str, first: int, last: int) -> None:
-        super().withdrawn(name, first, last)
+    def withdrawn(self, name: str, first: int, last: int, epoch: int = 0) -> None:
+        super().withdrawn(name, first, last, epoch)
         text = f"{words.numbers(first, last)} withdrawn"
         self._story.tell(name, "its application", text)
 
-    def gap(self, name: str, gap: ProvenGap) -> None:
+    def gap(self, name: str, gap: ProvenGap, epoch: int = 0) -> None:
         """No violation here: a scenario may lose something on purpose."""
-        receiver = self._receivers[name]
+        receiver = self._receiver_in(name, epoch)
         receiver.next = gap.last + 1
         receiver.done_upto = max(receiver.done_upto, gap.last)
         self._story.tell(name, "its application", f"gap: {words.numbers(gap.first, gap.last)}")

@@ -43,6 +43,8 @@ class Promise:
     """Everything below was stable and was let go on purpose, here or at another store."""
     takes_data: bool = True
     """False: a state-only store, which takes no message (DESIGN 4.5), though it may hold some."""
+    ended_epoch: int = 0
+    """What was begun up to this epoch was of a stream that is deleted: nothing of it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,22 @@ def released_below(lineage: Lineage, theirs: Lineage, retained_from: int, stable
     return min(retained_from, stable_upto + 1, diverges_at(lineage, theirs))
 
 
+def ended_upto(promises: Iterable[Promise]) -> int:
+    """The highest epoch of streams that were deleted before the one that the stores know."""
+    return max((promise.ended_epoch for promise in promises), default=0)
+
+
+def without_ended(promises: Mapping[str, Promise]) -> dict[str, Promise]:
+    """The same answers, without what a store still has of a stream that was deleted elsewhere."""
+    upto = ended_upto(promises.values())
+    return {
+        store: promise
+        if not 0 < promise.begun_epoch <= upto
+        else Promise(limbo=promise.limbo, takes_data=promise.takes_data, ended_epoch=upto)
+        for store, promise in promises.items()
+    }
+
+
 def newest_begun(promises: Iterable[Promise]) -> Promise:
     """The answer with the newest begun epoch; of several, one that was confirmed."""
 
@@ -115,6 +133,7 @@ def decide(
     behaviour chooses only above the floor: no setting can reuse a number that may be stable.
     previous: policies of earlier configurations; they are in force while no begun record is found.
     """
+    promises = without_ended(promises)
     newest = newest_begun(promises.values())
     policies = newest.membership.policies if newest.membership else ()
     in_force = tuple(dict.fromkeys((*(policies or previous), policy)))

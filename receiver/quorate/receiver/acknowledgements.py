@@ -100,6 +100,9 @@ class Acknowledgements:
         """From this number on the stream begins anew with other messages."""
         for stretch in self._stretches:
             stretch.cut(first - 1)
+        # Below what was acknowledged only if that stream was ended, and another has begun.
+        self._sent = min(self._sent, first - 1)
+        self._says_from = min(self._says_from, first)
         self._stretches.append(Progress(first, self.progress.source_reg_id))
 
     def consumed_upto(self) -> int:
@@ -111,7 +114,7 @@ class Acknowledgements:
         return upto
 
     def position(self, stable_upto: int) -> int | None:
-        """What stores may be told now; None while that is nothing. It never moves back.
+        """What stores may be told now; None while that is nothing. It never moves back in a stream.
 
         Only what is stable is acknowledged. An unstable message may yet be replaced by another of
         the same number; a position beyond it would make a restarted receiver miss that one.

@@ -89,7 +89,7 @@ async def _persistently(
 async def take_back(
     source: SourceName, epoch: int, promises: Mapping[str, str], instance: bytes
 ) -> None:
-    """Have stores forget promises that led to nothing; promises: addresses by the store's name.
+    """Give promises back that led to nothing; promises: addresses by the store's name.
 
     Only once, and for a moment: what stays behind is harmless.
     """

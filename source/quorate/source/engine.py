@@ -134,7 +134,7 @@ class Engine:
         self._changed()
 
     async def give_up(self) -> None:
-        """Stop before anything was sent; nothing stays behind at stores that had nothing of it."""
+        """Stop before anything was sent; stores need to remember nothing of it."""
         registration = self.core.registration
         unused = registration.unused_promises()
         await self.stop()

@@ -31,7 +31,16 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
-from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise, decide, newest_begun
+from quorate.protocol.recovery import (
+    Decision,
+    Lost,
+    NeedMore,
+    Promise,
+    decide,
+    ended_upto,
+    newest_begun,
+    without_ended,
+)
 from quorate.source.state_only import never_stable
 
 _STUCK_INTERVALS = 10
@@ -62,6 +71,8 @@ class AskBegin:
     membership: Membership
     losses: tuple[HeldRange, ...] = ()
     """What operators accepted as lost, so that every store hears of it."""
+    ended_epoch: int = 0
+    """Up to here epochs were of streams that are deleted, so that every store hears of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +148,7 @@ class Registration:
         self._fenced: dict[str, int] = {}
         self._fenced_at = 0.0
         self._lost: MissingMessages | None = None
+        self._ended_epoch = 0
         self._begun_known = 0
         self._decided_epoch = 0
         self._superseded = False
@@ -196,7 +208,9 @@ class Registration:
             # What was missing may be there again, or may have been accepted as lost meanwhile.
             return AskPromise(self.epoch) if self._lost is not None else Hold()
         if self._begun.get(store) != self.membership:
-            return AskBegin(self.epoch, self.lineage, self.membership, self._losses)
+            return AskBegin(
+                self.epoch, self.lineage, self.membership, self._losses, self._ended_epoch
+            )
         return OpenStream(self.epoch) if self.phase is Phase.STREAMING else Hold()
 
     def promised(self, store: str, epoch: int, grant: Grant) -> bool:
@@ -281,17 +295,14 @@ class Registration:
         return self._grants.get(store)
 
     def unused_promises(self) -> set[str]:
-        """Stores that promised the epoch and have nothing of this source, if nobody was told more.
+        """Stores that promised the epoch, if nobody was told more: they may forget that, or need
+        at least not keep the next instance out.
 
         Once a begin may be under way a promise is needed.
         """
         if self.phase is not Phase.PROMISING or self._was_open or self.lineage.terms:
             return set()
-        return {
-            store
-            for store, grant in self._grants.items()
-            if not grant.promise.begun_epoch and not grant.promise.limbo
-        }
+        return {store for store, grant in self._grants.items() if not grant.promise.limbo}
 
     def expected(self, store: str) -> bool:
         """The store promised and nothing has gone wrong with it since."""
@@ -378,7 +389,7 @@ class Registration:
         if self.phase is Phase.PROMISING:
             if self._was_open:
                 names += sorted(self.membership.stores)
-            newest = newest_begun(grant.promise for grant in self._grants.values())
+            newest = newest_begun(without_ended(self._promises()).values())
             if newest.membership is not None:
                 if self._follows_on(newest.membership):
                     names += sorted(newest.membership.stores)
@@ -417,7 +428,7 @@ class Registration:
                 return None
         elif not all(store in self._grants for store in hopeful):
             return None
-        promises = {store: grant.promise for store, grant in self._grants.items()}
+        promises = without_ended(self._promises())
         previous = () if self._moved else self._previous
         if not self._was_open:
             # Later it would be waited for: whoever changed the stores may change them back.
@@ -434,6 +445,9 @@ class Registration:
                     self._adopt(decision)
                     return decision
         return None
+
+    def _promises(self) -> dict[str, Promise]:
+        return {store: grant.promise for store, grant in self._grants.items()}
 
     def _may_go_on(self, promises: Mapping[str, Promise]) -> bool:
         """Whether the policies in force are this source's, or such that it says it follows on."""
@@ -493,6 +507,7 @@ class Registration:
     def _adopt(self, decision: Decision) -> None:
         self._begun_known = max(grant.promise.begun_epoch for grant in self._grants.values())
         self._decided_epoch = self.epoch
+        self._ended_epoch = max(self._ended_epoch, ended_upto(self._promises().values()))
         self.lineage = decision.lineage.extended(decision.kept_upto, self.epoch)
         self._losses = self.lineage.parted(decision.losses)
         if len(decision.policies) == 1 and decision.policies[0].is_variant_of(self._declared):

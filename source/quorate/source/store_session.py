@@ -181,6 +181,7 @@ class StoreSession:
             held_from_wire(response.accepted_losses),
             response.retained_from,
             response.durability != DURABILITY_STATE_ONLY,
+            response.ended_epoch,
         )
         return Grant(
             response.reg_id,
@@ -205,6 +206,7 @@ class StoreSession:
                 membership=membership_to_wire(step.membership),
                 instance=self._instance,
                 accepted_losses=held_to_wire(step.losses),
+                ended_epoch=step.ended_epoch,
                 protocol_version=PROTOCOL_VERSION,
             ),
         )

@@ -34,6 +34,7 @@ from quorate.store import batches, retention, state_only
 from quorate.store.deletion import REASON as DELETED
 from quorate.store.identities import Identities
 from quorate.store.leaving import Adoption, ReceiverKnowledge
+from quorate.store.lifetimes import Who
 from quorate.store.limbo import Standing
 from quorate.store.records import (
     Held,
@@ -83,6 +84,8 @@ class Missed:
     information: v1.SourceInformation | None
     reg_id: int = 0
     """That it says that it wants here, or has at the peer; taken if it is free."""
+    ended_epoch: int = 0
+    """Up to here epochs were of streams that are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +204,11 @@ class StoreCore:
                 unknown = SourceState(0, Registration(source, 0, b""), Held(RangeSet()))
                 unknown.limbo = self.standing.limbo
                 return Change(self._promised(unknown))
+            ended = self.identities.ended_epoch(source)
             old = self.identities.replaced(source)
             state = self._new_source(source, epoch, instance, reg_id)
+            record = state.registration
+            state.registration = replace(record, ended_epoch=ended, fences=bool(old))
             rows = (*old, state.registration_row(), state.held_row())
             return Change(self._promised(state), rows)
         self.reg_ids.check_not_of_another(state.reg_id, reg_id)
@@ -242,8 +248,12 @@ class StoreCore:
         lineage: Lineage,
         membership: v1.Membership,
         instance: bytes,
+        ended_epoch: int = 0,
     ) -> Change[int]:
         """Take a lineage over; answers how many messages were set aside.
+
+        ended_epoch: up to there epochs were of streams that are deleted; this store may have been
+        away.
 
         Only from the instance that this store itself promised the epoch: what another one was told
         by a former incarnation of this store may not be true any more.
@@ -264,7 +274,7 @@ class StoreCore:
             )
         if epoch == state.registration.begun_epoch:
             return self._begin_again(state, lineage, membership)
-        return self._follow(state, state.registration, lineage, membership)
+        return self._follow(state, state.registration, lineage, membership, ended_epoch)
 
     @staticmethod
     def _was_promised(record: Registration, epoch: int, instance: bytes) -> bool:
@@ -305,7 +315,8 @@ class StoreCore:
         information, known = missed.information, record.information
         if information is not None and (known is None or _order(information) > _order(known)):
             record = replace(record, information=information)
-        change = self._follow(state, record, missed.lineage, missed.membership)
+        ended = missed.ended_epoch
+        change = self._follow(state, record, missed.lineage, missed.membership, ended)
         return replace(change, writes=(*old, *change.writes))
 
     def take_up(self, source: SourceName, archived: Archived) -> Change[SourceState]:
@@ -340,17 +351,26 @@ class StoreCore:
         record: Registration,
         lineage: Lineage,
         membership: v1.Membership,
+        ended_epoch: int = 0,
     ) -> Change[int]:
         """Follow a lineage from now on, with this record of who was promised what."""
-        name, before = str(state.name), state.registration
+        name, before, former = str(state.name), state.registration, state
+        was_ended = 0 < before.begun_epoch <= ended_epoch
         parts_at = diverges_at(before.lineage, lineage)
-        if parts_at <= state.held.stable_upto:
+        if parts_at <= state.held.stable_upto and not was_ended:
             raise ContentConflict(name, parts_at, state.held.stable_upto, self.store)
+        if was_ended:
+            state = former.without_stream()
         # What reads comes first: a failure must leave everything as it was.
         count, moves = self._set_aside(state, parts_at)
-        endings = self._end_stream(state, Fenced(name, before.begun_epoch, lineage.epoch))
+        endings = self._end_stream(former, Fenced(name, before.begun_epoch, lineage.epoch))
+        self.sources[state.name] = state
         state.registration = replace(
-            record, begun_epoch=lineage.epoch, lineage=lineage, membership=membership
+            record,
+            begun_epoch=lineage.epoch,
+            lineage=lineage,
+            membership=membership,
+            ended_epoch=max(ended_epoch, record.ended_epoch),
         )
         state.renew_losses()
         return Change(count, (state.registration_row(), state.held_row(), *moves), endings)
@@ -392,6 +412,8 @@ class StoreCore:
             takes_data=self.takes_data(source.topic),
         )
         self.sources[source] = state
+        # Also if a peer said so: how long nobody was heard before is not known here.
+        self.identities.lives.heard(Who(source))
         return state
 
     def check_topic(self, topic: str) -> None:
@@ -452,7 +474,8 @@ class StoreCore:
             change = Change(0, (state.registration_row(), state.held_row()))
         else:
             membership = membership_to_wire(adoption.membership)
-            change = self._follow(state, record, adoption.lineage, membership)
+            ended = adoption.ended_epoch
+            change = self._follow(state, record, adoption.lineage, membership, ended)
         return replace(change, writes=(*old, *change.writes, state.limbo_row()))
 
     def leave_limbo(self, state: SourceState, adoption: Adoption) -> Change[bool]:
@@ -501,6 +524,7 @@ class StoreCore:
             wanted = known.reg_id if self.reg_ids.is_free(known.reg_id) else 0
             reg_id = self.reg_ids.claim(wanted, f"receiver {session_id:#x} of {state.name}")
             record = state.receivers[session_id] = ReceiverRecord(reg_id, 0)
+            self.identities.lives.heard(Who(state.name, session_id))
         if known.epoch > record.epoch:
             record.epoch, record.instance = known.epoch, b""
             record.waited_for = known.waited_for

@@ -9,12 +9,12 @@ what was stable on this store and one of them is then on that one alone. So the 
 like a store in limbo until the deletion is settled: every other store that may have had a part has
 deleted it too; or, if the source was deregistered, a blocking set of them, so that no other epoch
 can have been promised behind the back of the one that ended it. If the source lives on elsewhere
-instead, the tombstone gives back what it has, in limbo, and it is filled like any other.
+instead, the tombstone gives back what it has; in limbo if some of that is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from quorate.protocol.identity import SourceName
@@ -47,7 +47,7 @@ def bury(
 ) -> tuple[Tombstone, list[Write]]:
     """The first phase: what is left of a source, and the rows that make it so.
 
-    blind: the store is in limbo for it.
+    blind: the store could not vouch for what it lacks of it.
     """
     tombstone = Tombstone(
         state.reg_id,
@@ -102,13 +102,18 @@ def purge(reads: Reads, tombstone: Tombstone, rows_max: int) -> tuple[Tombstone,
 
 
 def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
-    """The source as it was, but in limbo; without its messages if they are gone already."""
+    """The source as it was; in limbo, without its messages, if they are gone already.
+
+    Else this store can vouch as if it had been cut off meanwhile: it promised nothing, and took
+    nothing. If it could not vouch before it still can not.
+    """
     held = tombstone.held
+    limbo = REASON if tombstone.dropped or tombstone.blind else ""
     if tombstone.dropped:
         held = replace(held, ranges=RangeSet(), next_sequence=0, released_bytes=held.bytes)
     markers = () if tombstone.dropped else tombstone.markers
     state = SourceState(
-        tombstone.reg_id, tombstone.registration, held, markers=markers, limbo=REASON
+        tombstone.reg_id, tombstone.registration, held, markers=markers, limbo=limbo
     )
     writes = [
         *(
@@ -132,9 +137,7 @@ def as_it_was(tombstone: Tombstone) -> SourceState:
 
 
 def _has_deleted(peer: PeerAnswer, source: SourceName) -> bool:
-    """Whether the peer has, for certain, nothing of the source any more, or never had."""
-    if peer.limbo:
-        return False
+    """Whether the peer has nothing of the source any more, or never had."""
     known = peer.sources.get(source)
     if known is None or known.deletion:
         return True
@@ -158,7 +161,7 @@ def _others(tombstone: Tombstone, me: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the peers have said since the source was deleted here."""
+    """What those peers that can be heard have said since the source was deleted here."""
 
     me: str
     """The name of this store."""
@@ -176,7 +179,21 @@ def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
         if not view.complete:
             return False
         others |= view.peers.keys()
-    return all(store in view.peers and _has_deleted(view.peers[store], source) for store in others)
+    if not all(store in view.peers and _has_deleted(view.peers[store], source) for store in others):
+        return False
+    # Who is in limbo as a whole may have known more. What counts, the rest knows if it is enough.
+    unsure = {store for store in others if view.peers[store].limbo}
+    sure = (others - unsure) | {view.me}
+    return not unsure or (not tombstone.blind and _know_everything(tombstone, sure))
+
+
+def _know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
+    """Whether these stores know every promise and every message that may be stable."""
+    policies = _policies(tombstone)
+    return bool(policies) and all(
+        policy.stable(policy.stores & sure) and policy.blocks(policy.stores & sure)
+        for policy in policies
+    )
 
 
 def settled(tombstone: Tombstone, view: View) -> bool:
@@ -194,6 +211,25 @@ def settled(tombstone: Tombstone, view: View) -> bool:
     }
     policies = _policies(tombstone)
     return bool(policies) and all(policy.blocks(policy.stores & told) for policy in policies)
+
+
+def given_up(record: Registration, view: View) -> bool:
+    """Whether nobody can vouch for this source any more, because its time is over.
+
+    For a store that is in limbo for it, which can then only wait for stores that wait for it: every
+    peer has deleted the source, or is in limbo for it as well, and one that knew as much as this
+    store has found that its time is over.
+    """
+    known = [peer.sources.get(record.name) for peer in view.peers.values()]
+    return (
+        view.complete
+        and all(each is None or each.deletion or each.limbo for each in known)
+        and any(
+            each.deletion == store_v1.DELETION_EXPIRED and each.begun_epoch >= record.begun_epoch
+            for each in known
+            if each is not None
+        )
+    )
 
 
 def lives_on(tombstone: Tombstone, view: View) -> bool:
@@ -217,12 +253,28 @@ def begun_anew(tombstone: Tombstone, view: View) -> bool:
     )
 
 
+def ended_epoch(tombstone: Tombstone) -> int:
+    """Up to which epoch nothing counts any more, whoever still has it, once this is settled.
+
+    Not what was promised only: if that was to no avail, another stream may have begun below it.
+    """
+    return max(tombstone.registration.begun_epoch, tombstone.registration.ended_epoch)
+
+
 def void(tombstone: Tombstone) -> Tombstone:
-    """What is left of it when it lives on as another stream: only what is fenced."""
+    """What is left of it when it lives on as another stream: only what is fenced. That nothing of
+    that stream was ever here is certain, unless this store could not vouch before."""
     record = tombstone.registration
     return replace(
         tombstone,
-        registration=Registration(record.name, record.promised_epoch, record.promised_to),
+        dropped=False,
+        registration=Registration(
+            record.name,
+            record.promised_epoch,
+            record.promised_to,
+            ended_epoch=record.ended_epoch,
+            fences=True,
+        ),
         held=Held(RangeSet()),
         markers=(),
     )

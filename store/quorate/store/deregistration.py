@@ -6,6 +6,7 @@ Only the owner of the newest epoch may, or an operator who names that epoch. Pur
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 from quorate.protocol.errors import Fenced
 from quorate.store.lifetimes import Who
@@ -52,8 +53,9 @@ def judge_unused(state: SourceState, epoch: int, instance: bytes) -> Verdict:
 
 
 def _may_matter(state: SourceState) -> bool:
-    """Whether others may have to know that something was here."""
-    return bool(state.registration.begun_epoch or state.held.ranges or state.limbo)
+    """Whether others may have to know that something was here, now or before it was deleted."""
+    record = state.registration
+    return bool(record.begun_epoch or record.fences or state.held.ranges or state.limbo)
 
 
 def check_receiver(who: Who, record: ReceiverRecord, epoch: int, instance: bytes = b"") -> None:
@@ -62,13 +64,19 @@ def check_receiver(who: Who, record: ReceiverRecord, epoch: int, instance: bytes
         raise Fenced(f"receiver {who.receiver:#x} of {who.source}", epoch, record.epoch)
 
 
-def deregistered_elsewhere(state: SourceState, known: SourceKnowledge) -> bool:
+def deregistered_elsewhere(
+    state: SourceState, known: SourceKnowledge, others: Iterable[SourceKnowledge]
+) -> bool:
     """Whether a peer was told to delete this source when this store was away.
 
-    That is evidence, not absence: the owner's word, with an epoch that nothing here is above.
+    That is evidence, not absence: the owner's word, with an epoch that nothing here is above. But
+    another stream may have begun since: the others, what all peers know, say so.
     """
     return (
         known.deletion == DELETION_DEREGISTERED
         and not state.live
         and known.promised_epoch >= state.registration.promised_epoch
+        and not any(
+            each.begun_epoch > known.promised_epoch and not each.deletion for each in others
+        )
     )

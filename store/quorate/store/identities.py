@@ -74,6 +74,17 @@ class Identities:
         if tombstone is not None and epoch <= tombstone.registration.promised_epoch:
             raise Fenced(str(source), epoch, tombstone.registration.promised_epoch)
 
+    def gave_up(self, state: SourceState, epoch: int, instance: bytes) -> None:
+        """An instance takes nothing further that it was promised: it keeps nobody out any more."""
+        record = state.registration
+        if (record.promised_epoch, record.promised_to) == (epoch, instance) and not state.live:
+            self.lives.left(Who(state.name), willingly=True)
+
+    def ended_epoch(self, source: SourceName) -> int:
+        """The newest epoch of the stream that was deleted last; 0 if none is remembered."""
+        tombstone = self.tombstones.get(source)
+        return deletion.ended_epoch(tombstone) if tombstone is not None else 0
+
     def replaced(self, source: SourceName) -> list[Write]:
         """The source is registered anew: nothing of the old one needs to be remembered."""
         tombstone = self.tombstones.pop(source, None)
@@ -93,7 +104,7 @@ class Identities:
     ) -> list[Write]:
         """Have a tombstone take the place of a source, which is out of service already.
 
-        blind: the store is in limbo for it.
+        blind: the store could not vouch for what it lacks of it.
         """
         tombstone, writes = deletion.bury(state, cause, self.lives.observed.wall, blind=blind)
         self.tombstones[state.name] = tombstone
@@ -136,6 +147,7 @@ class Identities:
         """
         tombstone = self.tombstones.pop(source)
         self._forget(source)
+        self.lives.heard(Who(source))
         if anew:
             tombstone = deletion.void(tombstone)
         if tombstone.emptied:

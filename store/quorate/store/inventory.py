@@ -160,6 +160,7 @@ def _source(state: SourceState, limbo: bool) -> store_v1.SourceInventory:
         reg_id=state.reg_id,
         retained_from=state.held.retained_from,
         markers=markers_to_wire(state.markers),
+        ended_epoch=record.ended_epoch,
     )
 
 
@@ -214,4 +215,5 @@ def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
         wire.retained_from,
         markers_from_wire(wire.markers),
         wire.durability != DURABILITY_STATE_ONLY,
+        wire.ended_epoch,
     )

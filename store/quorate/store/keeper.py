@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from quorate.protocol.errors import (
@@ -20,7 +20,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.store.deletion import View, begun_anew, gone_everywhere, lives_on, settled
+from quorate.store.deletion import View, begun_anew, given_up, gone_everywhere, lives_on, settled
 from quorate.store.deregistration import (
     Verdict,
     check_receiver,
@@ -35,6 +35,7 @@ from quorate.store.limbo import PeerAnswer
 from quorate.store.naming import policy_name
 from quorate.store.peers import Peers
 from quorate.store.proxying import Proxying
+from quorate.store.records import Registration
 from quorate.store.state import Change, Ending, SourceState
 from quorate.store.storage import Write
 from quorate.v1 import store_pb2 as store_v1
@@ -53,9 +54,17 @@ class Keeper:
     """Of one store."""
 
     def __init__(
-        self, engine: Engine, peers: Peers, proxying: Proxying, deletion_grace: float
+        self,
+        engine: Engine,
+        peers: Peers,
+        proxying: Proxying,
+        deletion_grace: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """deletion_grace: seconds for which the messages of deleted sources are kept aside."""
+        """deletion_grace: seconds for which the messages of deleted sources are kept aside.
+
+        clock: only goes forwards; the one by which the peers' answers are dated.
+        """
         self._engine = engine
         self._core = engine.core
         self._identities = engine.core.identities
@@ -63,6 +72,7 @@ class Keeper:
         self._peers = peers
         self._proxying = proxying
         self._grace = deletion_grace
+        self._clock = clock
         self._heard: dict[str, float] = {}
 
     @property
@@ -73,7 +83,7 @@ class Keeper:
     async def run(self) -> None:
         """Look around, again and again; ends only by being cancelled."""
         while True:
-            began = time.monotonic()
+            began = self._clock()
             try:
                 await self.look(began)
             except QuorateError as error:
@@ -81,7 +91,7 @@ class Keeper:
             except Exception:
                 _log.exception("looking after identities failed in a way that was not foreseen")
             # With many identities a look takes long; it must stay a small part of the work.
-            await asyncio.sleep(max(LOOK_SECONDS, 20 * (time.monotonic() - began)))
+            await asyncio.sleep(max(LOOK_SECONDS, 20 * (self._clock() - began)))
 
     async def look(self, steady: float) -> None:
         """One look; steady: the time on the monotonic clock. Raises StorageFailed."""
@@ -121,14 +131,18 @@ class Keeper:
         return [heard.answer for heard in answering.values()]
 
     async def _look_at(self, state: SourceState, news: Sequence[PeerAnswer]) -> None:
-        for answer in news:
-            known = answer.sources.get(state.name)
-            if known is not None and deregistered_elsewhere(state, known):
+        told = [known for each in news if (known := each.sources.get(state.name)) is not None]
+        for known in told:
+            if deregistered_elsewhere(state, known, told):
                 _log.info("%s was deregistered while this store was away", state.name)
                 await self._bury(state, store_v1.DELETION_DEREGISTERED)
                 return
         if self._core.limbo_of(state):
-            return  # first it has to know all that there is
+            # First it has to know all that there is; but there may be nobody left to tell it.
+            if given_up(state.registration, self._view(state.registration)):
+                _log.warning("%s is deleted: its state lifetime is over everywhere", state.name)
+                await self._bury(state, store_v1.DELETION_EXPIRED)
+            return
         if self._lives.overdue(Who(state.name)):
             _log.warning("%s is deleted: its state lifetime is over", state.name)
             await self._bury(state, store_v1.DELETION_EXPIRED)
@@ -154,11 +168,9 @@ class Keeper:
     # Sources that are deleted.
 
     async def _bury(self, state: SourceState, cause: store_v1.Deletion) -> None:
-        blind = bool(self._core.limbo_of(state))
+        blind = bool(self._core.doubt_of(state))
         endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
-        writes = self._identities.bury(
-            state, cause, self._core.reg_ids, time.monotonic(), blind=blind
-        )
+        writes = self._identities.bury(state, cause, self._core.reg_ids, self._clock(), blind=blind)
         await self._gone(state, writes, endings)
 
     async def _gone(
@@ -168,7 +180,7 @@ class Keeper:
         await self._engine.made_durable(state, Change(None, tuple(writes), endings))
 
     async def _look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
-        identities, view = self._identities, self._view(tombstone)
+        identities, view = self._identities, self._view(tombstone.registration)
         if source in self._core.sources:
             writes = identities.replaced(source)  # it was taken up again from a peer
             await self._engine.writer.durable(self._engine.writer.submit(writes))
@@ -195,12 +207,13 @@ class Keeper:
         if not tombstone.emptied and self._grace_is_over(source, tombstone):
             await self._purge(source)
 
-    def _view(self, tombstone: Tombstone) -> View:
-        record = tombstone.registration
+    def _view(self, record: Registration) -> View:
+        """What peers have said that can be heard; of a source that was deleted here, since then.
+
+        Not what others said last: a source may be back there since.
+        """
         since = self._identities.buried_at.get(record.name, 0.0)
-        heard = {
-            name: each for name, each in self._peers.inventories().items() if each.asked > since
-        }
+        heard = {name: each for name, each in self._peers.answering().items() if each.asked > since}
         answered = {each.answer.address for each in heard.values()}
         return View(
             policy_name(self._core.store, self._engine.address, record.information),
@@ -268,6 +281,7 @@ class Keeper:
             return await self._deregister_again(source, epoch)
         if unused_promise_to:
             verdict = judge_unused(state, epoch, unused_promise_to)
+            self._identities.gave_up(state, epoch, unused_promise_to)
         else:
             verdict = judge_source(state, epoch, instance)
         high = state.held.high

@@ -17,7 +17,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, RangeSet
-from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide
+from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide, ended_upto
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.store.state_only import not_kept_elsewhere
 from quorate.v1.messages_pb2 import SourceInformation
@@ -68,6 +68,8 @@ class Adoption:
     """What is below some store has let go: it is not fetched."""
     marker: Marker | None = None
     """The newest that was committed with what is taken over, or was let go."""
+    ended_epoch: int = 0
+    """Up to here epochs were of streams that are deleted."""
 
 
 def names_of(
@@ -135,7 +137,8 @@ def leave(
         sure = trusted & policy.stores
         if not (policy.stable(sure) and policy.blocks(sure)):
             return Stay(_not_heard(sorted(policy.stores - trusted - {me})))
-    match decide(policies[-1], _promises(me, own, called, known, trusted, newest)):
+    promises = _promises(me, own, called, known, trusted, newest)
+    match decide(policies[-1], promises):
         case NeedMore(missing):
             return Stay(_not_heard(missing))
         case Lost(lost, might_have):
@@ -164,6 +167,7 @@ def leave(
         tuple(dict.fromkeys(losses)),
         decision.retained_from,
         decision.marker,
+        ended_upto(promises.values()),
     )
 
 
@@ -253,6 +257,7 @@ def _promises(
             markers=each.markers,
             losses=each.accepted_losses,
             retained_from=each.retained_from,
+            ended_epoch=each.ended_epoch,
         )
         for store, each in everything.items()
     }

@@ -69,6 +69,8 @@ class SourceKnowledge:
     """The newest of what is stable, and all above."""
     takes_data: bool = True
     """The peer keeps messages of that topic."""
+    ended_epoch: int = 0
+    """Up to here epochs were of streams that are deleted."""
 
 
 @dataclass(frozen=True, slots=True)

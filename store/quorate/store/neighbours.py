@@ -112,8 +112,14 @@ class Neighbours:
 
 
 def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
-    """What a peer's inventory says of one source."""
+    """What a peer's inventory says of one source.
+
+    Of one that the peer deleted it only remembers what there was: that is to be had nowhere, and
+    would bring back to life what all have deleted.
+    """
     knowledge = answer.sources.get(source, SourceKnowledge())
+    if knowledge.deletion:
+        knowledge = SourceKnowledge()
     return PeerView(
         answer.address,
         answer.store,
@@ -129,6 +135,7 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
         information=knowledge.information,
         reg_id=knowledge.reg_id,
         retained_from=knowledge.retained_from,
+        ended_epoch=knowledge.ended_epoch,
         markers=knowledge.markers,
     )
 

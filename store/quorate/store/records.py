@@ -120,10 +120,14 @@ class Registration:
     """The source said goodbye and has not come back since."""
     taken_over: bool = False
     """The promise comes from peers: who it was made to must ask for it here before it counts."""
+    ended_epoch: int = 0
+    """Up to here epochs were of streams that are deleted, here or at other stores; 0: none was."""
+    fences: bool = False
+    """One of this name was deleted here before: what that was promised must stay refused."""
 
 
 _REGISTRATION = struct.Struct(">BQQQBHHHII")
-_CLEAN, _TAKEN_OVER = 1, 2
+_CLEAN, _TAKEN_OVER, _ENDED, _FENCES = 1, 2, 4, 8
 _REGISTRATION_VERSION = 1
 
 
@@ -137,14 +141,18 @@ def pack_registration(record: Registration) -> bytes:
         record.name.session_id,
         record.promised_epoch,
         record.begun_epoch,
-        record.clean * _CLEAN | record.taken_over * _TAKEN_OVER,
+        record.clean * _CLEAN
+        | record.taken_over * _TAKEN_OVER
+        | bool(record.ended_epoch) * _ENDED
+        | record.fences * _FENCES,
         len(topic),
         len(record.promised_to),
         len(record.lineage.terms),
         len(membership),
         len(information),
     )
-    return b"".join((head, topic, record.promised_to, terms, membership, information))
+    ended = _U64.pack(record.ended_epoch) if record.ended_epoch else b""
+    return b"".join((head, topic, record.promised_to, terms, membership, information, ended))
 
 
 def unpack_registration(value: bytes) -> Registration:
@@ -153,8 +161,9 @@ def unpack_registration(value: bytes) -> Registration:
         if version != _REGISTRATION_VERSION:
             raise Malformed(f"a registration has version {version}")
         lengths[2] *= _PAIR.size
+        lengths.append(_U64.size if flags & _ENDED else 0)
         parts = _cut(value, _REGISTRATION.size, lengths)
-        topic, instance, terms, membership, information = parts
+        topic, instance, terms, membership, information, ended = parts
         return Registration(
             SourceName(topic.decode(), session_id),
             promised,
@@ -165,6 +174,8 @@ def unpack_registration(value: bytes) -> Registration:
             SourceInformation.FromString(information) if information else None,
             bool(flags & _CLEAN),
             bool(flags & _TAKEN_OVER),
+            _U64.unpack(ended)[0] if ended else 0,
+            bool(flags & _FENCES),
         )
     except (struct.error, DecodeError, UnicodeDecodeError, AssertionError) as error:
         raise Malformed(f"a registration can not be read: {error}") from None

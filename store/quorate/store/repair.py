@@ -203,6 +203,7 @@ class Repair:
             found.promised_to,
             found.information,
             mine if core.reg_ids.is_free(mine) else found.reg_id,
+            found.ended_epoch,
         )
         if state is not None:
             await engine.settled(state)

@@ -38,6 +38,8 @@ class PeerView:
     retained_from: int = 0
     """Everything below was stable and was let go on purpose."""
     markers: tuple[Marker, ...] = ()
+    ended_epoch: int = 0
+    """Up to here epochs were of streams that are deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,9 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.take_over,
             request.decided_epoch,
         )
+        if not change.answer.limbo:
+            # Before it is durable: it must not be deleted meanwhile as if nobody had asked.
+            self._engine.core.identities.lives.heard(Who(source))
         promised = await self._engine.made_durable(change.answer.state, change)
         record = promised.registration
         _tell_kept(str(source), request.reg_id, promised.state.reg_id)
@@ -165,7 +168,6 @@ class Service(StoreServicer):  # type: ignore[misc]
         if promised.limbo:
             _log.info("in limbo for %s: %s", record.name, promised.limbo)
         else:
-            self._engine.core.identities.lives.heard(Who(source))
             _log.info("promised epoch %d to %s", request.epoch, record.name)
         return store_v1.PromiseResponse(
             reg_id=promised.state.reg_id,
@@ -184,6 +186,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             accepted_losses=held_to_wire(record.lineage.parted(promised.state.lost())),
             retained_from=promised.retained_from,
             durability=self._engine.durability(source.topic),
+            ended_epoch=record.ended_epoch,
         )
 
     @_answering
@@ -198,7 +201,12 @@ class Service(StoreServicer):  # type: ignore[misc]
             await engine.settled(state)
         incarnation = self._incarnation
         change = engine.core.begin(
-            source, request.epoch, lineage, request.membership, request.instance
+            source,
+            request.epoch,
+            lineage,
+            request.membership,
+            request.instance,
+            request.ended_epoch,
         )
         self._upkeep.learn_losses(source, request.accepted_losses)
         set_aside = await engine.made_durable(engine.core.sources[source], change)

@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from quorate.protocol.errors import QuorateError, RegIdInUse
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
@@ -170,6 +171,13 @@ class SourceState:
             if 0 <= record.first <= upto:
                 losses.add(record.first, upto)
         self.losses = losses
+
+    def without_stream(self) -> SourceState:
+        """Another state in its place, as that stream is deleted elsewhere: nothing is known to be
+        stable, and who still works on the former one must notice."""
+        ranges = RangeSet(self.held.ranges)
+        held = replace(self.held, ranges=ranges, stable_upto=NOTHING, retained_from=0)
+        return replace(self, held=held, stream=None)
 
     def lacks_all(self, first: int, last: int) -> bool:
         """Whether not one number of [first, last] is held."""

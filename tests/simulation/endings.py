@@ -1,0 +1,158 @@
+"""What ends identities in the simulated world, and whether it may: part of what is checked.
+
+Sees the same signs of life as the stores, but in the world's own time, and the tombstones on their
+disks. Decides nothing; which content must be where is for tests.simulation.checker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.simulation.world import World
+
+from quorate.store.life_records import Tombstone
+from quorate.store.lifetimes import CONFIRM_SECONDS, Lifetimes, Observed, Who
+from quorate.v1.store_pb2 import DELETION_DEREGISTERED, DELETION_EXPIRED
+
+AGES = 20.0
+"""So many seconds pass for what lives and ends while one passes for everything else: lifetimes are
+days where a partition is minutes."""
+GRACE_SECONDS = 1e6
+FOR_EVER = Lifetimes()
+LOOK_SECONDS_MAX = 5.0
+"""A store dates a sign of life by its last look around, which may be so long ago."""
+
+
+@dataclass(frozen=True)
+class Mortality:
+    """How a store is configured for those that go, in the time of what lives and ends."""
+
+    sources: Lifetimes = FOR_EVER
+    receivers: Lifetimes = FOR_EVER
+    grace: float = GRACE_SECONDS
+    """For so long the messages of a deleted source are kept aside."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Somebody has to look who is over."""
+        return self.sources != FOR_EVER or self.receivers != FOR_EVER
+
+    def of(self, who: Who) -> Lifetimes:
+        return self.receivers if who.receiver else self.sources
+
+
+IMMORTAL = Mortality()
+
+
+class Ageing(Observed):
+    """Time as a simulated store saw it pass."""
+
+    def __init__(self, now: float, wall: float) -> None:
+        super().__init__(now * AGES, wall)
+
+    def look(self, steady: float) -> None:
+        super().look(steady * AGES)
+
+
+class Endings:
+    """Signs of life, goodbyes and deletions, of one source and its receivers."""
+
+    def __init__(
+        self,
+        world: World,
+        mortality: Mortality,
+        require: Callable[[bool, str, str], None],
+    ) -> None:
+        """mortality: as the stores are configured. require: holds, or which rule does not."""
+        self._world = world
+        self._mortality = mortality
+        self._require = require
+        self._signs: dict[tuple[str, int], float] = {}
+        self._streams: Counter[str] = Counter()
+        self._restarted: set[str] = set()
+        """Stores that know by the wall clock alone how long some are silent."""
+        self.tombstones: dict[str, Tombstone] = {}
+        """By store."""
+        self._left: set[int] = set()
+        """Receivers that wanted to be forgotten."""
+        self.deregistered_upto = 0
+        """The newest epoch that its application wanted to be forgotten."""
+
+    # Signs of life.
+
+    def sign(self, store: str, receiver: int = 0) -> None:
+        """The source, or a receiver, is heard by this store."""
+        self._signs[store, receiver] = self._world.now
+
+    def stream(self, store: str, *, opens: bool) -> None:
+        """The source's stream to this store opens, or is over."""
+        self.sign(store)
+        self._streams[store] += 1 if opens else -1
+
+    def stops(self, store: str) -> None:
+        """A process of the store ends, and with it every stream to it."""
+        if self._streams.pop(store, 0) > 0:
+            self.sign(store)
+        self._restarted.add(store)
+
+    def deregisters(self, epoch: int) -> None:
+        """The owner of this epoch wants all stores to forget the source."""
+        self.deregistered_upto = max(epoch, self.deregistered_upto)
+
+    def receiver_deregisters(self, receiver: int) -> None:
+        """It wants all stores to forget it; it may come back at any time."""
+        self._left.add(receiver)
+
+    # Deletions.
+
+    def buried(self, store: str, tombstone: Tombstone, *, any_deleted: bool) -> None:
+        """A tombstone is on its way to the disk of this store; the first time it is news."""
+        known = self.tombstones.get(store)
+        self.tombstones[store] = tombstone
+        if known is not None:
+            return
+        epoch = tombstone.registration.promised_epoch
+        if tombstone.cause == DELETION_DEREGISTERED:
+            self._world.reach("deleted as it was deregistered", "%s %s", store, epoch)
+            self._require(
+                self.deregistered_upto >= tombstone.registration.begun_epoch,
+                "I1",
+                f"{store} deletes epoch {tombstone.registration.begun_epoch} as deregistered, and "
+                f"that is so up to {self.deregistered_upto}",
+            )
+            return
+        self._require(tombstone.cause == DELETION_EXPIRED, "I1", f"{store} deletes for no reason")
+        if tombstone.blind and any_deleted:
+            # It may not get out of limbo any more: nobody who vouches has it.
+            self._world.reach("deleted in limbo as all others have", "%s %s", store, epoch)
+            return
+        self._world.reach("deleted as its time is over", "%s %s", store, epoch)
+        self._check_silent(store, 0, self._mortality.sources, "I1")
+        self._require(
+            self._streams[store] <= 0, "I1", f"{store} deletes a source that streams to it"
+        )
+
+    def receiver_deleted(self, store: str, receiver: int) -> None:
+        """The store deletes a receiver, and not the source with it."""
+        if receiver in self._left:
+            return
+        self._world.reach("receiver deleted as its time is over", "%s %#x", store, receiver)
+        self._check_silent(store, receiver, self._mortality.receivers, "I4")
+
+    def _check_silent(self, store: str, receiver: int, lifetimes: Lifetimes, rule: str) -> None:
+        kept_for = lifetimes.kept_for
+        if store in self._restarted:
+            # That clock may be wrong; but it is not believed before the store was up for so long.
+            kept_for = min(kept_for, max(CONFIRM_SECONDS, lifetimes.activity_timeout))
+        silent = (self._world.now - self._signs.get((store, receiver), 0.0)) * AGES
+        self._require(
+            0.0 < kept_for <= silent + LOOK_SECONDS_MAX,
+            rule,
+            f"{store} deletes {receiver or 'the source'}, silent for {silent:.1f} of {kept_for} s",
+        )
+
+    def raised(self, store: str) -> None:
+        """A tombstone is gone: the source is back there, or registered anew."""
+        self.tombstones.pop(store, None)
