@@ -201,6 +201,7 @@ class Keeper:
             if source not in identities.tombstones:
                 return  # the source was faster
             state, writes = identities.bring_back(source, self._core.reg_ids, anew=anew)
+            state.takes_data = self._core.takes_data(source.topic)
             self._core.sources[source] = state
             await self._write(state, writes)
             return
