@@ -391,6 +391,8 @@ class StoreUpkeep:
             for state in list(store.core.sources.values()):
                 held, bounds = state.held, Bounds(messages=chooser.choice((1, 5, 20, 50)))
                 await store.engine.settled_range(state, 0, held.stable_upto)
+                if store.core.sources.get(state.name) is not state:
+                    continue
                 limit = retention.limit(
                     state, retention.conditions(state, bounds), store.core.limbo_of(state), {}, ()
                 )
