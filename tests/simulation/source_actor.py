@@ -22,6 +22,7 @@ from tests.simulation.asks import (
 )
 from tests.simulation.checker import Checker
 from tests.simulation.network import End, Network
+from tests.simulation.publish_store import PublishStore
 from tests.simulation.rules import Setup
 from tests.simulation.weather import Weather
 from tests.simulation.world import Event, Pending, Process, WallClock, World
@@ -73,29 +74,6 @@ RETENTION_BYTES_MAX = 3_000
 
 class _Overtaken(Exception):
     """Another epoch is under way."""
-
-
-class PublishStore:
-    """What a source keeps of what is not stable yet; it may outlive the process."""
-
-    def __init__(self, outlives: bool) -> None:
-        self.outlives = outlives
-        self.stable_upto = NOTHING
-        self.batches: list[bytes] = []
-
-    def append(self, batch: bytes) -> None:
-        if self.outlives:
-            self.batches.append(batch)
-
-    def forget(self) -> None:
-        """Nothing of it is wanted any more."""
-        self.stable_upto = NOTHING
-        self.batches = []
-
-    def settle(self, stable_upto: int) -> None:
-        if self.outlives:
-            self.stable_upto = stable_upto
-            self.batches = [b for b in self.batches if read_header(b).last > stable_upto]
 
 
 class _Attached:

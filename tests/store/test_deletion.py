@@ -29,7 +29,6 @@ from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decid
 from quorate.protocol.wire import membership_to_wire
 from quorate.store import keeper
 from quorate.store.catalogue import Claim, Elsewhere, merged
-from quorate.store.core import Missed
 from quorate.store.deletion import (
     REASON,
     View,
@@ -46,6 +45,7 @@ from quorate.store.deregistration import (
     judge_unused,
 )
 from quorate.store.engine import Engine
+from quorate.store.late import Missed
 from quorate.store.leaving import Adoption
 from quorate.store.life_records import Tombstone, pack_tombstone, unpack_tombstone
 from quorate.store.lifetimes import Lifetimes, Who

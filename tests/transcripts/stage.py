@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from tests.simulation.publish_store import PublishStore
 from tests.simulation.receiver_actor import ReceiverApplication
 from tests.simulation.rules import Setup, majority_of
 from tests.simulation.source_actor import (
     REGISTRATION_SECONDS,
     RETENTION_BYTES_MAX,
-    PublishStore,
     SourceInstance,
 )
 from tests.simulation.store_actor import StoreActor

@@ -33,6 +33,7 @@ from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.store import batches, retention, state_only
 from quorate.store.deletion import REASON as DELETED
 from quorate.store.identities import Identities
+from quorate.store.late import Archived, Missed
 from quorate.store.leaving import Adoption, ReceiverKnowledge
 from quorate.store.lifetimes import Who
 from quorate.store.limbo import Standing
@@ -71,38 +72,6 @@ class Opened:
 
     stream: AppendStream
     next_sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """A begin that a peer has taken and this store has not."""
-
-    lineage: Lineage
-    membership: v1.Membership
-    promised_to: bytes
-    """The instance that the epoch was promised to; empty if that is not known any more."""
-    information: v1.SourceInformation | None
-    reg_id: int = 0
-    """That it says that it wants here, or has at the peer; taken if it is free."""
-    ended_epoch: int = 0
-    """Up to here epochs were of streams that are deleted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Archived:
-    """What an archive says of a source whose begin this store has missed, or lost."""
-
-    lineage: Lineage
-    membership: v1.Membership
-    promised_epoch: int
-    """The highest that was known when it was archived."""
-    information: v1.SourceInformation | None
-    reg_id: int = 0
-    """That the source had: if the application chose it, it wants the same here."""
-    first: int = 0
-    """What is below had been let go by all stores before it could be archived."""
-    markers: tuple[Marker, ...] = ()
-    """The newest of what is below."""
 
 
 class StoreCore:

@@ -29,7 +29,8 @@ from quorate.protocol.wire import (
     membership_from_wire,
     source_from_wire,
 )
-from quorate.store.core import Archived, StoreCore
+from quorate.store.core import StoreCore
+from quorate.store.late import Archived
 from quorate.store.state import Change, SourceState
 from quorate.store.state_only import kept_here
 from quorate.store.storage import Write

@@ -22,10 +22,10 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.store import repair_plan as plan
 from quorate.store.comparing import Comparing
-from quorate.store.core import Missed
 from quorate.store.digest import BLOCK
 from quorate.store.engine import Engine
 from quorate.store.filling import Filler
+from quorate.store.late import Missed
 from quorate.store.leaving import reg_id_of
 from quorate.store.losses import Losses
 from quorate.store.neighbours import Neighbours, own_view, sources_of
