@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from tests.pipeline.archive.support import here
@@ -34,7 +35,8 @@ def holed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the tasks here: a Spark of its own would take seconds, and stop that of the tests."""
-    monkeypatch.setattr(jobs, "_session", lambda *_: contextlib.nullcontext(None))
+    two_cores = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
+    monkeypatch.setattr(jobs, "_session", lambda *_: contextlib.nullcontext(two_cores))
     monkeypatch.setattr(tasks, "on_spark", lambda _: here)
 
 
