@@ -144,6 +144,27 @@ def test_stats_says_what_is_wrong_before_spark_starts(
     assert result.stdout == ""
 
 
+def test_what_fails_in_spark_is_an_error_and_no_trace(
+    group: Group, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lasting:
+        """The session of all tests, which no job ends."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(spark, name)
+
+        def stop(self) -> None:
+            """Not this one."""
+
+    monkeypatch.setattr("quorate.pipeline.session", lambda *_, **__: Lasting())
+    monkeypatch.setattr(jobs, "_check_topics", lambda _: None)
+    result = quorate("stats", "--stores", group.stores, "--topic", "gone-meanwhile")
+    assert result.exit_code == 1, result.output
+    assert "A task of the job failed" in result.stderr
+    assert "gone-meanwhile" in result.stderr
+    assert "Traceback" not in result.output
+
+
 # Replays.
 
 

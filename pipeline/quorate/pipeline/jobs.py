@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.pipeline.submitting import say, submitted
-from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic
+from quorate.protocol.errors import InvalidArgument, QuorateError, TaskFailed, UnknownTopic
 from quorate.protocol.identity import check_topic
 from quorate.protocol.layout import Layout, parse_group
 
@@ -55,8 +55,11 @@ def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], boo
 
 @contextlib.contextmanager
 def _session(name: str, told: Told) -> Iterator[SparkSession]:
-    """Spark, for as long as a job takes."""
+    """Spark, for as long as a job takes; raises TaskFailed for what fails in Spark."""
+    from pyspark.errors import PySparkException
+
     from quorate.pipeline import session
+    from quorate.pipeline.archive.tasks import cause
     from quorate.pipeline.java import find_java_for_jobs
 
     told("starting Spark")
@@ -66,6 +69,8 @@ def _session(name: str, told: Told) -> Iterator[SparkSession]:
     try:
         made.sparkContext.setLogLevel("ERROR")
         yield made
+    except PySparkException as error:
+        raise TaskFailed(cause(str(error))) from error
     finally:
         made.stop()
 

@@ -30,7 +30,7 @@ from quorate.pipeline.archive.archiving import ArchiveReport, archive
 from quorate.pipeline.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
 from quorate.pipeline.archive.files import check_file, pieces_of
 from quorate.pipeline.archive.manifest import Manifest
-from quorate.pipeline.archive.tasks import Entry, on_spark
+from quorate.pipeline.archive.tasks import Entry, cause, on_spark
 from quorate.pipeline.stores import Stores
 from quorate.protocol.errors import (
     ArchiveChanged,
@@ -404,6 +404,16 @@ def test_a_task_that_fails_is_a_clear_error(spark: SparkSession) -> None:
 
     with pytest.raises(TaskFailed, match=r"no room for 7"):
         on_spark(spark)([7], full)
+
+
+def test_the_cause_of_a_failure_is_the_line_that_says_it() -> None:
+    ours = str(MissingMessages("orders/0x10", 1, 5, "nobody"))
+    trace = (
+        f"Job aborted\nx.PythonException: a trace\n  quorate.protocol.errors.M: {ours}\n at java"
+    )
+    assert cause(trace) == ours
+    assert cause("Job aborted\nOSError: [Errno 28] no room\n") == "OSError: [Errno 28] no room"
+    assert cause("Job aborted\n") == "Job aborted"
 
 
 def test_spark_archives_from_real_stores(

@@ -45,14 +45,17 @@ def on_spark(spark: SparkSession) -> Run:
         try:
             return [json.loads(row.entry) for row in told.collect()]
         except PySparkException as error:
-            raise TaskFailed(_cause(str(error))) from error
+            raise TaskFailed(cause(str(error))) from error
 
     return run
 
 
-def _cause(text: str) -> str:
+def cause(text: str) -> str:
     """What a worker failed with, out of all that Spark says of it: the last line of a traceback."""
     lines = [line.strip() for line in text.splitlines()]
+    for line in lines:
+        if ours := re.match(r"quorate\.protocol\.errors\.\w+: (.+)", line):
+            return ours[1]
     said = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exit)\b", line)]
     return said[0] if said else next(filter(None, lines), "no reason was given")
 
