@@ -20,6 +20,7 @@ from quorate.receiver import (
     Receiver,
     ReceiverOptions,
     RegistrationComplete,
+    StartingPoint,
 )
 from quorate.source import (
     LaggingReceiver,
@@ -180,14 +181,17 @@ async def _message(one: Receiver, sequence: int) -> Message:
     raise AssertionError
 
 
-@pytest.mark.parametrize("skips", [0, 3])
-async def test_what_a_receiver_never_asks_for_is_not_waited_for(stores: Stores, skips: int) -> None:
+def at_the_end(point: StartingPoint) -> int:
+    return point.high + 1
+
+
+async def test_what_a_receiver_never_asks_for_is_not_waited_for(stores: Stores) -> None:
     """It starts where it wants to; were that not acknowledged, both would wait for ever."""
     async with sending(stores) as application:
         await application.until_sent(100)
         await application.stop()
         await application.source.flush(timeout=60)
-        options = replace(QUICK, request_maximum=skips)
+        options = replace(QUICK, choose_start=at_the_end)
         async with await receiver(stores, options=options) as one:
             taking = asyncio.create_task(take(one, 500))
             async with asyncio.timeout(60):
@@ -208,7 +212,7 @@ async def test_what_it_was_before_it_was_paced_a_receiver_that_had_nothing_is_no
         await application.until_sent(100)
         await application.stop()
         await application.source.flush()
-        options = replace(QUICK, request_maximum=0)
+        options = replace(QUICK, choose_start=at_the_end)
         async with await receiver(stores, options=options) as one:
             await told(one, RegistrationComplete)
             taking = asyncio.create_task(take(one, 50))
