@@ -294,7 +294,8 @@ class StoreActor:
         if known.incarnation != was.incarnation:
             return was.incarnation in known.former
         commits = restart.last_commit(copy.rows).number
-        return known.starts > was.starts or known.commits > commits
+        # That it was started more often a peer can tell only until it was started again as often.
+        return known.commits > commits
 
     def put_back(self, copy: Snapshot, witnesses: Iterable[str]) -> None:
         """Stop, and have on the disk what the copy has."""
