@@ -659,6 +659,7 @@ async def test_a_publish_store_that_fails_ends_the_source_before_the_wire(
     assert all(not store.messages for store in stores)
 
 
+@pytest.mark.expects_log("lost its quorum")
 async def test_close_reports_what_no_publish_store_has(stores: Stores, tmp_path: Path) -> None:
     source = await open_source(stores, publish_store=FilePublishStore(tmp_path))
     await source.send(b"gathered")
