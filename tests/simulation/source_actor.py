@@ -227,6 +227,7 @@ class SourceInstance:
                 if not left:
                     self.world.reach("deregistered everywhere", self.process.name)
                     self.publish_store.forget()
+                    self.checker.forgets()
                     self._left()
                 return
 

@@ -575,7 +575,13 @@ def test_what_is_taken_over_begins_to_live_then() -> None:
     filled(world)
     bury(world)
     world.core.identities.bring_back(ORDERS, world.core.reg_ids)
-    assert world.core.identities.lives.silent(Who(ORDERS)) == 0.0
+    lives = world.core.identities.lives
+    lives.of(Who(ORDERS)).asked = Lifetimes(0, 50)
+    assert lives.silent(Who(ORDERS)) == 99.0
+    assert not lives.overdue(Who(ORDERS))
+    for now in range(100, 151):
+        observed.look(float(now))
+    assert lives.overdue(Who(ORDERS))
 
 
 def test_a_store_that_was_away_follows_a_deregistration_and_nothing_less() -> None:

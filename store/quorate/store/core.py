@@ -382,7 +382,7 @@ class StoreCore:
         )
         self.sources[source] = state
         # Also if a peer said so: how long nobody was heard before is not known here.
-        self.identities.lives.heard(Who(source))
+        self.identities.lives.begins(Who(source))
         return state
 
     def check_topic(self, topic: str) -> None:
@@ -493,7 +493,7 @@ class StoreCore:
             wanted = known.reg_id if self.reg_ids.is_free(known.reg_id) else 0
             reg_id = self.reg_ids.claim(wanted, f"receiver {session_id:#x} of {state.name}")
             record = state.receivers[session_id] = ReceiverRecord(reg_id, 0)
-            self.identities.lives.heard(Who(state.name, session_id))
+            self.identities.lives.begins(Who(state.name, session_id))
         if known.epoch > record.epoch:
             record.epoch, record.instance = known.epoch, b""
             record.waited_for = known.waited_for

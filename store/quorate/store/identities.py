@@ -147,7 +147,7 @@ class Identities:
         """
         tombstone = self.tombstones.pop(source)
         self._forget(source)
-        self.lives.heard(Who(source))
+        self.lives.begins(Who(source))
         if anew:
             tombstone = deletion.void(tombstone)
         if tombstone.emptied:

@@ -82,6 +82,8 @@ class Life:
     """Wall time of a sign of life, as it is on the disk; 0: none is."""
     heard: float | None = None
     """When the last sign of life came in this run, in observed seconds; None: none did."""
+    since: float = 0.0
+    """When this store came to know of it, in observed seconds; 0: before it started."""
     present: bool = False
     """Its stream is open: it lives."""
     released: bool = False
@@ -154,6 +156,11 @@ class Lives:
         life.heard = self.observed.now
         life.released = False
 
+    def begins(self, who: Who) -> None:
+        """It is known here from now on, perhaps because a peer said so. That is no sign of life,
+        but how long there was none before is not known here."""
+        self.of(who).since = self.observed.now
+
     def heard_elsewhere(self, who: Who) -> None:
         """A peer says that it streams there. That may be old: it revokes no goodbye."""
         self.of(who).heard = self.observed.now
@@ -199,7 +206,7 @@ class Lives:
         kept_for = lifetimes.kept_for
         if not kept_for or self.of(who).present:
             return False
-        if self.silent(who) >= kept_for:
+        if min(self.silent(who), self.observed.now - self.of(who).since) >= kept_for:
             return True
         confirmed_at = max(CONFIRM_SECONDS, lifetimes.activity_timeout)
         return self.observed.now >= confirmed_at and self.marked(who)
@@ -210,7 +217,8 @@ class Lives:
         if not lifetimes.kept_for or life.present:
             return False
         # The stamp may be behind by its interval.
-        age = self.observed.age(life.seen, life.heard)
+        known_at = life.heard if life.heard is not None else life.since or None
+        age = self.observed.age(life.seen, known_at)
         slack = 0.0 if life.heard is not None else lifetimes.stamped_every
         return age - slack >= lifetimes.kept_for
 
