@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from tests.source.support import open_source
 
 from quorate.protocol.errors import NoQuorum
 from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.wire import pacing_from_wire
 from quorate.source import (
     FlightBehaviour,
@@ -149,14 +151,25 @@ def test_a_new_epoch_counts_from_what_it_keeps() -> None:
     assert fill(core) == 25
 
 
+def test_what_was_accepted_as_lost_nobody_has_to_acknowledge() -> None:
+    held = (HeldRange(0, 15, 1), HeldRange(19, 20, 1))
+    known = replace(earlier(20, 20), held=held, losses=(HeldRange(16, 18, 1),))
+    core = resumed({"a": known, "b": known}, options=TEN)
+    for store in "ab":
+        core.receivers_told(store, {1: 15})
+        core.opened(store, core.epoch, 21, FSYNC, 5.0)
+    core.tick(9.0)
+    assert fill(core) == 28
+
+
 def test_a_store_that_leaves_says_nothing_any_more() -> None:
     pacing, window = Pacing(ReceiverPacing(messages=1), 0.0), Window(TEN)
     pacing.heard("a", {1: 4})
     pacing.heard("b", {})
-    pacing.apply(window, (POLICY,), {"a", "b"})
+    pacing.apply(window, (POLICY,), {"a", "b"}, RangeSet())
     assert window.paced_upto == 5
     pacing.left("a")
-    pacing.apply(window, (POLICY,), {"b"})
+    pacing.apply(window, (POLICY,), {"b"}, RangeSet())
     assert window.paced_upto == SEQUENCE_MAX
 
 
@@ -239,11 +252,11 @@ def test_what_is_too_long_ago_is_counted_in_messages_alone(
     pacing.heard("a", {1: -1})
     for number in range(100):
         pacing.sent(number, 10 * (number + 1))
-    pacing.apply(window, (POLICY,), {"a"})
+    pacing.apply(window, (POLICY,), {"a"}, RangeSet())
     assert 950 <= window.paced_bytes - 100 <= 1000
     assert len(pacing._lasts) <= 4
     pacing.heard("a", {1: 99})
-    pacing.apply(window, (POLICY,), {"a"})
+    pacing.apply(window, (POLICY,), {"a"}, RangeSet())
     assert window.paced_bytes == 1100
 
 

@@ -25,6 +25,7 @@ from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.pacing import Told
 from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import RangeSet
 from quorate.protocol.recovery import Decision
 from quorate.protocol.tracker import StabilityTracker
 from quorate.source import events
@@ -611,7 +612,8 @@ class SourceCore:
     def _pace(self) -> None:
         if self.pacing is not None:
             policies = self.registration.membership.to_policies
-            self.pacing.apply(self.window, policies, self.streams.connected())
+            lost = self._decision.losses if self._decision is not None else RangeSet()
+            self.pacing.apply(self.window, policies, self.streams.connected(), lost)
 
     def next_frame(self, store: str, now: float) -> bytes | None:
         """The next frame for this store; None while there is nothing, which makes it idle."""

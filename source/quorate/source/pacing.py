@@ -14,6 +14,7 @@ from collections.abc import Iterable, Set
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.pacing import ReceiverPacing, Told, waited_for
 from quorate.protocol.policy import Policy
+from quorate.protocol.ranges import RangeSet
 from quorate.source import events
 from quorate.source.options import FlightBehaviour, SourceOptions
 from quorate.source.retention import RetainedFrame
@@ -74,12 +75,18 @@ class Pacing:
 
     # What follows.
 
-    def apply(self, window: Window, policies: Iterable[Policy], streaming: Set[str]) -> None:
+    def apply(
+        self, window: Window, policies: Iterable[Policy], streaming: Set[str], lost: RangeSet
+    ) -> None:
         """Set how far may be sent.
 
-        policies: in force. streaming: the stores that take the stream.
+        policies: in force. streaming: the stores that take the stream. lost: what an operator has
+        accepted as lost; nobody acknowledges that.
         """
-        positions = waited_for(policies, self._told, streaming)
+        positions = {
+            receiver: lost.contiguous_upto(upto + 1)
+            for receiver, upto in waited_for(policies, self._told, streaming).items()
+        }
         slowest_first = sorted(positions.items(), key=lambda item: (item[1], item[0]))
         self._positions = [events.LaggingReceiver(*item) for item in slowest_first]
         if not self._positions:
