@@ -38,7 +38,9 @@ class Operator:
         there: set[int] = set()
         for store in self._stores:
             there |= self._checker.on_disk(store, store.disk.synced, 0, upto).keys()
-        lost = RangeSet(Range(n, n) for n in range(upto + 1) if n not in there)
+        # What is below was let go, or may be.
+        begins = self._checker.retained_from
+        lost = RangeSet(Range(n, n) for n in range(begins, upto + 1) if n not in there)
         for part in lost:
             self._checker.loses(part)
             for store in self._stores:

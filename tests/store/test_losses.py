@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,8 +10,11 @@ from quorate.protocol.errors import InvalidArgument, NotLost
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.store import restart
+from quorate.store.engine import Engine
+from quorate.store.fetch import fetch
 from quorate.store.losses import Losses
 from quorate.store.state import SourceState
+from quorate.v1 import messages_pb2 as v1
 
 
 class Lossy(World):
@@ -140,3 +144,34 @@ def test_a_loss_of_another_epoch_is_none() -> None:
         assert list(state.losses) == [Range(10, 14)]
     assert len(world.losses.records) == 1, "but it is remembered"
     assert world.losses.learn(world.state, [HeldRange(15, 19, 1)], "store s2", 9) == ()
+
+
+async def test_what_was_let_go_beside_what_was_lost_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also by a store that holds nothing any more."""
+    world = Lossy().with_holes()
+    world.accept(10, 19)
+    world.state.held.ranges.remove(0, 39)
+    world.state.held.retained_from = 36
+    writer: Any = None
+    engine = Engine(
+        world.core, world.receivers, writer, world.storage, lambda _: v1.DURABILITY_FSYNC
+    )
+    monkeypatch.setattr(engine, "written", _at_once)
+    with ThreadPoolExecutor(1) as executor:
+        told = [each async for each in fetch(engine, executor, ORDERS, 5, 39)]
+    said = [
+        (each.missing.first, each.missing.last, each.missing.why)
+        for response in told
+        for each in response.answers
+        if each.HasField("missing")
+    ]
+    assert said == [
+        (5, 9, v1.LOOKUP_RELEASED),
+        (10, 19, v1.LOOKUP_LOST),
+        (20, 35, v1.LOOKUP_RELEASED),
+    ]
+
+
+async def _at_once(_: SourceState) -> None: ...

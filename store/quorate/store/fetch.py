@@ -38,18 +38,17 @@ async def fetch(
     known = await _readable(engine, state)
     packing = AnswerPacking()
     count = _CHUNK_BATCHES_FIRST
-    while first <= min(last, known.held.high):
+    while first <= (reach := min(last, max(known.held.high, known.held.retained_from - 1))):
         for response in packing.all():
             yield response
         if state.lineage is not known.lineage:
             known = await _readable(engine, state)
             continue
         if released := known.released_at(first):
-            detail = f"store {engine.core.store} let it go"
-            packing.missing(released, v1.LOOKUP_RELEASED, detail)
+            packing.missing(released, v1.LOOKUP_RELEASED, _let_go(engine))
             first = released.last + 1
             continue
-        piece, is_held = known.piece(first, min(last, known.held.high))
+        piece, is_held = known.piece(first, reach)
         if not is_held:
             _pack_lacking(packing, engine, state, piece)
             first = piece.last + 1
@@ -105,10 +104,16 @@ def _pack_lacking(packing: AnswerPacking, engine: Engine, state: SourceState, pi
     else:
         why, detail = v1.LOOKUP_ABSENT, f"store {store} {absence(state)}"
     lost = state.losses.both(RangeSet([piece]))
-    parts = [(part, why, detail) for part in RangeSet([piece]).minus(lost)]
+    released = state.released().minus(state.losses).both(RangeSet([piece]))
+    parts = [(part, why, detail) for part in RangeSet([piece]).minus(lost).minus(released)]
+    parts += [(part, v1.LOOKUP_RELEASED, _let_go(engine)) for part in released]
     parts += [(part, v1.LOOKUP_LOST, _loss_of(state, part)) for part in lost]
     for part in sorted(parts):
         packing.missing(*part)
+
+
+def _let_go(engine: Engine) -> str:
+    return f"store {engine.core.store} let it go"
 
 
 def _loss_of(state: SourceState, part: Range) -> str:
