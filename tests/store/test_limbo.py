@@ -10,7 +10,13 @@ import pytest
 
 from quorate.protocol.errors import NotFounded
 from quorate.store.limbo import NEW_REASON, Heard, PeerAnswer, Standing, started
-from quorate.store.records import StoreRecord, pack_store, unpack_store
+from quorate.store.records import (
+    StoreRecord,
+    pack_greeting,
+    pack_store,
+    unpack_greeting,
+    unpack_store,
+)
 from quorate.v1.store_pb2 import Greeting
 
 BLANK = StoreRecord(b"mine", 1, NEW_REASON, blank=True)
@@ -150,6 +156,33 @@ class TestMet:
         assert subject.met(new).is_news
         subject.met(old)
         assert subject.peers["b"] == new
+
+    def test_who_went_down_before_it_noted_what_it_was_is_told_again(self) -> None:
+        """Else it leaves limbo without, and a peer that was put back finds it out as a copy."""
+        peer = standing()
+        peer.met(Greeting(store_name="b", incarnation=b"old", starts=1, run=b"1"))
+        for starts, run in ((1, b"2"), (2, b"3")):  # the answer to the first is lost
+            new = Greeting(store_name="b", incarnation=b"new", starts=starts, run=run)
+            peer.met(new)
+        peer = Standing("a", peer.record, {"b": unpack_greeting(pack_greeting(peer.peers["b"]))})
+        assert [list(each.former) for each in peer.known()] == [[], []]
+        remembered = peer.met(new).remembered
+        assert remembered is not None
+        subject = Standing("b", StoreRecord(b"new", 2, limbo="new", blank=True), {}, b"3")
+        subject.learn_former(remembered)
+        assert not subject.check_remembered(remembered)
+        assert subject.record.former == (b"old",)
+        told = subject.greeting("b:1", 1)
+        peer.met(told)
+        assert list(peer.peers["b"].former) == [b"old"]
+        assert not peer.peers["b"].replaced, "it says so itself"
+
+    def test_who_vouches_came_in_the_place_of_nobody_that_it_does_not_know(self) -> None:
+        """That it was believed to be new may have been late word of what it was once."""
+        subject = Standing("a", StoreRecord(b"mine", 2), {}, b"run")
+        remembered = Greeting(store_name="a", incarnation=b"mine", replaced=[b"later"])
+        subject.learn_former(remembered)
+        assert subject.record.former == ()
 
     def test_a_former_incarnation_that_still_runs_takes_nobodys_place(self) -> None:
         subject = standing()

@@ -144,8 +144,6 @@ class Standing:
         self.unchecked = ""
         """Why it is not known yet whether this directory was put back; empty: it is known."""
         self.commits_at_start = commits
-        self._replaced: dict[str, set[bytes]] = {}
-        """By store: incarnations in whose place others came that did not know of them yet."""
 
     @property
     def limbo(self) -> str:
@@ -172,7 +170,7 @@ class Standing:
         """Take note of who greets; remembered for good once the writes are durable."""
         known = self.peers.get(greeting.store_name)
         if known is not None:
-            if greeting.incarnation in known.former or self._is_late(greeting, known):
+            if greeting.incarnation in known.former or _is_late(greeting, known):
                 return Met(known, False, ())  # a copy of what it once was, or what that said
             if known.incarnation == greeting.incarnation:
                 if known.run != greeting.run and (
@@ -186,23 +184,6 @@ class Standing:
                 if is_older and {*greeting.former} <= {*known.former}:
                     return Met(known, False, ())
         return self._remember(_with_former(greeting, known), known)
-
-    def _is_late(self, greeting: Greeting, known: Greeting) -> bool:
-        """Whether it was replaced by what is known, as far as it looks.
-
-        Who is new does not know yet what it was before, and is believed to come after what is
-        known; but what one before it said may arrive later. So that is not noted as a fact, and
-        told to nobody, until the new one says so itself.
-        """
-        if greeting.incarnation == known.incarnation:
-            return False
-        replaced = self._replaced.setdefault(greeting.store_name, set())
-        if known.incarnation not in greeting.former:
-            if greeting.incarnation in replaced:
-                return True
-            replaced.add(known.incarnation)
-        replaced.discard(greeting.incarnation)
-        return False
 
     def heard_of(self, greeting: Greeting) -> Met:
         """Take note of what a peer knows of a third store."""
@@ -239,13 +220,16 @@ class Standing:
         """Take over which incarnations this store had before, as a peer knows it.
 
         Who was wiped hears that from its peers, and may go down before it has noted it. A peer that
-        remembers nothing newer than those would find it out as a copy.
+        remembers nothing newer than those would find it out as a copy. In limbo it learns as well
+        in whose place it came: nobody else will tell that before it says so itself.
         """
         record = self.record
-        if remembered.incarnation == record.incarnation and not {*remembered.former} <= {
-            *record.former
-        }:
-            self.record = replace(record, former=_merged(remembered.former, record.former))
+        if remembered.incarnation != record.incarnation:
+            return
+        before = {*remembered.former, *(remembered.replaced if record.limbo else ())}
+        if not before <= {*record.former}:
+            former = _merged(remembered.former, sorted(before), record.former)
+            self.record = replace(record, former=former)
 
     def check_remembered(self, remembered: Greeting) -> str:
         """Why this store must be a copy, or have been put back; empty: it need not be.
@@ -368,14 +352,29 @@ def replacement(greeting: Greeting) -> StoreReplaced:
     )
 
 
+def _is_late(greeting: Greeting, known: Greeting) -> bool:
+    """Whether it was replaced by what is known, as far as it looks.
+
+    Who is new does not know yet what it was before, and is believed to come after what is known;
+    but what one before it said may arrive later. So that is not noted as a fact, and told to nobody
+    else, until the new one says so itself.
+    """
+    return greeting.incarnation in known.replaced and known.incarnation not in greeting.former
+
+
 def _with_former(greeting: Greeting, known: Greeting | None) -> Greeting:
     """The greeting with all that the store was before, as far as either says."""
-    before = known.former if known is not None else ()
     present = Greeting()
     present.CopyFrom(greeting)
-    del present.former[:]
-    present.former.extend(_merged(greeting.former, before))
-    if known is not None and known.run == greeting.run:
+    del present.former[:], present.replaced[:]
+    if known is None:
+        present.former.extend(_merged(greeting.former))
+        return present
+    present.former.extend(_merged(greeting.former, known.former))
+    sure = {present.incarnation, *present.former}
+    replaced = _merged(known.replaced, (known.incarnation,))
+    present.replaced.extend(each for each in replaced if each not in sure)
+    if known.run == greeting.run:
         present.commits = max(known.commits, greeting.commits)
     return present
 
