@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.pipeline.submitting import say, submitted
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from quorate.pipeline.backtesting import BacktestReport
     from quorate.pipeline.restoring import RestoreReport
     from quorate.pipeline.stats import StatsReport
+    from quorate.pipeline.stores import Catalogue
 
 Told = Callable[[str], None]
 """Is told how a job goes; for people."""
@@ -83,15 +84,18 @@ def run_archive(
     topics_pattern: str | None = None,
     told: Told,
 ) -> ArchiveReport:
-    """`quorate archive`; stores: host:port of each. Raises as archiving.archive, JavaNotFound."""
+    """`quorate archive`; stores: host:port of each.
+
+    Raises as archiving.archive, UnknownTopic, JavaNotFound.
+    """
     from quorate.pipeline.archive.archiving import archive
     from quorate.pipeline.archive.directory import ArchiveDirectory
     from quorate.pipeline.archive.tasks import on_spark
     from quorate.pipeline.stores import Stores
 
     selects = selection(topics, topics_pattern)
-    ArchiveDirectory(path).newest()
-    Stores(stores).sources()
+    archived = {source.topic for source in ArchiveDirectory(path).newest().sources}
+    _check_known(topics, Stores(stores).sources(), archived)
     ArchiveDirectory(path).check_writable()
     with _session("archive", told) as spark:
         return archive(
@@ -151,12 +155,7 @@ def run_audit(
     from quorate.pipeline.stores import Stores
 
     selects = selection(topics, topics_pattern)
-    catalogue = Stores(stores).sources()
-    known = {source.topic for source in catalogue.sources}
-    for topic in topics:
-        # A store that does not answer may have it.
-        if topic not in known and not catalogue.silent:
-            raise UnknownTopic(topic, ", ".join(sorted(known)))
+    _check_known(topics, Stores(stores).sources())
     with _session("audit", told) as spark:
         return audit(
             on_spark(spark),
@@ -251,6 +250,15 @@ def run_backtest(
         assert to is not None
         name = name or str(uuid.uuid4())
         return backtest_to(table, to, layout, name=name, speed=times_faster, told=told)
+
+
+def _check_known(topics: Iterable[str], catalogue: Catalogue, others: Collection[str] = ()) -> None:
+    """Raise UnknownTopic if one of these is nobody's. others: topics that there are elsewhere."""
+    known = {source.topic for source in catalogue.sources}
+    for topic in topics:
+        # A store that does not answer may have it.
+        if topic not in known and topic not in others and not catalogue.silent:
+            raise UnknownTopic(topic, ", ".join(sorted(known)))
 
 
 def _check_topics(options: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -68,8 +69,12 @@ def test_a_thorough_audit_reads_everything(
     assert json.loads(capsys.readouterr().out)["read"] == 290
 
 
+@pytest.mark.parametrize("job", ["audit", "archive"])
 def test_a_topic_that_no_store_has_is_refused_before_spark_is_started(
-    holed: Strangers, capsys: pytest.CaptureFixture[str]
+    job: str, holed: Strangers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert jobs.main(["audit", "--stores", holed.stores, "--topic", "odrers"]) == 1
-    assert "odrers" in capsys.readouterr().err
+    path = [str(tmp_path / "archive")] if job == "archive" else []
+    assert jobs.main([job, *path, "--stores", holed.stores, "--topic", "odrers"]) == 1
+    said = capsys.readouterr().err
+    assert "odrers" in said
+    assert "starting Spark" not in said
