@@ -21,6 +21,7 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.receiver.plan import Answer, ProvenGap
 from quorate.store.core import StoreCore
+from quorate.store.deletion import as_it_was
 from quorate.store.life_records import gone_key, unpack_tombstone
 from quorate.store.reading import read
 from quorate.store.records import (
@@ -30,6 +31,7 @@ from quorate.store.records import (
     unpack_index,
     unpack_registration,
 )
+from quorate.store.state import SourceState
 from quorate.store.storage import MemoryRows, Table, Write
 
 
@@ -324,8 +326,10 @@ class Checker:
         # Until it vouches again it is as if its data were gone: what others hold must be enough.
         if store not in self.failed:
             self._deleted.add(store)
-            actor = self._stores[store]
-            self.failed[store] = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
+        # It is out of service already; its rows are there until this is durable.
+        actor, state = self._stores[store], as_it_was(tombstone)
+        had = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX, state)
+        self.failed.setdefault(store, {}).update(had)
         if tombstone.dropped:
             self._dropped.add(store)
         if not all(each.alive for each in self._stores.values()):
@@ -539,25 +543,22 @@ class Checker:
             name: self.on_disk(store, store.disk.synced, first, last)
             for name, store in self._stores.items()
         }
-        for name, had in self.failed.items():
-            for sequence in range(first, last + 1):
-                if sequence in had:
-                    found[name].setdefault(sequence, had[sequence])
-        for name, had in self._let_go.items():
+        for name, had in (*self.failed.items(), *self._let_go.items()):
             for sequence in range(first, last + 1):
                 if sequence in had:
                     found[name].setdefault(sequence, had[sequence])
         return found
 
-    def on_disk(self, store: StoreOf, rows: MemoryRows, first: int, last: int) -> dict[int, bytes]:
-        """What a store has of these numbers in these rows."""
-        state = store.core.sources.get(self.source)
+    def on_disk(
+        self, store: StoreOf, rows: MemoryRows, first: int, last: int, of: SourceState | None = None
+    ) -> dict[int, bytes]:
+        """What a store has of these numbers in these rows; of: one that it deletes just now."""
+        state = of or store.core.sources.get(self.source)
         row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0] if state else None
         contents: dict[int, bytes] = {}
-        if state is None or row is None:
+        is_over = state and 0 < state.registration.begun_epoch < self._life.begins_in
+        if state is None or row is None or is_over:
             return contents
-        if 0 < state.registration.begun_epoch < self._life.begins_in:
-            return contents  # of a stream that is over
         for held in unpack_held(row).ranges:
             at, upto = max(held.first, first), min(held.last, last)
             while at <= upto:

@@ -625,8 +625,10 @@ class StoreActor:
         return known
 
     def found_unreadable(self, state: SourceState, part: Range, problem: str) -> None:
+        if self.core.sources.get(state.name) is not state:
+            return  # it was deleted since it was looked for, or began anew
         if not state.held.ranges.both(RangeSet([part])):
-            return  # it was let go since it was looked for
+            return  # it was let go since
         self.checker.unreadable(self.name, part, problem)
         self.world.reach("unreadable batch found", "%s %s", self.name, part)
         self.engine.found_unreadable(state, part, problem)

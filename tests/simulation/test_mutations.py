@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 from unittest.mock import patch
 
@@ -35,6 +35,7 @@ from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
+from quorate.protocol.wire import membership_from_wire
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
 from quorate.receiver.plan import FetchPlan, ProvenGap
@@ -43,12 +44,13 @@ from quorate.source import registration, survivors
 from quorate.source.registration import Grant, Registration
 from quorate.source.retention import Retention
 from quorate.source.streams import Streams
-from quorate.store import batches, keeper, leaving, repair_plan, retention, vouching
+from quorate.store import batches, deletion, keeper, leaving, repair_plan, retention, vouching
 from quorate.store import core as store_core
 from quorate.store.core import StoreCore
 from quorate.store.deregistration import Verdict
 from quorate.store.identities import Identities
 from quorate.store.keeper import Keeper
+from quorate.store.life_records import Tombstone
 from quorate.store.lifetimes import Lifetimes, Lives, Who
 from quorate.store.limbo import Met, PeerAnswer, Standing
 from quorate.store.proxies import Electorate, Gathering
@@ -413,6 +415,17 @@ def _one_store_deletes_for_all(to: pytest.MonkeyPatch) -> None:
     to.setattr(keeper, "settled", lambda *_: True)
 
 
+def _a_blocking_set_deletes_for_all(to: pytest.MonkeyPatch) -> None:
+    """A deregistration is settled though those that were not told are a blocking set as well."""
+
+    def know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
+        membership = tombstone.registration.membership
+        policies = membership_from_wire(membership).policies if membership is not None else ()
+        return bool(policies) and all(policy.blocks(policy.stores & sure) for policy in policies)
+
+    to.setattr(deletion, "_know_everything", know_everything)
+
+
 def _signs_of_life_do_not_count(to: pytest.MonkeyPatch) -> None:
     """A store deletes a source when its own start is long ago, whoever it heard since."""
     to.setattr(Lives, "silent", lambda self, _: self.observed.now)
@@ -600,6 +613,8 @@ LAGGING = {
 }
 SAFETY = ("I1", "I2", "I3", "I4", "I5")
 ALL_ACTIVE = (Setup((Party("stores", ("store1", "store2", "store3"), "all-active"),)),)
+PAIR = (Setup((Party("stores", ("store1", "store2"), "all-active"),)),)
+"""Each of the two is a blocking set."""
 MOVED = (
     majority_of(["store1", "store2", "store3"]),
     majority_of(["store4", "store5", "store6"]),
@@ -714,6 +729,7 @@ MUTATIONS = (
     Mutation(_one_store_deletes_for_all, MORTAL, SAFETY),
     Mutation(_signs_of_life_do_not_count, MORTAL, SAFETY),
     Mutation(_deleting_forgets_the_promise, MORTAL, SAFETY),
+    Mutation(_a_blocking_set_deletes_for_all, {**ENDED, "setups": PAIR}, ("I1",)),
     Mutation(_anyone_may_deregister, ENDED, SAFETY),
     Mutation(_nobody_is_told_what_was_ended, ENDED),
     Mutation(_positions_outlive_their_stream, ENDED, ("I4",)),

@@ -24,7 +24,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
 from quorate.protocol.wire import membership_to_wire
 from quorate.store import keeper
@@ -426,7 +426,7 @@ def test_who_is_in_limbo_gives_up_what_nobody_vouches_for_any_more() -> None:
     assert not given_up(record, view(answer("s2", knowledge(deletion=DEREGISTERED)), unsure))
 
 
-def test_a_deregistration_that_reached_a_blocking_set_is_settled() -> None:
+def test_a_deregistration_is_settled_once_nobody_can_miss_it() -> None:
     told = knowledge(deletion=DEREGISTERED, limbo=True)
     still = answer("s3", knowledge())
     assert settled(buried(DEREGISTERED), view(answer("s2", told), still))
@@ -435,6 +435,20 @@ def test_a_deregistration_that_reached_a_blocking_set_is_settled() -> None:
     assert not settled(buried(EXPIRED), view(answer("s2", told), still))
     expired = knowledge(deletion=EXPIRED, limbo=True)
     assert not settled(buried(DEREGISTERED), view(answer("s2", expired), still))
+
+
+@pytest.mark.parametrize("rule", [IntragroupRule.ALL_ACTIVE, IntragroupRule.ALL])
+def test_it_is_not_while_the_rest_is_a_blocking_set_too(rule: IntragroupRule) -> None:
+    policy = Policy((Group("stores", ("s1", "s2"), rule),))
+    assert policy.blocks({"s1"})
+    assert policy.blocks({"s2"})
+    one = buried(DEREGISTERED)
+    membership = membership_to_wire(Membership((policy,), (policy,)))
+    one = replace(one, registration=replace(one.registration, membership=membership))
+    assert not settled(one, view(answer("s2", knowledge())))
+    assert not settled(one, view())
+    told = knowledge(deletion=DEREGISTERED, limbo=True)
+    assert settled(one, view(answer("s2", told)))
 
 
 def test_who_was_in_limbo_itself_needs_to_hear_everybody() -> None:

@@ -7,8 +7,8 @@ part at a time, and leave the journal like all that is let go (quorate.store.ret
 A store that deleted a source must not vouch for what it lacks of it: peers may still have it, and
 what was stable on this store and one of them is then on that one alone. So the tombstone answers
 like a store in limbo until the deletion is settled: every other store that may have had a part has
-deleted it too; or, if the source was deregistered, a blocking set of them, so that no other epoch
-can have been promised behind the back of the one that ended it. If the source lives on elsewhere
+deleted it too; or, if the source was deregistered, so many of them that the rest is no blocking
+set: nobody can go on with it then without hearing that it was ended. If it lives on elsewhere
 instead, the tombstone gives back what it has; in limbo if some of that is gone.
 """
 
@@ -188,7 +188,10 @@ def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
 
 
 def _know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
-    """Whether these stores know every promise and every message that may be stable."""
+    """Whether these stores know every promise and every message that may be stable.
+
+    A stable set, for the rest is no blocking set then, and a blocking set.
+    """
     policies = _policies(tombstone)
     return bool(policies) and all(
         policy.stable(policy.stores & sure) and policy.blocks(policy.stores & sure)
@@ -209,8 +212,7 @@ def settled(tombstone: Tombstone, view: View) -> bool:
         if (known := peer.sources.get(source)) is not None
         and known.deletion == store_v1.DELETION_DEREGISTERED
     }
-    policies = _policies(tombstone)
-    return bool(policies) and all(policy.blocks(policy.stores & told) for policy in policies)
+    return _know_everything(tombstone, told)
 
 
 def given_up(record: Registration, view: View) -> bool:
