@@ -146,7 +146,7 @@ class SourceInstance:
         self._loading = 0
         self._epoch = 0
         self._decided = 0
-        self._version = (0, 0)
+        self._version = (0, 0, 0)
         self._phase = self.core.registration.phase
         self._settled_upto = publish_store.stable_upto
         self._became_stable: tuple[int, list[Setup], list[str]] = (self._settled_upto, [], [])

@@ -127,6 +127,21 @@ def test_a_late_answer_with_a_newer_begun_epoch_makes_it_register_anew() -> None
     assert not core.complete
 
 
+def test_receivers_are_told_of_an_epoch_once_it_was_begun() -> None:
+    """One that waits for an epoch that never is would take nothing from who went on."""
+    core = registered()
+    core.failed("a", Fenced("orders", 1, 3), 1.0)
+    core.tick(6.0)
+    before = core.version
+    assert (core.epoch, core.information().epoch) == (4, 1)
+    promise(core, dict.fromkeys("ab", earlier(-1)), 6.0)
+    core.tick(12.0)
+    assert core.information().epoch == 1, "it is decided, and begun nowhere"
+    begin(core, "ab", 12.0)
+    assert core.information().epoch == 4
+    assert core.version > before
+
+
 # -- what the application is told of messages ------------------------------------------------
 
 TWO_GROUPS = Policy((Group("g", tuple("abc")), Group("h", ("d",))), IntergroupRule.ALL)

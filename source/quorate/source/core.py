@@ -184,16 +184,19 @@ class SourceCore:
         return self.registration.phase is Phase.LOADING
 
     @property
-    def version(self) -> tuple[int, int]:
+    def version(self) -> tuple[int, int, int]:
         """Orders two states of the registration information."""
-        return self.epoch, self._version
+        return self.epoch, self._streamed_epoch, self._version
 
     def information(self) -> SourceInformation:
-        """What receivers and stores need to know of the source."""
+        """What receivers and stores need to know of the source.
+
+        Of an epoch only once it was begun: a receiver that waits for one that never is takes
+        nothing from the source that went on.
+        """
+        version = (self._streamed_epoch or self.epoch, self._version)
         stores = self.stores.values()
-        return describe(
-            self.name, self.address, self.registration, stores, self._version, self._options
-        )
+        return describe(self.name, self.address, self.registration, stores, version, self._options)
 
     def refusal(self) -> QuorateError | None:
         """Why no message is accepted; None if one is."""

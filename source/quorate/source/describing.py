@@ -19,13 +19,15 @@ def describe(
     address: str,
     registration: Registration,
     stores: Iterable[StoreAddress],
-    version: int,
+    version: tuple[int, int],
     options: SourceOptions,
 ) -> SourceInformation:
     """What receivers and stores need to know of a source.
 
-    address: where receivers attach. stores: those that it deals with now.
+    address: where receivers attach. stores: those that it deals with now. version: the epoch that
+    is told, and how often something has changed within it.
     """
+    epoch, changes = version
     entries = []
     for store in stores:
         grant = registration.grant(store.name)
@@ -40,9 +42,9 @@ def describe(
     return SourceInformation(
         source=source_to_wire(name),
         address=address,
-        epoch=registration.epoch,
+        epoch=epoch,
         policy=policy_to_wire(registration.policy),
         stores=entries,
-        version=version,
+        version=changes,
         receiver_pacing=pacing_to_wire(options.receiver_pacing),
     )

@@ -77,7 +77,7 @@ class Engine:
         self._loader: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._epoch = 0
-        self._version = (0, 0)
+        self._version = (0, 0, 0)
         self._phase = self.core.registration.phase
         self._settled_upto = remembered.stable_upto
         self._loop = asyncio.get_running_loop()
