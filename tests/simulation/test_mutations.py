@@ -492,17 +492,6 @@ def _one_copy_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
     to.setattr(Gathering, "look", look)
 
 
-def _one_look_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
-    """A proxy does not ask again whether those that had a message still have it."""
-    real = Gathering.look
-
-    def look(self: Gathering, now: float, among: Electorate) -> int:
-        upto = real(self, now, among)
-        return upto if self._seen is None else self._seen.upto
-
-    to.setattr(Gathering, "look", look)
-
-
 def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
     """A store goes on after a failed sync."""
     real = SimulatedWriter._commit
@@ -651,11 +640,6 @@ MUTATIONS = (
         seeds=500,
     ),
     Mutation(_one_copy_is_enough_for_a_proxy, {"proxies": True, "kinds": ("strand_source",)}),
-    Mutation(
-        _one_look_is_enough_for_a_proxy,
-        {"proxies": True, "kinds": ("strand_source", "wipe_store"), **THREE},
-        seeds=500,
-    ),
     Mutation(_no_floor, {"kinds": ("strand_source", "pause_store"), **LAGGING}),
     Mutation(_nothing_is_set_aside, {"kinds": ("strand_source",)}),
     Mutation(_acknowledged_before_the_sync),
