@@ -161,6 +161,8 @@ def test_only_what_spark_says_at_every_start_is_left_out(
 
 def test_warnings_and_errors_are_shown(spark: SparkSession) -> None:
     log4j: Any = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    # Jobs in the same session have Spark say less: this is as it was when it started.
+    log4j.LogManager.getContext(False).reconfigure()
     root = log4j.LogManager.getRootLogger()
     assert root.isWarnEnabled()
     assert not root.isInfoEnabled()

@@ -264,10 +264,10 @@ def test_who_waits_for_a_topic_that_there_is_not_is_told_once(
 
 
 def test_a_position_of_a_source_that_there_is_not_is_refused(group: Group) -> None:
-    group.publish("positioned", numbered(0, 9))
-    reader = stream(group, topics="positioned", startingOffsets='{"positoned/0x10": 5}')
+    group.publish("from-five", numbered(0, 9))
+    reader = stream(group, topics="from-five", startingOffsets='{"form-five/0x10": 5}')
     with pytest.raises(
-        InvalidArgument, match=r"positoned/0x10 is not among.* are 1: positioned/0x10"
+        InvalidArgument, match=r"form-five/0x10 is not among.* are 1: from-five/0x10"
     ):
         reader.initialOffset()
 
