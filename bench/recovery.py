@@ -22,6 +22,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.report import say
 from quorate.console.children import StoreChild, founded, free_addresses, others
 from quorate.console.group_status import ask
 from quorate.source import Source, SourceOptions
@@ -184,10 +185,6 @@ def report(what: str, done: Repaired) -> None:
     megabytes = done.bytes / 1e6
     more = f"{megabytes:,.0f} MB in {done.seconds:.1f} s, {done.cpu_seconds:.1f} s CPU of the store"
     say(what, f"{megabytes / done.seconds:,.0f}", more)
-
-
-def say(what: str, value: str, more: str) -> None:
-    print(f"{what:<60}{value:>14}  {more}", flush=True)
 
 
 async def measure(messages: int, size: int, runs: int) -> None:

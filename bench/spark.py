@@ -29,6 +29,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from bench.report import say
 from quorate.pipeline import session
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import on_spark
@@ -334,10 +335,6 @@ def processed(query: Any, topic: str) -> int:
 def started(spark: SparkSession, checkpoint: Path, **options: str) -> Any:
     rows = spark.readStream.format("quorate").options(**options).load()
     return rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
-
-
-def say(what: str, value: str, more: str) -> None:
-    print(f"{what:<60}{value:>14}  {more}", flush=True)
 
 
 def main() -> None:
