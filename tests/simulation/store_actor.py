@@ -612,7 +612,7 @@ class StoreActor:
             first = chunk[-1].part.last + 1
         upto = last
         if not self.core.limbo_of(state):
-            upto = max(min(last, state.losses.high), answered_upto(state, last))
+            upto = max(min(last, state.losses.high), answered_upto(state))
         if first <= min(last, upto):
             self._pack_lacking(packing, state, Range(first, upto))
         packing.end(state.held.high, state.held.stable_upto, state.lineage)

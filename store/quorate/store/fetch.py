@@ -86,7 +86,7 @@ def _behind(engine: Engine, state: SourceState, first: int, last: int) -> Range 
     """What can be said of [first, last], which is behind all that is held; None: not there yet."""
     if engine.core.limbo_of(state):
         return Range(first, last)
-    upto = max(min(last, state.losses.high), answered_upto(state, last))
+    upto = max(min(last, state.losses.high), answered_upto(state))
     return Range(first, upto) if upto >= first else None
 
 

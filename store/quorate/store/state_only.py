@@ -44,12 +44,12 @@ def positions_upto(state: SourceState) -> int:
     return held.high if state.takes_data else max(held.high, held.stable_upto)
 
 
-def answered_upto(state: SourceState, last: int) -> int:
-    """How far a fetch as far as `last` is answered, behind what is held.
+def answered_upto(state: SourceState) -> int:
+    """How far a fetch is answered, behind what is held.
 
     What is not there yet may be so in a moment, and is not said to be absent; here it will not be.
     """
-    return NOTHING if state.takes_data else max(last, SEQUENCE_MAX)
+    return NOTHING if state.takes_data else SEQUENCE_MAX
 
 
 def absence(state: SourceState) -> str:
