@@ -236,6 +236,7 @@ class Checker:
     def unreadable(self, store: str, part: Range, problem: str) -> None:
         """The store finds that it can not read what it holds: only if that was destroyed."""
         self.require(store in self.failed, "I1", f"{store} can not read {part}: {problem}")
+        self._world.reach("unreadable batch found", "%s %s", store, part)
 
     def look_at(self, store: StoreOf) -> None:
         """If it vouches for everything, and can read it, it is failed no more.

@@ -6,7 +6,7 @@ production's own. Nothing here decides what is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -33,11 +33,10 @@ from tests.simulation.store_upkeep import StoreUpkeep
 from tests.simulation.store_writer import SimulatedWriter
 from tests.simulation.world import Event, Pending, Process, WallClock, World
 
-from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import Closed, ContentConflict, InLimbo, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Membership
-from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import membership_from_wire, membership_to_wire, pacing_from_wire
 from quorate.source.registration import AskBegin, Grant
@@ -46,16 +45,16 @@ from quorate.store.batches import entries
 from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
 from quorate.store.engine import Engine
+from quorate.store.fetch import fetch
 from quorate.store.inventory import inventory
 from quorate.store.lifetimes import Lives, Who
 from quorate.store.limbo import Standing, started
 from quorate.store.losses import Losses
-from quorate.store.reading import read
+from quorate.store.reading import StoredBatch, read
 from quorate.store.receivers import Receivers, waited_for
 from quorate.store.records import StoreRecord, position_key
 from quorate.store.state import AppendStream, Change, RegIds, SourceState
-from quorate.store.state_only import answered_upto
-from quorate.store.storage import Write
+from quorate.store.storage import Reads, Write
 from quorate.store.unclean import REASON, Run
 from quorate.store.writer import Writer
 from quorate.v1 import messages_pb2 as v1
@@ -120,6 +119,28 @@ class _Watchers:
         entry = self._engine.entry(source)
         if entry is not None:
             end.send(Entry(entry.information, entry.live, entry.proxy))
+
+
+class _Engine(Engine):
+    """As it is, but what it finds unreadable must have been destroyed."""
+
+    def __init__(
+        self,
+        core: StoreCore,
+        receivers: Receivers,
+        writer: Writer,
+        reads: Reads,
+        durability: Callable[[str], v1.Durability],
+        checker: Checker,
+    ) -> None:
+        super().__init__(core, receivers, writer, reads, durability)
+        self._checker = checker
+
+    def found_unreadable(self, state: SourceState, part: Range, problem: str) -> bool:
+        is_news = super().found_unreadable(state, part, problem)
+        if is_news:
+            self._checker.unreadable(self.core.store, part, problem)
+        return is_news
 
 
 class StoreActor:
@@ -215,7 +236,9 @@ class StoreActor:
             partial(self.checker.submitted, self.name),
         )
         writer = cast(Writer, self.writer)
-        self.engine = Engine(self.core, self.receivers, writer, self.disk, lambda _: durability)
+        self.engine = _Engine(
+            self.core, self.receivers, writer, self.disk, lambda _: durability, self.checker
+        )
         self._watchers = _Watchers(self.engine)
         self.engine.directory = cast(Directory, self._watchers)
         self.checked = Event(self.process)
@@ -570,76 +593,20 @@ class StoreActor:
     async def fetch(self, end: End, request: v1.FetchRequest) -> None:
         await self.serving()
         source = SourceName(request.source.topic, request.source.session_id)
-        first, last = request.first, request.last
-        if source not in self.core.sources and (reason := self.core.limbo_without(source)):
-            raise InLimbo(str(source), self.name, reason)
-        state = self.receivers.source(source)
-        known = await self._readable(state)
-        packing = AnswerPacking()
-        while first <= min(last, known.held.high):
-            await _write(end, packing.all())
-            if known.lineage is not state.lineage:
-                known = await self._readable(state)
-                continue
-            if released := known.released_at(first):
-                self.world.reach("store said released", "%s %s", self.name, released)
-                packing.missing(released, v1.LOOKUP_RELEASED, "")
-                first = released.last + 1
-                continue
-            piece, is_held = known.piece(first, min(last, known.held.high))
-            if not is_held:
-                self._pack_lacking(packing, state, piece)
-                first = piece.last + 1
-                continue
-            await self.process.sleep(self.world.chooser.uniform(0.0, 0.001))
-            chunk = read(self.disk, state.reg_id, source, piece, FETCH_BATCHES)
-            await self.process.sleep(self.world.chooser.uniform(0.0, 0.001))
-            if state.lineage is not known.lineage:
-                self.world.reach("epoch begun during a fetch", self.name)
-                continue
-            if state.held.retained_from > known.held.retained_from and any(
-                batch.problem for batch in chunk
-            ):
-                known = await self._readable(state)
-                continue
-            for batch in chunk:
-                if batch.problem:
-                    self.found_unreadable(state, batch.part, batch.problem)
-                    packing.missing(batch.part, v1.LOOKUP_UNKNOWN, "")
-                else:
-                    packing.fetched(batch.frame, batch.part)
-                await _write(end, packing.full())
-            first = chunk[-1].part.last + 1
-        upto = last
-        if not self.core.limbo_of(state):
-            upto = max(min(last, state.losses.high), answered_upto(state))
-        if first <= min(last, upto):
-            self._pack_lacking(packing, state, Range(first, upto))
-        packing.end(state.held.high, state.held.stable_upto, state.lineage)
-        await _write(end, packing.all())
+        async for response in fetch(
+            self.engine, self._read_chunk, source, request.first, request.last
+        ):
+            await end.write(response)
 
-    async def _readable(self, state: SourceState) -> SourceState:
-        """What is held now, once it can be read."""
-        known = state.as_it_is()
-        await self.engine.written(state)
-        return known
-
-    def found_unreadable(self, state: SourceState, part: Range, problem: str) -> None:
-        if self.core.sources.get(state.name) is not state:
-            return  # it was deleted since it was looked for, or began anew
-        if not state.held.ranges.both(RangeSet([part])):
-            return  # it was let go since
-        self.checker.unreadable(self.name, part, problem)
-        self.world.reach("unreadable batch found", "%s %s", self.name, part)
-        self.engine.found_unreadable(state, part, problem)
-
-    def _pack_lacking(self, packing: AnswerPacking, state: SourceState, piece: Range) -> None:
-        why = v1.LOOKUP_UNKNOWN if self.core.limbo_of(state) else v1.LOOKUP_ABSENT
-        lost = state.losses.both(RangeSet([piece]))
-        parts = [(part, why) for part in RangeSet([piece]).minus(lost)]
-        parts += [(part, v1.LOOKUP_LOST) for part in lost]
-        for part in sorted(parts):
-            packing.missing(*part, "")
+    async def _read_chunk(self, state: SourceState, piece: Range, count: int) -> list[StoredBatch]:
+        """Few batches at once, and anything may happen before they are read, and after."""
+        lineage = state.lineage
+        await self.process.sleep(self.world.chooser.uniform(0.0, 0.001))
+        chunk = read(self.disk, state.reg_id, state.name, piece, min(count, FETCH_BATCHES))
+        await self.process.sleep(self.world.chooser.uniform(0.0, 0.001))
+        if state.lineage is not lineage:
+            self.world.reach("epoch begun during a fetch", self.name)
+        return chunk
 
     # The end of an identity.
 
@@ -661,8 +628,3 @@ class StoreActor:
         self, request: store_v1.InventoryRequest
     ) -> list[store_v1.InventoryResponse]:
         return [each async for each in inventory(self.engine, self.greeting(), request)]
-
-
-async def _write(end: End, responses: list[v1.FetchResponse]) -> None:
-    for response in responses:
-        await end.write(response)

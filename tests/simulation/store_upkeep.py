@@ -429,7 +429,7 @@ class StoreUpkeep:
                         chunk = read(store.disk, state.reg_id, state.name, rest, SCRUB_BATCHES)
                         for batch in chunk:
                             if batch.problem:
-                                store.found_unreadable(state, batch.part, batch.problem)
+                                store.engine.found_unreadable(state, batch.part, batch.problem)
                         first = chunk[-1].part.last + 1
 
     async def _keep(self) -> None:

@@ -44,7 +44,16 @@ from quorate.source import registration, survivors
 from quorate.source.registration import Grant, Registration
 from quorate.source.retention import Retention
 from quorate.source.streams import Streams
-from quorate.store import batches, deletion, keeper, leaving, repair_plan, retention, vouching
+from quorate.store import (
+    batches,
+    deletion,
+    fetch,
+    keeper,
+    leaving,
+    repair_plan,
+    retention,
+    vouching,
+)
 from quorate.store import core as store_core
 from quorate.store.core import StoreCore
 from quorate.store.deregistration import Verdict
@@ -205,6 +214,11 @@ def _one_no_is_a_gap(to: pytest.MonkeyPatch) -> None:
 
     to.setattr(FetchPlan, "gap", gap)
     to.setattr(store_upkeep, "REPAIR_SECONDS", 2.0)
+
+
+def _not_yet_is_a_no(to: pytest.MonkeyPatch) -> None:
+    """A store says that it does not have what it may yet get."""
+    to.setattr(fetch, "_behind", lambda _, __, first, last: Range(first, last))
 
 
 def _nothing_is_held_back(to: pytest.MonkeyPatch) -> None:
@@ -650,6 +664,7 @@ MUTATIONS = (
         _one_no_is_a_gap,
         {"kinds": ("leave_behind", "crash_receiver"), "pause_between_sends": 0.03, **THREE},
     ),
+    Mutation(_not_yet_is_a_no, {"kinds": ("pause_source", "pause_receiver"), **THREE}, ("I3",)),
     Mutation(_nothing_is_held_back),
     Mutation(_positions_are_made_up),
     Mutation(

@@ -13,7 +13,7 @@ from tests.store.support import ORDERS, Client, batch, payload, running
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.limits import FRAME_BYTES_MAX, PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
-from quorate.store import fetch, reading
+from quorate.store import reading, service
 from quorate.store.reading import StoredBatch
 from quorate.v1 import messages_pb2 as v1
 
@@ -45,7 +45,7 @@ async def test_what_was_read_does_not_wait_for_what_is_read_next(
             go_on.wait(60)
         return reading.read(*arguments)
 
-    monkeypatch.setattr(fetch, "read", read)
+    monkeypatch.setattr(service, "read", read)
     async with running(tmp_path) as node, Client(node.address) as client:
         stream = await client.stream()
         for first in range(0, 100, 10):

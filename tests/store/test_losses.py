@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from quorate.store import restart
 from quorate.store.engine import Engine
 from quorate.store.fetch import fetch
 from quorate.store.losses import Losses
+from quorate.store.reading import StoredBatch
 from quorate.store.state import SourceState
 from quorate.v1 import messages_pb2 as v1
 
@@ -159,8 +159,7 @@ async def test_what_was_let_go_beside_what_was_lost_is_told_as_that(
         world.core, world.receivers, writer, world.storage, lambda _: v1.DURABILITY_FSYNC
     )
     monkeypatch.setattr(engine, "written", _at_once)
-    with ThreadPoolExecutor(1) as executor:
-        told = [each async for each in fetch(engine, executor, ORDERS, 5, 39)]
+    told = [each async for each in fetch(engine, _nothing_to_read, ORDERS, 5, 39)]
     said = [
         (each.missing.first, each.missing.last, each.missing.why)
         for response in told
@@ -175,3 +174,7 @@ async def test_what_was_let_go_beside_what_was_lost_is_told_as_that(
 
 
 async def _at_once(_: SourceState) -> None: ...
+
+
+async def _nothing_to_read(_: SourceState, piece: Range, count: int) -> list[StoredBatch]:
+    raise AssertionError(f"{piece} is not held, nor are {count} batches")

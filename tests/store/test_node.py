@@ -23,7 +23,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
-from quorate.store import fetch
+from quorate.store import service
 from quorate.store.data_directory import DataDirectory
 from quorate.store.node import StoreNode
 from quorate.store.reading import StoredBatch
@@ -60,7 +60,7 @@ async def test_what_is_deleted_while_it_is_read_leaves_nothing_behind(
         assert deleted.wait(60)
         return [StoredBatch(wanted[3], b"", "it is gone")]
 
-    monkeypatch.setattr(fetch, "read", slow)
+    monkeypatch.setattr(service, "read", slow)
     async with running(tmp_path) as node, Client(node.address) as client:
         await (await client.stream()).append(0, 9)
         fetching = asyncio.create_task(client.fetch())

@@ -27,7 +27,7 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_to_wire, source_to_wire
-from quorate.store import fetch, filling, neighbours, peers, reading, repair, scrub
+from quorate.store import fetch, filling, neighbours, peers, reading, repair, scrub, service
 from quorate.store.core import StoreCore
 from quorate.store.node import StoreNode
 from quorate.store.records import index_key
@@ -496,7 +496,7 @@ async def test_a_repair_that_was_killed_goes_on(
 
     async with running(tmp_path / "s2", "s2", scrub_interval_seconds=0.0):
         pass
-    monkeypatch.setattr(fetch, "read", slow)
+    monkeypatch.setattr(service, "read", slow)
     monkeypatch.setattr(fetch, "_CHUNK_BATCHES_MAX", 4)
     try:
         async with (

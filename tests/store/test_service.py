@@ -45,7 +45,7 @@ from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
-from quorate.store import append, fetch, reading
+from quorate.store import append, reading, service
 from quorate.store import node as store_node
 from quorate.store.node import StoreNode
 from quorate.store.reading import StoredBatch
@@ -319,7 +319,7 @@ async def test_what_fills_a_hole_during_a_fetch_is_not_taken_for_unreadable(
     written = threading.Event()
 
     def first_filled(*arguments: Any) -> list[StoredBatch]:
-        monkeypatch.setattr(fetch, "read", reading.read)
+        monkeypatch.setattr(service, "read", reading.read)
         loop.call_soon_threadsafe(fill)
         filled.result(5)
         return reading.read(*arguments)
@@ -332,7 +332,7 @@ async def test_what_fills_a_hole_during_a_fetch_is_not_taken_for_unreadable(
 
     loop = asyncio.get_running_loop()
     filled: Future[None] = Future()
-    monkeypatch.setattr(fetch, "read", first_filled)
+    monkeypatch.setattr(service, "read", first_filled)
     try:
         fetched = await client.fetch(0, 29)
         assert fetched.messages == messages(0, 9) | messages(20, 29)
@@ -508,7 +508,7 @@ async def test_a_client_that_never_reads_a_fetch_costs_little(
         read_bytes += sum(len(item.frame) for item in stored)
         return stored
 
-    monkeypatch.setattr(fetch, "read", counted)
+    monkeypatch.setattr(service, "read", counted)
     request = v1.FetchRequest(
         source=source_to_wire(ORDERS), first=0, last=399, protocol_version=PROTOCOL_VERSION
     )

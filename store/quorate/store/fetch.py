@@ -1,22 +1,22 @@
 """The call Fetch: batches out of the journal, in the order of their sequence numbers.
 
-Reads happen in other threads, a bounded chunk at a time; the next chunk is read when the client has
-taken the last. What a chunk brings shares responses; none of it waits for the next chunk. A batch
-that can not be vouched for is reported as unknown, never served and never reported as absent.
+What is answered is decided here, whoever drives it: the service, or a simulated store. How a chunk
+is read, and how long that takes, is the caller's. Chunks are bounded; the next one is read when the
+client has taken the last. What a chunk brings shares responses; none of it waits for the next
+chunk. A batch that can not be vouched for is reported as unknown, never served and never reported
+as absent.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from concurrent.futures import Executor
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import InLimbo
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.engine import Engine
-from quorate.store.reading import read
+from quorate.store.reading import StoredBatch
 from quorate.store.state import SourceState
 from quorate.store.state_only import absence, answered_upto
 from quorate.v1 import messages_pb2 as v1
@@ -25,15 +25,18 @@ _CHUNK_BYTES = 1024 * 1024
 _CHUNK_BATCHES_MAX = 256
 _CHUNK_BATCHES_FIRST = 4
 
+ReadChunk = Callable[[SourceState, Range, int], Awaitable[Sequence[StoredBatch]]]
+"""Has the beginning of a range that is held read, at most so many batches: quorate.store.reading's
+`read`. Whatever else happens to the store meanwhile is taken into account."""
+
 
 async def fetch(
-    engine: Engine, executor: Executor, source: SourceName, first: int, last: int
+    engine: Engine, read: ReadChunk, source: SourceName, first: int, last: int
 ) -> AsyncIterator[v1.FetchResponse]:
     """What is held of [first, last], what is not, and where it ends.
 
     Raises UnknownTopic, InLimbo, StorageFailed.
     """
-    loop = asyncio.get_running_loop()
     state = _known_source(engine, source)
     known = await _readable(engine, state)
     packing = AnswerPacking()
@@ -53,9 +56,7 @@ async def fetch(
             _pack_lacking(packing, engine, state, piece)
             first = piece.last + 1
             continue
-        chunk = await loop.run_in_executor(
-            executor, read, engine.reads, state.reg_id, source, piece, count
-        )
+        chunk = await read(state, piece, count)
         if state.lineage is not known.lineage:
             continue  # a new epoch began meanwhile: what was read may no longer belong
         if state.held.retained_from > known.held.retained_from and any(

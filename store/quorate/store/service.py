@@ -23,6 +23,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName, check_session_id
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import (
     held_to_wire,
     lineage_from_wire,
@@ -39,7 +40,9 @@ from quorate.store.inventory import inventory
 from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Who, lifetimes_from_wire
 from quorate.store.locating import locate
+from quorate.store.reading import StoredBatch, read
 from quorate.store.restoring import Restoring
+from quorate.store.state import SourceState
 from quorate.store.upkeep import Upkeep
 from quorate.transport.failures import abort, check_version, failure_to_wire
 from quorate.v1 import messages_pb2 as v1
@@ -313,12 +316,19 @@ class Service(StoreServicer):  # type: ignore[misc]
                 raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
             source = source_from_wire(request.source)
             async for response in fetch(
-                self._engine, self._executor, source, request.first, request.last
+                self._engine, self._read_chunk, source, request.first, request.last
             ):
                 self.check_running()
                 yield response
         except QuorateError as error:
             await self.refuse(context, error)
+
+    def _read_chunk(
+        self, state: SourceState, piece: Range, count: int
+    ) -> asyncio.Future[list[StoredBatch]]:
+        return asyncio.get_running_loop().run_in_executor(
+            self._executor, read, self._engine.reads, state.reg_id, state.name, piece, count
+        )
 
     @_answering
     async def Locate(self, request: store_v1.LocateRequest) -> store_v1.LocateResponse:
