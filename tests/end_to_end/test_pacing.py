@@ -58,6 +58,7 @@ async def test_who_is_killed_holds_it_up_until_it_is_back_whatever_becomes_of_st
         await store.kill()
         await store.start()
         await store.until_met()
+        await source.until_it_streams_again(store)
         await until_held_up_after(world, last, *stores)
     assert source.lines("accepted") == [], "the application waits"
 

@@ -65,8 +65,8 @@ class Store(Process):
 
     async def kill(self) -> None:
         await super().kill()
-        # What it said before says nothing about its next run.
-        self._world.facts.pop(self.name, None)
+        # What it said before says nothing about its next run, and may be on its way yet.
+        await self._world.until_gone(self)
 
     def log(self) -> str:
         return (self.directory / f"{self.name}.log").read_text()
@@ -177,6 +177,13 @@ class SourceProcess(Process):
         )
         assert self.lines("opened") == []
         await self.kill()
+
+    async def until_it_streams_again(self, store: Store) -> None:
+        """Wait until it streams to a store that was away since this run has begun.
+
+        The store says so itself a little earlier: what is killed between takes the quorum away.
+        """
+        await self.until_said("event", "StoreReturned", {"store": store.name})
 
     async def send(self, count: int, size: int = 100) -> int:
         """Have it send so many messages; the last one's number, once it was accepted."""
@@ -307,6 +314,13 @@ class World:
         await self._operator.start()
         for store in self.stores.values():
             self._operator.order("look", store.name, store.place.listen)
+
+    async def until_gone(self, store: Store) -> None:
+        """Wait until the operator, if there is one, has seen that this store does not run."""
+        if self._operator is not None and self._operator.running:
+            await self.progress.until(
+                f"the operator misses {store.name}", lambda: self.facts.get(store.name) == {}
+            )
 
     async def until_founded(self) -> None:
         await self.progress.until(

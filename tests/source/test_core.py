@@ -345,6 +345,16 @@ def test_losing_the_quorum_stops_sending_until_it_is_back() -> None:
     assert the(core, events.RegistrationComplete)[-1].missing == ("b",)
 
 
+def test_that_a_store_is_back_is_told_once() -> None:
+    core = registered()
+    assert the(core, events.StoreReturned) == []
+    core.failed("c", DOWN, 1.0)
+    core.failed("c", DOWN, 2.0)
+    core.opened("c", core.epoch, 0, FSYNC, 3.0)
+    core.opened("c", core.epoch, 0, FSYNC, 4.0)
+    assert the(core, events.StoreReturned) == [events.StoreReturned("c")]
+
+
 def test_a_fenced_source_accepts_nothing_more() -> None:
     core = registered()
     for store in "ab":

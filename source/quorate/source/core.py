@@ -588,6 +588,8 @@ class SourceCore:
         """
         if store not in self.stores or self.step(store) != OpenStream(epoch):
             return False
+        if self.streams.cursors[store].reported:
+            self.events.append(events.StoreReturned(store))
         takes_data = self.streams.opened(
             store, next_sequence, durability, self._version, self.retention
         )

@@ -409,6 +409,8 @@ def _log_event(name: SourceName, event: events.Event) -> None:
             _log.warning("%s stands in for %s in %s of %s", backup, member, group, name)
         case events.BackupSteppedBack(group, member, backup):
             _log.info("%s is back for %s in %s of %s", member, backup, group, name)
+        case events.StoreReturned(store):
+            _log.info("store %s takes %s again", store, name)
         case events.StoreInLimbo(store, why):
             _log.warning("store %s is in limbo for %s: %s", store, name, why)
         case events.StoreKeepsState(store):

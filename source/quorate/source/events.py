@@ -100,6 +100,16 @@ class StoreUnresponsive:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreReturned:
+    """A store of which StoreUnresponsive was told takes the stream again.
+
+    It may lack messages yet; StoreCaughtUp tells when it does not any more.
+    """
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreInLimbo:
     """A store can not vouch for what it lacks; it is asked again until it can."""
 
@@ -323,6 +333,7 @@ Event = (
     RegistrationSucceeded
     | RegistrationComplete
     | StoreUnresponsive
+    | StoreReturned
     | StoreInLimbo
     | StoreKeepsState
     | WaitingForStores
