@@ -135,3 +135,39 @@ async def test_one_turns_to_keep_state_only_and_back(world: World) -> None:
     await s3.until_it_has(last)
     await source.send_stable(1_000)
     await world.end(source)
+
+
+async def test_what_it_took_before_it_kept_state_only_is_found_stable_and_fetched(
+    world: World,
+) -> None:
+    s1, s2, s3 = await world.founded("s1", "s2", "s3")
+    source = await world.source(durable=True)
+    await source.start()
+    before = await source.send_stable(100)
+    for store in (s1, s2, s3):
+        await store.until_it_has(before)
+    await s2.kill()
+    # Nobody hears that the two have it: that it is stable, only who asks them can find out.
+    for store in (s1, s3):
+        world.network.stall(store.name, "back")
+    last = await source.send(50)
+    for store in (s1, s3):
+        await store.until_it_has(last)
+    await source.kill()
+    await s3.kill()
+    for store in (s1, s3):
+        world.network.cut(store.name)
+        world.network.heal(store.name)
+    assert s1.of()["stable_upto"] == before
+    s3.state_only = True
+    await s3.start()
+    for store in (s1, s3):
+        await store.until("knows what is stable", lambda of: of["stable_upto"] == last)
+
+    await s1.kill()
+    await s2.start()
+    await s2.until_it_has(last)
+    await s1.start()
+    assert "whole" in await world.quorate("repair")
+    await source.start()
+    await world.end(source)

@@ -230,23 +230,33 @@ def test_under_all_active_every_store_that_answers_must_hold_it() -> None:
     assert upto == 6
 
 
-def test_who_keeps_no_messages_makes_nothing_stable_and_holds_nothing_up() -> None:
-    policy = Policy((Group("g", tuple("abc"), IntragroupRule.ALL_ACTIVE),))
+@pytest.mark.parametrize(
+    ("rule", "upto"), [(IntragroupRule.QUORUM, 9), (IntragroupRule.ALL_ACTIVE, 4)]
+)
+def test_what_was_taken_before_a_store_kept_no_messages_counts(
+    rule: IntragroupRule, upto: int
+) -> None:
+    assert _looked(rule, "a", "c") == upto
+
+
+@pytest.mark.parametrize("rule", [IntragroupRule.QUORUM, IntragroupRule.ALL_ACTIVE])
+def test_who_keeps_no_messages_holds_nothing_up(rule: IntragroupRule) -> None:
+    assert _looked(rule, "a", "b") == 9
+
+
+def _looked(rule: IntragroupRule, *held_by: str) -> int:
+    """How far the stream is stable if these hold more than was told, and c takes no more."""
+    policy = Policy((Group("g", tuple("abc"), rule),))
     membership = Membership((policy,), (policy,))
-
-    def looked(*held_by: str) -> int:
-        gathering = Gathering()
-        for at in (1.0, 2.0):
-            parties = [
-                replace(
-                    party(name, 9 if name in held_by else 4, asked=at),
-                    membership=membership,
-                    takes_data=name != "c",
-                )
-                for name in "abc"
-            ]
-            upto = gathering.look(at + 0.5, among(*parties))
-        return upto
-
-    assert looked("a", "b") == 9
-    assert looked("a", "c") == 4, "what it has it does not say for good"
+    gathering = Gathering()
+    for at in (1.0, 2.0):
+        parties = [
+            replace(
+                party(name, 9 if name in held_by else 4, asked=at),
+                membership=membership,
+                takes_data=name != "c",
+            )
+            for name in "abc"
+        ]
+        upto = gathering.look(at + 0.5, among(*parties))
+    return upto

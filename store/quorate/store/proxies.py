@@ -7,7 +7,7 @@ is safe hangs on there being one proxy: two of them say the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -158,8 +158,11 @@ class Gathering:
         reach = {
             party.store: party.held.contiguous_upto(told + 1)
             for party in among.order
-            if party.lineage == lineage and not party.is_promised and party.takes_data
+            if party.lineage == lineage and not party.is_promised
         }
+        # Who keeps no messages is waited for by no rule; what it took before it was configured so
+        # it has like any other.
+        active = {party.store for party in among.order if party.takes_data} & reach.keys()
         incarnations = {party.store: party.incarnation for party in among.order}
         asked = {party.store: party.asked for party in among.order}
         seen, confirmed = self._seen, told
@@ -170,7 +173,7 @@ class Gathering:
             if not all(asked[store] > seen.at for store in seen.holders):
                 return told
             confirmed = max(confirmed, seen.upto)
-        self._seen = self._sighting(now, among, reach, incarnations, told)
+        self._seen = self._sighting(now, among, reach, active, incarnations, told)
         return confirmed
 
     @staticmethod
@@ -178,6 +181,7 @@ class Gathering:
         now: float,
         among: Electorate,
         reach: Mapping[str, int],
+        active: Set[str],
         incarnations: Mapping[str, bytes],
         told: int,
     ) -> _Sighting | None:
@@ -185,6 +189,6 @@ class Gathering:
             if upto <= told:
                 return None
             holders = frozenset(store for store, reached in reach.items() if reached >= upto)
-            if all(policy.stable(holders, reach.keys()) for policy in among.membership.policies):
+            if all(policy.stable(holders, active) for policy in among.membership.policies):
                 return _Sighting(upto, {store: incarnations[store] for store in holders}, now)
         return None
