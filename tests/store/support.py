@@ -343,6 +343,8 @@ class Stream:
         await self.durable(last)
 
     async def durable(self, upto: int) -> None:
+        if upto < self.next_sequence:
+            return  # the store said so when the stream was opened, and does not again
         while (await self.read()).durable.upto < upto:
             pass
 
