@@ -53,6 +53,16 @@ class Network:
 
         return free
 
+    def withhold(self, sender: str, recipient: str) -> Callable[[], None]:
+        """Let what waits on this way now arrive only when what is returned is called."""
+        late = self._waiting.pop((sender, recipient), [])
+
+        def arrive() -> None:
+            for process, callback in late:
+                self.world.later(0.0, callback, process)
+
+        return arrive
+
     def heal(self) -> None:
         """Every way is free again; what waited arrives now."""
         self._blocked.clear()

@@ -188,6 +188,10 @@ class Script:
         """Nothing passes that way; what is sent waits."""
         return self.network.block([(sender, recipient) for recipient in recipients])
 
+    def withhold(self, sender: str, recipient: str) -> Free:
+        """What waits on its way there now comes later, though the way may be free before."""
+        return self.network.withhold(sender, recipient)
+
     # The end.
 
     def all_done(self) -> bool:

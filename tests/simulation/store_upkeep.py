@@ -24,11 +24,11 @@ from quorate.protocol.wire import source_to_wire
 from quorate.store import batches, retention
 from quorate.store import repair_plan as plan
 from quorate.store.filling import Filler
-from quorate.store.inventory import read_inventory
+from quorate.store.inventory import read_inventory, take_note
 from quorate.store.keeper import Keeper
 from quorate.store.leaving import Adoption
 from quorate.store.lifetimes import Who
-from quorate.store.limbo import Heard, PeerAnswer
+from quorate.store.limbo import Heard, PeerAnswer, knows
 from quorate.store.neighbours import Neighbours, own_view, view_of
 from quorate.store.peers import Peers
 from quorate.store.proxies import Electorate
@@ -81,10 +81,12 @@ class SimulatedPeers:
         return dict(self._heard)
 
     def inventories(self) -> Mapping[str, Heard]:
-        return self.heard()
+        return {peer: heard for peer, heard in self._heard.items() if heard.counts}
 
     def answering(self) -> Mapping[str, Heard]:
-        return {peer: heard for peer, heard in self._heard.items() if peer in self._reachable}
+        return {
+            peer: heard for peer, heard in self.inventories().items() if peer in self._reachable
+        }
 
     def forget(self) -> None:
         self._heard.clear()
@@ -106,20 +108,24 @@ class SimulatedPeers:
 
     async def _ask(self, peer: str) -> None:
         store = self._store
-        asked = store.world.now
+        asked, since = store.world.now, store.core.standing.moment
         request = store_v1.InventoryRequest(greeting=store.greeting())
         try:
-            answer = await inventory_of(store, peer, request)
+            answer, who = await inventory_of(store, peer, request)
         except QuorateError:
             self._reachable.discard(peer)
             return
         if request.greeting.incarnation != store.greeting().incarnation:
             return
+        is_present = take_note(store.engine, who, answer.known, since)
+        counts = is_present and knows(request.greeting, answer.remembered)
+        if not counts:
+            store.world.reach("answer of who does not know who asks", "%s to %s", peer, store.name)
         now = store.world.now
         known = self._heard.get(peer)
         is_known = known is not None and known.answer.incarnation == answer.incarnation
         first = known.first if known is not None and is_known else now
-        self._heard[peer] = Heard(answer, asked, now, first)
+        self._heard[peer] = Heard(answer, asked, now, first, counts)
         self._reachable.add(peer)
         if any(each.live for each in answer.sources.values()):
             store.checker.endings.sign(store.name)
@@ -127,13 +133,12 @@ class SimulatedPeers:
 
 async def inventory_of(
     store: StoreActor, peer: str, request: store_v1.InventoryRequest
-) -> PeerAnswer:
-    """What a peer answers; raises QuorateError."""
+) -> tuple[PeerAnswer, store_v1.Greeting]:
+    """What a peer answers, and how it presents itself; raises QuorateError."""
     responses = await store.network.call(
         store.process, peer, "inventory", request, ANSWER_SECONDS_MAX
     )
-    answer, _ = await read_inventory(peer, _each(responses))
-    return answer
+    return await read_inventory(peer, _each(responses))
 
 
 class SimulatedNeighbours:
@@ -145,7 +150,7 @@ class SimulatedNeighbours:
         self.address = store.name
 
     def answers(self) -> list[PeerAnswer]:
-        return [item.answer for item in self._peers.heard().values()]
+        return [item.answer for item in self._peers.inventories().values()]
 
     async def views(self, source: SourceName, fresh: bool = False) -> list[plan.PeerView]:
         known = {answer.address: answer for answer in self.answers()}
@@ -154,7 +159,7 @@ class SimulatedNeighbours:
             for peer in sorted(self._peers.addresses):
                 request = store_v1.InventoryRequest(source=source_to_wire(source))
                 try:
-                    known[peer] = await inventory_of(self._store, peer, request)
+                    known[peer], _ = await inventory_of(self._store, peer, request)
                 except QuorateError:
                     continue
         silent = sorted(self._peers.addresses - known.keys())

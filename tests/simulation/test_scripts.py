@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from tests.simulation import store_upkeep
 from tests.simulation.checker import Violation
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import Party, Setup, majority_of
@@ -32,9 +33,10 @@ from quorate.source.core import Packed, SourceCore
 from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
 from quorate.store import leaving
 from quorate.store.core import StoreCore
-from quorate.store.limbo import Heard, Standing
+from quorate.store.limbo import Heard, Met, Standing
 from quorate.store.state import Change, SourceState
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1.store_pb2 import Greeting
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 A, B, C = "store1", "store2", "store3"
@@ -349,6 +351,39 @@ def _wiped_after_acknowledging(script: Script) -> None:
     _until_it_vouches(script, A)
     ask_b()
     script.run(LOOK_SECONDS)
+
+
+def _answers_of_who_has_not_noted_count(to: pytest.MonkeyPatch) -> None:
+    """A wiped store leaves limbo by the word of peers that do not know yet that it was."""
+    to.setattr(store_upkeep, "knows", lambda *_: True)
+
+
+def _late_greetings_are_news(to: pytest.MonkeyPatch) -> None:
+    """Whoever greets under another incarnation is the newer one."""
+    real = Standing.met
+
+    def met(self: Standing, greeting: Greeting, _: int | None = None) -> Met:
+        return real(self, greeting, self.moment)
+
+    to.setattr(Standing, "met", met)
+
+
+def _wiped_twice_and_greets_late(script: Script) -> None:
+    """C is wiped, greets B, and is wiped again before that arrives. It vouches when B hears what
+    the former one said. Then A is wiped, and needs C."""
+    _begin(script)
+    away = script.mute(C, A, B)
+    script.wipe(C)
+    script.run(0.05)
+    script.withhold(C, A)
+    greet_b = script.withhold(C, B)
+    away()
+    script.wipe(C)
+    _until_it_vouches(script, C)
+    greet_b()
+    script.run(0.3)
+    script.wipe(A)
+    script.until(lambda: script.knows(A) and not script.state(A).limbo)
 
 
 def _begins_of_forgotten_promises(to: pytest.MonkeyPatch) -> None:
@@ -691,6 +726,9 @@ GUARDS = (
     Guard(_answers_before_the_commit, _a_promise_is_lost_in_a_crash, "I5"),
     Guard(_unreadable_is_a_no, _only_copy_left_turns, "I1"),
     Guard(_replaced_stores_go_unnoticed, _wiped_after_acknowledging, "I1"),
+    Guard(_answers_of_who_has_not_noted_count, _wiped_after_acknowledging, "I1", seeds=10),
+    # C asks B once more before A is wiped, or after.
+    Guard(_late_greetings_are_news, _wiped_twice_and_greets_late, "I6", seeds=10),
     Guard(_begins_of_forgotten_promises, _wiped_after_promising, "I1", {"setups": (FIVE,)}),
     Guard(_a_stable_set_is_enough, _the_other_group_has_it, "I1", {"setups": (EITHER,)}),
     Guard(_wiped_stores_found, _two_of_three_are_wiped, "I1"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.protocol.errors import NotFounded
-from quorate.store.limbo import NEW_REASON, Heard, PeerAnswer, Standing, started
+from quorate.store.limbo import NEW_REASON, Heard, PeerAnswer, Standing, knows, started
 from quorate.store.records import (
     StoreRecord,
     pack_greeting,
@@ -101,9 +101,55 @@ class TestMet:
     def test_another_incarnation_is_told_apart(self) -> None:
         subject = standing()
         subject.met(Greeting(store_name="b", incarnation=b"b", starts=9, run=b"1"))
-        met = subject.met(Greeting(store_name="b", incarnation=b"new", starts=1, run=b"2"))
+        new = Greeting(store_name="b", incarnation=b"new", former=[b"b"], starts=1, run=b"2")
+        met = subject.met(new)
         assert met.is_news
         assert subject.peers["b"].incarnation == b"new"
+
+    def test_who_does_not_name_what_is_known_is_told_and_nothing_else(self) -> None:
+        """It may be late: whom another one has replaced, and whom nobody has met."""
+        subject = standing()
+        known = Greeting(store_name="b", incarnation=b"b", former=[b"a"], starts=9, run=b"1")
+        subject.met(known)
+        new = Greeting(store_name="b", incarnation=b"new", former=[b"a"], starts=1, run=b"2")
+        met = subject.met(new)
+        assert (met.remembered, met.is_news, met.writes, met.is_present) == (
+            known,
+            False,
+            (),
+            False,
+        )
+        assert subject.peers["b"] == known
+
+    def test_who_answers_comes_after_what_was_known_when_it_was_asked(self) -> None:
+        subject = standing()
+        subject.met(Greeting(store_name="b", incarnation=b"old", starts=9, run=b"1"))
+        before = subject.moment
+        met = subject.met(Greeting(store_name="b", incarnation=b"b", starts=1, run=b"2"), before)
+        assert met.is_news
+        assert list(subject.peers["b"].former) == [b"old"]
+        # Another question was on its way while that became known.
+        late = Greeting(store_name="b", incarnation=b"late", starts=1, run=b"3")
+        assert not subject.met(late, before).is_present
+        assert subject.peers["b"].incarnation == b"b"
+        assert subject.met(late, subject.moment).is_news
+
+    def test_what_was_known_before_this_run_was_known_before_any_question(self) -> None:
+        subject = Standing("a", BLANK, {"b": Greeting(store_name="b", incarnation=b"old")})
+        assert subject.met(Greeting(store_name="b", incarnation=b"b"), subject.moment).is_news
+
+    def test_who_asks_can_tell_whether_the_peer_has_noted_it(self) -> None:
+        """Both ends come to the same, whatever was known and is named."""
+        names = (b"one", b"two", b"three")
+        for mine, theirs in product(names, names):
+            for some, others in product(((), *((each,) for each in names)), repeat=2):
+                subject = standing()
+                subject.met(Greeting(store_name="b", incarnation=theirs, former=others))
+                greeting = Greeting(store_name="b", incarnation=mine, former=some, run=b"2")
+                met = subject.met(greeting)
+                noted = subject.peers["b"].incarnation == mine
+                assert knows(greeting, met.remembered) == noted
+        assert knows(Greeting(incarnation=b"one"), None), "at once, if it knew nobody"
 
     def test_what_a_peer_knows_of_third_stores_is_learned(self) -> None:
         """Who was wiped must know again which of its peers were, before it vouches."""
@@ -135,60 +181,54 @@ class TestMet:
 
     def test_what_a_store_was_before_is_remembered_and_told(self) -> None:
         subject = standing()
-        subject.met(Greeting(store_name="b", incarnation=b"one", starts=1, run=b"r"))
-        for incarnation, former in ((b"two", [b"one"]), (b"three", [b"two"])):
-            subject.met(Greeting(store_name="b", incarnation=incarnation))
+        for incarnation, former in ((b"one", []), (b"two", [b"one"]), (b"three", [b"two"])):
             subject.met(Greeting(store_name="b", incarnation=incarnation, former=former, starts=1))
         said = {each.store_name: each for each in subject.known()}
         assert (said["b"].incarnation, set(said["b"].former)) == (b"three", {b"one", b"two"})
         assert said["a"].incarnation == b""
 
     def test_what_a_wiped_store_said_last_may_come_after_what_the_new_one_says(self) -> None:
-        """Which came first is told to nobody before the new one knows, and says so itself."""
         subject = standing()
         old = Greeting(store_name="b", incarnation=b"old", starts=1, run=b"1")
         new = Greeting(store_name="b", incarnation=b"new", starts=1, run=b"2")
-        for greeting in (new, old, new):
+        for greeting in (old, new, old, new):
             subject.met(greeting)
-            assert [list(each.former) for each in subject.known()] == [[], []]
-        assert subject.peers["b"].incarnation == b"old"
+            assert subject.peers["b"] == old
         new.former.append(b"old")
         assert subject.met(new).is_news
         subject.met(old)
         assert subject.peers["b"] == new
 
-    def test_who_went_down_before_it_noted_what_it_was_is_told_again(self) -> None:
-        """Else it leaves limbo without, and a peer that was put back finds it out as a copy."""
+    def test_whoever_comes_in_the_place_of_one_that_never_knew_what_it_was_is_told_all(
+        self,
+    ) -> None:
+        """Else a peer that was put back, and knows only that, finds it out as a copy."""
         peer = standing()
-        peer.met(Greeting(store_name="b", incarnation=b"old", starts=1, run=b"1"))
+        peer.met(Greeting(store_name="b", incarnation=b"one", starts=1, run=b"1"))
+        # Wiped again before an answer has come.
+        peer.met(Greeting(store_name="b", incarnation=b"two", starts=1, run=b"2"), peer.moment)
+        peer = Standing("a", peer.record, {"b": unpack_greeting(pack_greeting(peer.peers["b"]))})
+        subject = Standing("b", StoreRecord(b"three", 1, limbo="new", blank=True), {}, b"3")
+        remembered = peer.met(subject.greeting("b:1", 0)).remembered
+        assert remembered is not None
+        assert not subject.check_remembered(remembered)
+        assert subject.record.former == (b"one", b"two")
+        assert peer.met(subject.greeting("b:1", 0)).is_news
+
+    def test_who_went_down_before_it_noted_what_it_was_is_told_again(self) -> None:
+        peer = standing()
+        old = Greeting(store_name="b", incarnation=b"old", starts=1, run=b"1")
+        peer.met(old)
         for starts, run in ((1, b"2"), (2, b"3")):  # the answer to the first is lost
             new = Greeting(store_name="b", incarnation=b"new", starts=starts, run=run)
-            peer.met(new)
-        peer = Standing("a", peer.record, {"b": unpack_greeting(pack_greeting(peer.peers["b"]))})
-        assert [list(each.former) for each in peer.known()] == [[], []]
-        remembered = peer.met(new).remembered
-        assert remembered is not None
-        subject = Standing("b", StoreRecord(b"new", 2, limbo="new", blank=True), {}, b"3")
-        subject.learn_former(remembered)
-        assert not subject.check_remembered(remembered)
-        assert subject.record.former == (b"old",)
-        told = subject.greeting("b:1", 1)
-        peer.met(told)
-        assert list(peer.peers["b"].former) == [b"old"]
-        assert not peer.peers["b"].replaced, "it says so itself"
-
-    def test_who_vouches_came_in_the_place_of_nobody_that_it_does_not_know(self) -> None:
-        """That it was believed to be new may have been late word of what it was once."""
-        subject = Standing("a", StoreRecord(b"mine", 2), {}, b"run")
-        remembered = Greeting(store_name="a", incarnation=b"mine", replaced=[b"later"])
-        subject.learn_former(remembered)
-        assert subject.record.former == ()
+            assert peer.met(new).remembered == old
 
     def test_a_former_incarnation_that_still_runs_takes_nobodys_place(self) -> None:
         subject = standing()
         old = Greeting(store_name="b", incarnation=b"old", starts=7, run=b"1")
         subject.met(old)
-        subject.met(Greeting(store_name="b", incarnation=b"new", starts=1, run=b"2"))
+        new = Greeting(store_name="b", incarnation=b"new", former=[b"old"], starts=1, run=b"2")
+        subject.met(new)
         met = subject.met(old)
         assert (met.is_news, met.writes) == (False, ())
         assert met.remembered is not None

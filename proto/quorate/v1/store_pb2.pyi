@@ -521,7 +521,7 @@ class DeregisterResponse(_message.Message):
     def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ...) -> None: ...
 
 class Greeting(_message.Message):
-    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former", "commits_at_start", "replaced")
+    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former", "commits_at_start")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -530,7 +530,6 @@ class Greeting(_message.Message):
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     FORMER_FIELD_NUMBER: _ClassVar[int]
     COMMITS_AT_START_FIELD_NUMBER: _ClassVar[int]
-    REPLACED_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     incarnation: bytes
@@ -539,8 +538,7 @@ class Greeting(_message.Message):
     commits: int
     former: _containers.RepeatedScalarFieldContainer[bytes]
     commits_at_start: int
-    replaced: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[bytes] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., commits_at_start: _Optional[int] = ..., replaced: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[bytes] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., commits_at_start: _Optional[int] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
     __slots__ = ("greeting", "source", "protocol_version")

@@ -110,17 +110,25 @@ def _deleted(engine: Engine) -> Iterator[store_v1.SourceInventory]:
         yield known
 
 
-def take_note(engine: Engine, who: store_v1.Greeting, known: Iterable[store_v1.Greeting]) -> None:
-    """Learn from a peer's answer which stores were replaced: it is written before what follows."""
+def take_note(
+    engine: Engine, who: store_v1.Greeting, known: Iterable[store_v1.Greeting], since: int
+) -> bool:
+    """Learn from a peer's answer which stores were replaced: it is written before what follows.
+
+    since: the moment of the store's standing in which the peer was asked. Returns whether the peer
+    is, as far as is known, the present one of its name.
+    """
     standing = engine.core.standing
+    present = standing.met(who, since)
     for met, name in (
-        (standing.met(who), who.store_name),
+        (present, who.store_name),
         *((standing.heard_of(third), third.store_name) for third in known),
     ):
         if met.is_news:
             _tell(engine, met, standing.peers[name])
         if met.writes:
             engine.writer.submit(met.writes, sync=met.is_news)
+    return present.is_present
 
 
 def _tell(engine: Engine, met: Met, present: store_v1.Greeting) -> None:

@@ -110,6 +110,9 @@ class Heard:
     """When the answer was complete."""
     first: float
     """When this incarnation was first heard."""
+    counts: bool = True
+    """Both know which incarnation the other one has. Else the peer may not have told its sources
+    yet that this store was replaced, and what it says is nothing to leave limbo by (G3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,8 @@ class Met:
     is_news: bool
     """This incarnation was not known: what one before it had acknowledged may be gone."""
     writes: tuple[Write, ...]
+    is_present: bool = True
+    """As far as is known nobody has replaced it, and it is no copy."""
 
 
 class Standing:
@@ -144,6 +149,10 @@ class Standing:
         self.unchecked = ""
         """Why it is not known yet whether this directory was put back; empty: it is known."""
         self.commits_at_start = commits
+        self.moment = 0
+        """Grows with all that is learned of peers; says what was known when a question was sent."""
+        self._noted: dict[str, int] = {}
+        """The moment in which the incarnation was noted that each peer has; 0: before this run."""
 
     @property
     def limbo(self) -> str:
@@ -166,23 +175,36 @@ class Standing:
     def row(self) -> Write:
         return Write(Table.META, STORE_KEY, pack_store(self.record))
 
-    def met(self, greeting: Greeting) -> Met:
-        """Take note of who greets; remembered for good once the writes are durable."""
+    def met(self, greeting: Greeting, since: int | None = None) -> Met:
+        """Take note of who greets; remembered for good once the writes are durable.
+
+        since: the moment in which the question was sent that this comes with the answer to; None:
+        it greets by itself, which may be long ago.
+
+        An incarnation takes the place of the one that is known if it says that it has replaced
+        that, or answers what was asked after that was known. Any other may have been said before,
+        by one that was wiped since. It is told what is known, and has to name it.
+        """
         known = self.peers.get(greeting.store_name)
-        if known is not None:
-            if greeting.incarnation in known.former or _is_late(greeting, known):
-                return Met(known, False, ())  # a copy of what it once was, or what that said
-            if known.incarnation == greeting.incarnation:
-                if known.run != greeting.run and (
-                    known.starts >= greeting.starts or known.commits > greeting.commits_at_start
-                ):
-                    # A copy, or a directory that was put back: the later one stays what is known,
-                    # for as long as that one has not taken note. The answer that tells it may be
-                    # lost, or it may go down before it has.
-                    return Met(known, False, ())
-                is_older = known.run == greeting.run and known.commits >= greeting.commits
-                if is_older and {*greeting.former} <= {*known.former}:
-                    return Met(known, False, ())
+        if known is None:
+            return self._remember(_with_former(greeting, None), None)
+        if greeting.incarnation in known.former:
+            return _not_present(known)  # a copy of what it once was, or what that said
+        if known.incarnation == greeting.incarnation:
+            if known.run != greeting.run and (
+                known.starts >= greeting.starts or known.commits > greeting.commits_at_start
+            ):
+                # A copy, or a directory that was put back: the later one stays what is known, for
+                # as long as that one has not taken note. The answer that tells it may be lost, or
+                # it may go down before it has.
+                return _not_present(known)
+            is_older = known.run == greeting.run and known.commits >= greeting.commits
+            if is_older and {*greeting.former} <= {*known.former}:
+                return Met(known, False, ())
+        elif known.incarnation not in greeting.former and (
+            since is None or since < self._noted.get(greeting.store_name, 0)
+        ):
+            return _not_present(known)
         return self._remember(_with_former(greeting, known), known)
 
     def heard_of(self, greeting: Greeting) -> Met:
@@ -205,6 +227,9 @@ class Standing:
         self.peers[present.store_name] = present
         row = Write(Table.META, peer_key(present.store_name), pack_greeting(present))
         is_news = known is None or known.incarnation != present.incarnation
+        if is_news:
+            self.moment += 1
+            self._noted[present.store_name] = self.moment
         return Met(known, is_news, (row,))
 
     def known(self) -> list[StoreReplaced]:
@@ -220,15 +245,13 @@ class Standing:
         """Take over which incarnations this store had before, as a peer knows it.
 
         Who was wiped hears that from its peers, and may go down before it has noted it. A peer that
-        remembers nothing newer than those would find it out as a copy. In limbo it learns as well
-        in whose place it came: nobody else will tell that before it says so itself.
+        remembers nothing newer than those would find it out as a copy.
         """
         record = self.record
         if remembered.incarnation != record.incarnation:
             return
-        before = {*remembered.former, *(remembered.replaced if record.limbo else ())}
-        if not before <= {*record.former}:
-            former = _merged(remembered.former, sorted(before), record.former)
+        if not {*remembered.former} <= {*record.former}:
+            former = _merged(remembered.former, record.former)
             self.record = replace(record, former=former)
 
     def check_remembered(self, remembered: Greeting) -> str:
@@ -352,28 +375,31 @@ def replacement(greeting: Greeting) -> StoreReplaced:
     )
 
 
-def _is_late(greeting: Greeting, known: Greeting) -> bool:
-    """Whether it was replaced by what is known, as far as it looks.
+def knows(greeting: Greeting, remembered: Greeting | None) -> bool:
+    """Whether the peer that this greeting was sent to has taken note of it; as `Standing.met` says.
 
-    Who is new does not know yet what it was before, and is believed to come after what is known;
-    but what one before it said may arrive later. So that is not noted as a fact, and told to nobody
-    else, until the new one says so itself.
+    remembered: what it says that it knew of this store before.
     """
-    return greeting.incarnation in known.replaced and known.incarnation not in greeting.former
+    if remembered is None or remembered.incarnation == greeting.incarnation:
+        return True
+    is_former = greeting.incarnation in remembered.former
+    return remembered.incarnation in greeting.former and not is_former
+
+
+def _not_present(known: Greeting) -> Met:
+    return Met(known, False, (), is_present=False)
 
 
 def _with_former(greeting: Greeting, known: Greeting | None) -> Greeting:
     """The greeting with all that the store was before, as far as either says."""
     present = Greeting()
     present.CopyFrom(greeting)
-    del present.former[:], present.replaced[:]
+    del present.former[:]
     if known is None:
         present.former.extend(_merged(greeting.former))
         return present
-    present.former.extend(_merged(greeting.former, known.former))
-    sure = {present.incarnation, *present.former}
-    replaced = _merged(known.replaced, (known.incarnation,))
-    present.replaced.extend(each for each in replaced if each not in sure)
+    before = () if known.incarnation == greeting.incarnation else (known.incarnation,)
+    present.former.extend(_merged(greeting.former, known.former, before))
     if known.run == greeting.run:
         present.commits = max(known.commits, greeting.commits)
     return present

@@ -19,7 +19,7 @@ from quorate.protocol.errors import QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.store.engine import Engine
 from quorate.store.inventory import read_inventory, take_note
-from quorate.store.limbo import Heard
+from quorate.store.limbo import Heard, knows
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1 import store_pb2 as store_v1
@@ -61,8 +61,8 @@ class Peers:
         self._peers = [_Peer(each, open_channel(each)) for each in dict.fromkeys(addresses)]
 
     def inventories(self) -> Mapping[str, Heard]:
-        """The latest answer of each peer that ever answered, by the store's name."""
-        return {item.answer.store: item for item in self.heard().values()}
+        """The latest answer of each peer that counts, by the store's name."""
+        return {item.answer.store: item for item in self.heard().values() if item.counts}
 
     def forget(self) -> None:
         """All answers are void: this store has another incarnation from now on."""
@@ -75,7 +75,7 @@ class Peers:
         return {
             peer.heard.answer.store: peer.heard
             for peer in self._peers
-            if peer.heard is not None and peer.reachable
+            if peer.heard is not None and peer.heard.counts and peer.reachable
         }
 
     @property
@@ -134,12 +134,12 @@ class Peers:
         return max(await asyncio.gather(*asked), default=0.0)
 
     def heard(self) -> Mapping[str, Heard]:
-        """The latest answer of each peer, by its address."""
+        """The latest answer of each peer, by its address; also if it does not count."""
         return {peer.address: peer.heard for peer in self._peers if peer.heard is not None}
 
     async def _ask(self, peer: _Peer) -> float:
         """Returns how many seconds the answer took; 0 if there was none."""
-        asked = time.monotonic()
+        asked, since = time.monotonic(), self._engine.core.standing.moment
         request = store_v1.InventoryRequest(
             greeting=self._greeting(), protocol_version=PROTOCOL_VERSION
         )
@@ -158,11 +158,12 @@ class Peers:
             return 0.0
         if request.greeting.incarnation != self._greeting().incarnation:
             return now - asked  # the peer has yet to hear of the present one
-        take_note(self._engine, who, answer.known)
+        is_present = take_note(self._engine, who, answer.known, since)
+        counts = is_present and knows(request.greeting, answer.remembered)
         known = peer.heard
         is_known = known is not None and known.answer.incarnation == answer.incarnation
         first = known.first if known is not None and is_known else now
-        peer.heard = Heard(answer, asked, now, first)
+        peer.heard = Heard(answer, asked, now, first, counts)
         if not peer.reachable:
             _log.info("peer %s is store %s", peer.address, answer.store)
         peer.reachable, peer.problem = True, ""

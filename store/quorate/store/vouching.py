@@ -88,6 +88,7 @@ class Vouching:
         """
         if await self._was_found_out(heard):
             return True
+        heard = {address: item for address, item in heard.items() if item.counts}
         standing, writer = self._standing, self._engine.writer
         if founders := standing.founders(self._peers.addresses, heard):
             await writer.durable(writer.submit(standing.found(founders)))
