@@ -75,6 +75,7 @@ class SimulatedPeers:
         self._store = store
         self._heard: dict[str, Heard] = {}
         self._reachable: set[str] = set()
+        self._hurry = Event(store.process)
         self.addresses = store.peers
 
     def heard(self) -> Mapping[str, Heard]:
@@ -90,6 +91,13 @@ class SimulatedPeers:
 
     def forget(self) -> None:
         self._heard.clear()
+        self.hurry()
+
+    def hurry(self) -> None:
+        self._hurry.set()
+
+    async def pause(self, seconds: float) -> None:
+        await self._hurry.pause(seconds)
 
     async def ask_all(self) -> None:
         store = self._store
@@ -363,7 +371,7 @@ class StoreUpkeep:
             await self.peers.ask_all()
             self._round.set()
             seconds = LIMBO_ROUND_SECONDS if store.core.in_limbo else ROUND_SECONDS
-            await store.process.sleep(seconds * store.world.chooser.uniform(0.8, 1.2))
+            await self.peers.pause(seconds * store.world.chooser.uniform(0.8, 1.2))
 
     async def _vouch(self) -> None:
         store = self._store
