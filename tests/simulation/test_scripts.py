@@ -363,6 +363,7 @@ def _wiped_and_greets_once(script: Script) -> None:
     which A did not know yet what it was before."""
     _begin(script)
     script.cut("source1", C)
+    script.cut(B, C)
     ask_b = script.mute("source1", B)
     assert script.send(A) == 1
     script.run(0.05)
