@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.checker import Violation
+from tests.simulation.disk import Snapshot
 from tests.simulation.endings import IMMORTAL
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import majority_of
@@ -159,6 +160,16 @@ class Script:
         self.checker.destroys(store)
         actor.wipe()
         actor.start()
+
+    def copy(self, store: str) -> Snapshot:
+        """A backup of its disk."""
+        return self.stores[store].disk.snapshot()
+
+    def put_back(self, store: str, copy: Snapshot, *witnesses: str) -> None:
+        """It is stopped, and its disk has again what it had. witnesses: who can tell."""
+        assert self.checker.tolerates(store)
+        self.checker.destroys(store)
+        self.stores[store].put_back(copy, witnesses)
 
     def flip(self, store: str) -> None:
         """One certain bit of the last batch in the journal turns; the second time, back again."""

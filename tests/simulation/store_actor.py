@@ -256,9 +256,9 @@ class StoreActor:
         if record is None and self._founds:
             record = StoreRecord(self.draw())
         self._founds = False
-        record = started(self.name, record, self.peers, self.draw)
         run = f"{self.name} at {self.world.now}".encode()
-        standing = Standing(self.name, record, restart.peers(self.disk), run, commits)
+        record = started(self.name, record, self.peers, self.draw, run)
+        standing = Standing(self.name, record, restart.peers(self.disk), commits)
         doubted = self._doubted(standing, sources)
         self.disk.write((standing.row(), *doubted))
         self.disk.sync_for_sure()
@@ -317,8 +317,7 @@ class StoreActor:
         if known.incarnation != was.incarnation:
             return was.incarnation in known.former
         commits = restart.last_commit(copy.rows).number
-        # That it was started more often a peer can tell only until it was started again as often.
-        return known.commits > commits
+        return known.commits > commits or known.starts > was.starts
 
     def put_back(self, copy: Snapshot, witnesses: Iterable[str]) -> None:
         """Stop, and have on the disk what the copy has."""

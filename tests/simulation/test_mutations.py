@@ -489,9 +489,10 @@ def _greetings_hide_what_was_known(to: pytest.MonkeyPatch) -> None:
     """A peer forgets what a store was when that greets with less."""
     real = Standing.met
 
-    def met(self: Standing, greeting: store_v1.Greeting) -> Met:
+    def met(self: Standing, greeting: store_v1.Greeting, *since: int) -> Met:
         greeting.commits_at_start = 1 << 60
-        return real(self, greeting)
+        del greeting.former_runs[:]
+        return real(self, greeting, *since)
 
     to.setattr(Standing, "met", met)
 

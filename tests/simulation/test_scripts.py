@@ -31,7 +31,7 @@ from quorate.source import registration
 from quorate.source.bringing_up import BringingUp
 from quorate.source.core import Packed, SourceCore
 from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
-from quorate.store import leaving
+from quorate.store import leaving, limbo
 from quorate.store.core import StoreCore
 from quorate.store.limbo import Heard, Met, Standing
 from quorate.store.state import Change, SourceState
@@ -432,6 +432,39 @@ def _wiped_after_promising(script: Script) -> None:
     script.run(LOOK_SECONDS)
 
 
+def _runs_are_not_compared(to: pytest.MonkeyPatch) -> None:
+    """G4: nobody asks whether a directory has been through the run that a peer has met."""
+    to.setattr(limbo, "_may_have_been", lambda known, starts, _: starts > known.starts)
+
+
+def _put_back_and_started_twice(script: Script) -> None:
+    """C has 1, with A, and has told nobody that it has committed anything since it was started. A
+    copy from before is put back, and is started twice before B hears of it, which lacks 1."""
+    _begin(script)
+    c = script.stores[C]
+    c.crash()
+    copy = script.copy(C)
+    c.start()
+    peers = [script.stores[A], script.stores[B]]
+    script.until(lambda: all(peer.knows(c) for peer in peers) and not c.core.standing.unchecked)
+    script.cut(C, A)
+    meet_b = script.cut(C, B)
+    script.cut("source1", B)
+    assert script.send(A, C) == 1
+    script.until(lambda: script.source.core.stable_upto == 1)
+    script.source.kill()
+    c.crash()
+    script.put_back(C, copy, A, B)
+    c.start()
+    script.run(2 * LOOK_SECONDS)
+    c.crash()
+    c.start()
+    script.cut(A, B)
+    meet_b()
+    script.start_source(A)
+    script.run(2.0)
+
+
 def _wiped_stores_found(to: pytest.MonkeyPatch) -> None:
     """Some blank stores found a group, though not every peer has answered."""
     real = Standing.founders
@@ -749,6 +782,7 @@ GUARDS = (
     Guard(_late_greetings_are_news, _wiped_twice_and_greets_late, "I6", seeds=10),
     Guard(_begins_of_forgotten_promises, _wiped_after_promising, "I1", {"setups": (FIVE,)}),
     Guard(_a_stable_set_is_enough, _the_other_group_has_it, "I1", {"setups": (EITHER,)}),
+    Guard(_runs_are_not_compared, _put_back_and_started_twice, "I1"),
     Guard(_wiped_stores_found, _two_of_three_are_wiped, "I1"),
     Guard(_filled_stores_found, _all_but_a_filled_one_are_wiped, "I1", {"setups": (FIVE,)}),
     Guard(_hung_stores_are_waited_for, _one_store_hangs, "I6"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.protocol.errors import NotFounded
-from quorate.store.limbo import NEW_REASON, Heard, PeerAnswer, Standing, knows, started
+from quorate.store.limbo import NEW_REASON, RUNS_MAX, Heard, PeerAnswer, Standing, knows, started
 from quorate.store.records import (
     StoreRecord,
     pack_greeting,
@@ -24,7 +24,7 @@ KNOWN = StoreRecord(b"mine", 3)
 
 
 def standing(record: StoreRecord = BLANK) -> Standing:
-    return Standing("a", record, {}, run=b"run")
+    return Standing("a", replace(record, runs=(b"run",)), {})
 
 
 def heard(store: str, first: float, asked: float, **changes: object) -> Heard:
@@ -35,20 +35,30 @@ def heard(store: str, first: float, asked: float, **changes: object) -> Heard:
 class TestStarted:
     def test_a_blank_store_without_peers_named_is_refused(self) -> None:
         with pytest.raises(NotFounded, match="store init --new"):
-            started("a", None, None, lambda: b"new")
+            started("a", None, None, lambda: b"new", b"run")
         with pytest.raises(NotFounded):
-            started("a", BLANK, None, lambda: b"new")
+            started("a", BLANK, None, lambda: b"new", b"run")
 
     def test_a_blank_store_that_has_no_peers_founds(self) -> None:
-        assert started("a", None, (), lambda: b"new") == StoreRecord(b"new", 1)
+        assert started("a", None, (), lambda: b"new", b"run") == StoreRecord(
+            b"new", 1, runs=(b"run",)
+        )
 
     def test_a_blank_store_with_peers_starts_in_limbo(self) -> None:
-        record = started("a", None, ("b:1",), lambda: b"new")
-        assert record == StoreRecord(b"new", 1, NEW_REASON, blank=True)
+        record = started("a", None, ("b:1",), lambda: b"new", b"run")
+        assert record == StoreRecord(b"new", 1, NEW_REASON, blank=True, runs=(b"run",))
 
     @pytest.mark.parametrize("peers", [None, (), ("b:1",)])
     def test_a_store_that_has_data_needs_nobody(self, peers: tuple[str, ...] | None) -> None:
-        assert started("a", KNOWN, peers, lambda: b"new") == replace(KNOWN, starts=4)
+        record = started("a", KNOWN, peers, lambda: b"new", b"run")
+        assert record == replace(KNOWN, starts=4, runs=(b"run",))
+
+    def test_what_was_drawn_at_the_last_starts_is_known(self) -> None:
+        record = KNOWN
+        for number in range(RUNS_MAX + 3):
+            record = started("a", record, (), lambda: b"new", b"%d" % number)
+        assert len(record.runs) == RUNS_MAX
+        assert record.runs[-2:] == (b"%d" % (RUNS_MAX + 1), b"%d" % (RUNS_MAX + 2))
 
 
 class TestFounders:
@@ -86,7 +96,7 @@ class TestFounders:
         (row,) = subject.found(founders)
         assert not subject.limbo
         assert row.value is not None
-        assert unpack_store(row.value) == StoreRecord(b"mine", 1, founders=founders)
+        assert unpack_store(row.value) == StoreRecord(b"mine", 1, founders=founders, runs=(b"run",))
 
 
 class TestMet:
@@ -208,7 +218,8 @@ class TestMet:
         # Wiped again before an answer has come.
         peer.met(Greeting(store_name="b", incarnation=b"two", starts=1, run=b"2"), peer.moment)
         peer = Standing("a", peer.record, {"b": unpack_greeting(pack_greeting(peer.peers["b"]))})
-        subject = Standing("b", StoreRecord(b"three", 1, limbo="new", blank=True), {}, b"3")
+        record = StoreRecord(b"three", 1, limbo="new", blank=True, runs=(b"3",))
+        subject = Standing("b", record, {})
         remembered = peer.met(subject.greeting("b:1", 0)).remembered
         assert remembered is not None
         assert not subject.check_remembered(remembered)
@@ -268,18 +279,42 @@ class TestMet:
         subject.met(again)
         assert subject.peers["b"] == again
 
+    @pytest.mark.parametrize(
+        ("runs", "is_it"),
+        [
+            ((b"5", b"6"), True),
+            ((b"other", b"6"), False),
+            ((b"6",), True),  # nobody knows any more what was drawn at the fifth start
+            ((b"4", b"5", b"other", b"7"), True),
+            ((b"5", b"other", b"another", b"7"), False),
+        ],
+    )
+    def test_who_has_not_been_through_a_run_that_was_met_was_put_back(
+        self, runs: tuple[bytes, ...], is_it: bool
+    ) -> None:
+        """Also if it was started more often since, and has as many commits as anybody was told."""
+        subject = standing()
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=b"5", commits=35)
+        subject.met(known)
+        back = Standing("b", StoreRecord(b"b", int(runs[-1]), runs=runs), {}, commits=35)
+        met = subject.met(back.greeting("b:1", 40))
+        assert bool(met.writes) == is_it
+        assert (subject.peers["b"].run == runs[-1]) == is_it
+        assert not subject.peers["b"].former_runs, "nobody else has a use for them"
+        assert (back.check_remembered(known) == "") == is_it
+
 
 class TestRemembered:
     """What a peer remembers of a store tells it whether it is a copy, or was put back."""
 
-    SELF = StoreRecord(b"mine", 4, former=(b"before",))
+    SELF = StoreRecord(b"mine", 4, former=(b"before",), runs=(b"third", b"run"))
 
     def reason(self, record: StoreRecord = SELF, **remembered: Any) -> str:
         values = {"store_name": "a", "incarnation": b"mine", "run": b"other"} | remembered
-        return Standing("a", record, {}, b"run", 100).check_remembered(Greeting(**values))
+        return Standing("a", record, {}, 100).check_remembered(Greeting(**values))
 
     def test_what_it_was_itself_is_fine(self) -> None:
-        assert not self.reason(starts=3, commits=100)
+        assert not self.reason(starts=3, commits=100, run=b"third")
         assert not self.reason(starts=4, commits=900, run=b"run")
         assert not self.reason(incarnation=b"before", starts=99, commits=999)
 
@@ -288,7 +323,11 @@ class TestRemembered:
         assert "seen it started 5 times" in self.reason(starts=5)
 
     def test_more_commits_than_it_had_when_it_started(self) -> None:
-        assert "peer knew of 101" in self.reason(starts=3, commits=101)
+        assert "peer knew of 101" in self.reason(starts=2, commits=101)
+
+    def test_a_run_that_it_has_not_been_through(self) -> None:
+        assert "met its start 3" in self.reason(starts=3)
+        assert not self.reason(starts=2), "nobody knows any more what was drawn then"
 
     def test_an_incarnation_that_it_has_never_heard_of(self) -> None:
         assert "put back" in self.reason(incarnation=b"later", former=[b"mine"])
@@ -305,7 +344,8 @@ class TestRemembered:
 
     def test_what_it_had_no_time_to_note_it_hears_again_from_whoever_knows_it(self) -> None:
         """It was wiped, heard what it had been, left limbo, and lost its last commits."""
-        subject = Standing("a", StoreRecord(b"new", 2, former=(b"older",)), {}, run=b"run")
+        record = StoreRecord(b"new", 2, former=(b"older",), runs=(b"run",))
+        subject = Standing("a", record, {})
         behind = Greeting(store_name="a", incarnation=b"mine", starts=3)
         assert "put back" in subject.check_remembered(behind)
         subject.learn_former(Greeting(store_name="a", incarnation=b"mine", former=[b"no"]))
@@ -319,7 +359,7 @@ class TestRemembered:
         (row,) = subject.enter_limbo("why", b"new")
         assert row.value is not None
         record = unpack_store(row.value)
-        assert record == StoreRecord(b"new", 3, "why", former=(b"mine",))
+        assert record == StoreRecord(b"new", 3, "why", former=(b"mine",), runs=(b"run",))
         assert not subject.founders((), {}), "it had something once, so it founds nothing"
 
 
@@ -328,6 +368,7 @@ class TestRemembered:
     [
         BLANK,
         StoreRecord(b"x" * 16, 7, "", False, (Greeting(store_name="b"),), (b"one", b"", b"two")),
+        StoreRecord(b"x", 2, former=(b"y",), runs=(b"one", b"two")),
     ],
 )
 def test_the_record_of_a_store_to_bytes_and_back(record: StoreRecord) -> None:

@@ -266,6 +266,36 @@ async def test_a_directory_that_was_put_back_is_found_out(group: Group, copied: 
 
 
 @pytest.mark.expects_log("enters limbo|is in limbo")
+async def test_it_is_found_out_by_a_run_that_it_has_not_been_through(group: Group) -> None:
+    """It was started more often since, and has all commits that any peer was told of."""
+    await filled(group, a=9, b=9, c=3)
+    await group.stop("c")
+    copy = await group.copy("c")
+    await group.start("c")
+    async with group.client("c") as client:
+        before = (await client.status()).incarnation
+        opened = await client.open()
+        await opened.append(4, 9)
+        await opened.close()
+    for peer in "ab":
+        await group.greeted(peer, by="c")
+    await group.put_back("c", copy)
+    group.overrides["c"] = {"peers": ()}
+    await group.start("c")
+    await group.stop("c")
+    del group.overrides["c"]
+    for peer in "ab":
+        engine = group.nodes[peer]._engine
+        assert engine is not None
+        engine.core.standing.peers["c"].commits = 0
+    await group.start("c")
+    async with group.client("c") as client:
+        assert (await client.status()).incarnation != before
+        await group.vouching("c")
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
+@pytest.mark.expects_log("enters limbo|is in limbo")
 async def test_an_operator_may_be_faster_than_the_peers(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -521,7 +521,7 @@ class DeregisterResponse(_message.Message):
     def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ...) -> None: ...
 
 class Greeting(_message.Message):
-    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former", "commits_at_start")
+    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former", "commits_at_start", "former_runs")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -530,6 +530,7 @@ class Greeting(_message.Message):
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     FORMER_FIELD_NUMBER: _ClassVar[int]
     COMMITS_AT_START_FIELD_NUMBER: _ClassVar[int]
+    FORMER_RUNS_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     incarnation: bytes
@@ -538,7 +539,8 @@ class Greeting(_message.Message):
     commits: int
     former: _containers.RepeatedScalarFieldContainer[bytes]
     commits_at_start: int
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[bytes] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., commits_at_start: _Optional[int] = ...) -> None: ...
+    former_runs: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[bytes] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., commits_at_start: _Optional[int] = ..., former_runs: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
     __slots__ = ("greeting", "source", "protocol_version")

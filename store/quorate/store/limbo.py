@@ -7,7 +7,7 @@ answers of peers go in, decisions and the rows that make them durable come out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from quorate.protocol.errors import NotFounded
@@ -37,6 +37,9 @@ UNCHECKED_REASON = "it was just started, and asks its peers whether its director
 NEW_REASON = "its data directory is new, and it has not heard enough of its peers"
 
 _FORMER_MAX = 256
+RUNS_MAX = 128
+"""Of so many starts a store knows what was drawn. If no more followed after it was put back, it is
+found out by a run that it has not been through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +139,15 @@ class Standing:
         store: str,
         record: StoreRecord,
         peers: dict[str, Greeting],
-        run: bytes = b"",
         commits: int = 0,
     ) -> None:
-        """peers: the last greeting of each, by the store's name. run: drawn at each start.
+        """peers: the last greeting of each, by the store's name.
+
         commits: how many were there when this run began.
         """
         self.store = store
         self.record = record
         self.peers = peers
-        self.run = run
         self.unchecked = ""
         """Why it is not known yet whether this directory was put back; empty: it is known."""
         self.commits_at_start = commits
@@ -153,6 +155,11 @@ class Standing:
         """Grows with all that is learned of peers; says what was known when a question was sent."""
         self._noted: dict[str, int] = {}
         """The moment in which the incarnation was noted that each peer has; 0: before this run."""
+
+    @property
+    def run(self) -> bytes:
+        """Drawn at this start; empty if the store does not run."""
+        return self.record.runs[-1] if self.record.runs else b""
 
     @property
     def limbo(self) -> str:
@@ -170,6 +177,7 @@ class Standing:
             commits=commits,
             commits_at_start=self.commits_at_start,
             former=self.record.former,
+            former_runs=self.record.runs[:-1],
         )
 
     def row(self) -> Write:
@@ -191,8 +199,10 @@ class Standing:
         if greeting.incarnation in known.former:
             return _not_present(known)  # a copy of what it once was, or what that said
         if known.incarnation == greeting.incarnation:
+            runs = (*greeting.former_runs, greeting.run)
             if known.run != greeting.run and (
-                known.starts >= greeting.starts or known.commits > greeting.commits_at_start
+                known.commits > greeting.commits_at_start
+                or not _may_have_been(known, greeting.starts, runs)
             ):
                 # A copy, or a directory that was put back: the later one stays what is known, for
                 # as long as that one has not taken note. The answer that tells it may be lost, or
@@ -267,6 +277,11 @@ class Standing:
                 return (
                     f"its directory says that it was started {record.starts} times, and a peer has "
                     f"seen it started {remembered.starts} times: it is a copy, or was put back"
+                )
+            if not _may_have_been(remembered, record.starts, record.runs):
+                return (
+                    f"a peer has met its start {remembered.starts}, and that was another one than "
+                    "its directory has seen: it is a copy, or was put back"
                 )
             if remembered.commits > self.commits_at_start:
                 return (
@@ -390,11 +405,21 @@ def _not_present(known: Greeting) -> Met:
     return Met(known, False, (), is_present=False)
 
 
+def _may_have_been(known: Greeting, starts: int, runs: Sequence[bytes]) -> bool:
+    """Whether a directory that was started so often, last as these runs, may have been that one.
+
+    The run that a peer has met is the directory's own at that start. What was drawn at starts that
+    are longer ago nobody knows any more.
+    """
+    ago = starts - known.starts
+    return ago >= 0 and (ago >= len(runs) or runs[-1 - ago] == known.run)
+
+
 def _with_former(greeting: Greeting, known: Greeting | None) -> Greeting:
     """The greeting with all that the store was before, as far as either says."""
     present = Greeting()
     present.CopyFrom(greeting)
-    del present.former[:]
+    del present.former[:], present.former_runs[:]
     if known is None:
         present.former.extend(_merged(greeting.former))
         return present
@@ -415,11 +440,12 @@ def started(
     record: StoreRecord | None,
     peers: Collection[str] | None,
     draw: Callable[[], bytes],
+    run: bytes,
 ) -> StoreRecord:
     """What is to be durable before a store serves.
 
     record: what was found, None in a blank directory. peers: as configured, None if they are not.
-    draw makes a new incarnation. Raises NotFounded.
+    draw makes a new incarnation; run tells this start from all others. Raises NotFounded.
     """
     if record is None:
         record = StoreRecord(draw(), limbo=NEW_REASON, blank=True)
@@ -427,4 +453,5 @@ def started(
         raise NotFounded(store)
     if record.blank and not peers:
         record = replace(record, limbo="", blank=False)
-    return replace(record, starts=record.starts + 1)
+    runs = (*record.runs, run)[-RUNS_MAX:]
+    return replace(record, starts=record.starts + 1, runs=runs)

@@ -220,13 +220,16 @@ class StoreNode:
         configuration = self._configuration
         record = restart.store_record(storage)
         record = started(
-            configuration.name, record, configuration.peers, lambda: uuid.uuid4().bytes
+            configuration.name,
+            record,
+            configuration.peers,
+            lambda: uuid.uuid4().bytes,
+            uuid.uuid4().bytes,
         )
         return Standing(
             configuration.name,
             record,
             restart.peers(storage),
-            uuid.uuid4().bytes,
             # Not the acknowledged mark: after a power failure that is older than what is there.
             commits,
         )

@@ -355,16 +355,19 @@ class StoreRecord:
     """Those who were blank together when the group was founded, as far as it is known."""
     former: tuple[bytes, ...] = ()
     """Incarnations of this name that the present one has replaced, as far as peers told."""
+    runs: tuple[bytes, ...] = ()
+    """What was drawn at each of the last starts, the present one last."""
 
 
-_STORE = struct.Struct(">BQ?HHIH")
-_STORE_VERSION = 1
+_STORE = struct.Struct(">BQ?HHIHH")
+_STORE_VERSION = 2
 
 
 def pack_store(record: StoreRecord) -> bytes:
     reason = record.limbo.encode()
     founders = StoreInventory(founders=record.founders).SerializeToString()
     former = b"".join(_counted(incarnation) for incarnation in record.former)
+    runs = b"".join(_counted(run) for run in record.runs)
     head = _STORE.pack(
         _STORE_VERSION,
         record.starts,
@@ -373,8 +376,9 @@ def pack_store(record: StoreRecord) -> bytes:
         len(reason),
         len(founders),
         len(former),
+        len(runs),
     )
-    return b"".join((head, record.incarnation, reason, founders, former))
+    return b"".join((head, record.incarnation, reason, founders, former, runs))
 
 
 def unpack_store(value: bytes) -> StoreRecord:
@@ -382,7 +386,7 @@ def unpack_store(value: bytes) -> StoreRecord:
         version, starts, blank, *lengths = _STORE.unpack_from(value)
         if version != _STORE_VERSION:
             raise Malformed(f"the store's record has version {version}")
-        incarnation, reason, founders, former = _cut(value, _STORE.size, lengths)
+        incarnation, reason, founders, former, runs = _cut(value, _STORE.size, lengths)
         return StoreRecord(
             incarnation,
             starts,
@@ -390,6 +394,7 @@ def unpack_store(value: bytes) -> StoreRecord:
             blank,
             tuple(StoreInventory.FromString(founders).founders),
             tuple(_uncounted(former)),
+            tuple(_uncounted(runs)),
         )
     except (struct.error, DecodeError, UnicodeDecodeError, IndexError) as error:
         raise Malformed(f"the store's record can not be read: {error}") from None
