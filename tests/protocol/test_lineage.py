@@ -68,6 +68,13 @@ def test_split_of_several_is_the_split_of_each() -> None:
     assert void == [HeldRange(2, 4, 1), HeldRange(5, 6, 2), HeldRange(1, 1, 3)]
 
 
+def test_how_far_back_a_stream_reaches() -> None:
+    for lineage in ALL:
+        for epoch in range(5):
+            expected = any(term.epoch <= epoch for term in lineage.terms)
+            assert lineage.reaches_back_to(epoch) == expected
+
+
 def test_extended_changes_nothing_up_to_what_is_kept() -> None:
     for lineage in ALL:
         for kept_upto in range(-1, TOP + 1):

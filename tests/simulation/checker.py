@@ -208,7 +208,6 @@ class Checker:
         """All or some of its data is about to go: it counts as held as long as it is failed."""
         actor = self._stores[store]
         held = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
-        self.endings.raised(store)
         self._life.deleted.add(store)
         self.failed.setdefault(store, {}).update(held)
         self._deleted.discard(store)
@@ -444,7 +443,10 @@ class Checker:
         )
 
     def _serves(self, store: StoreOf, epoch: int) -> bool:
-        """Whether the disk of this store has the source in that epoch, or a newer one."""
+        """Whether the disk of this store has the source in that epoch, or a newer one, and some of
+        what was stable: it may begin late what was decided before all was deleted."""
+        if not self.on_disk(store, store.disk.synced, 0, len(self.stable_contents) - 1):
+            return False
         rows = store.disk.synced.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100)
         known = (unpack_registration(value) for _, value in rows)
         return any(each.name == self.source and each.begun_epoch >= epoch for each in known)

@@ -104,6 +104,11 @@ class Script:
         self.sources.start(take_over=True)
         return self.source
 
+    def restart_source(self) -> None:
+        """The newest instance has failed: its supervisor does what the error says."""
+        self.sources.bury_current()
+        self.sources.restart_after(LOOK_SECONDS)
+
     def until_complete(self) -> None:
         """The newest instance accepts messages."""
         self.until(lambda: self.source.core.complete)

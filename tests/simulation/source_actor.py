@@ -37,6 +37,7 @@ from quorate.protocol.errors import (
     MissingMessages,
     QuorateError,
     SourceActive,
+    SourceDeleted,
     UnknownTopic,
     Unreachable,
 )
@@ -754,12 +755,17 @@ class SourceApplication:
             return self._setup_at - 1
         return self._setup_at
 
-    def _bury_current(self) -> None:
+    def bury_current(self) -> None:
+        """The newest instance has failed, and ends."""
         instance, store = self.current, self._publish_store
         error = instance.core.error
         instance.give_up()
         self.world.later(GIVE_UP_SECONDS, instance.kill)
-        if isinstance(error, MissingMessages) and store.outlives and self._checker.is_over():
+        if isinstance(error, SourceDeleted):
+            self.world.reach("told that all was deleted", instance.process.name)
+            self._checker.require(self._checker.is_over(), "I1", f"it is not: {error}")
+        missing = isinstance(error, MissingMessages | SourceDeleted)
+        if missing and store.outlives and self._checker.is_over():
             # As its operator would: what the stores deleted, it can not go on with.
             self._checker.forgets()
             store.forget()
@@ -785,6 +791,6 @@ class SourceApplication:
                     if not instance.send():
                         break
         if self.current.over and not self.current.leaving:
-            self._bury_current()
+            self.bury_current()
             self.restart_after(chooser.uniform(0.02, 0.4))
         self.world.later(chooser.expovariate(1 / self._pause), self._go_on)

@@ -15,6 +15,7 @@ from quorate.protocol.errors import (
     QuorateError,
     RegIdInUse,
     SourceActive,
+    SourceDeleted,
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
@@ -212,6 +213,34 @@ def test_what_the_publish_store_knows_to_be_stable_must_be_found() -> None:
     made.promised("c", 1, grant())
     assert made.decide(3.0, OwnKnowledge(9, None)) is None
     assert isinstance(made.error, MissingMessages)
+
+
+@pytest.mark.parametrize("was_open", [False, True])
+def test_who_knows_of_more_than_the_stores_is_told_if_they_have_deleted_it(was_open: bool) -> None:
+    made = streaming() if was_open else registration()
+    made.start(0.0, 4)
+    promise_all(made, "abc", Promise(ended_epoch=3))
+    assert made.decide(3.0, OwnKnowledge(9, None)) is None
+    assert isinstance(made.error, SourceDeleted)
+    assert made.error.upto == 9
+
+
+def test_who_knows_of_more_than_another_stream_that_has_begun_is_not_told_that_it_is_deleted() -> (
+    None
+):
+    made = registration()
+    made.start(0.0, 6)
+    promise_all(made, "ab", dataclasses.replace(held(3, epoch=5), ended_epoch=3))
+    assert made.decide(3.0, OwnKnowledge(9, None)) is None
+    assert made.error is None
+    assert isinstance(made.unfinished(), MissingMessages)
+
+
+def test_who_knows_of_nothing_that_was_stable_begins_the_next_stream() -> None:
+    made = streaming()
+    made.start(0.0, 4)
+    promise_all(made, "abc", Promise(ended_epoch=3))
+    assert decided(made, 3.0, OwnKnowledge(-1, 0)).kept_upto == -1
 
 
 def streaming(stores: str = "abc", policy: Policy | None = None) -> Registration:
@@ -491,6 +520,17 @@ def test_a_late_answer_that_shows_a_newer_begun_epoch_means_a_new_registration()
     assert made.overtake_epoch(3.0) == 6
     made.start(3.0, 6)
     assert made.overtake_epoch(3.0) is None
+
+
+def test_a_late_answer_that_says_that_the_stream_was_deleted_means_a_new_registration() -> None:
+    made = registration()
+    made.start(0.0, 3)
+    promise_all(made, "ab", held(9, epoch=2))
+    decided(made, 3.0)
+    made.promised("c", 3, grant(Promise(ended_epoch=1)))
+    assert made.overtake_epoch(3.0) is None, "that was a stream before"
+    made.promised("c", 3, grant(Promise(ended_epoch=2)))
+    assert made.overtake_epoch(3.0) == 4
 
 
 def test_its_own_begun_epoch_in_a_late_answer_is_no_news() -> None:

@@ -106,6 +106,15 @@ def view(*answers: PeerAnswer, complete: bool = True) -> View:
     return View("s1", {each.store: each for each in answers}, complete)
 
 
+def bury_for_good(world: World) -> None:
+    """Nothing of it is left, and the store vouches for that."""
+    bury(world)
+    identities = world.core.identities
+    while not tombstone(world).emptied:
+        world.write(identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
+    identities.settled.add(ORDERS)
+
+
 def tombstone(world: World) -> Tombstone:
     return world.core.identities.tombstones[ORDERS]
 
@@ -256,15 +265,11 @@ def test_once_it_is_settled_the_source_is_unknown_but_old_epochs_stay_fenced() -
 def test_what_a_peer_said_before_it_deleted_it_too_brings_nothing_back() -> None:
     world = World()
     filled(world)
-    bury(world)
-    identities = world.core.identities
-    while not tombstone(world).emptied:
-        world.write(identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
-    identities.settled.add(ORDERS)
+    bury_for_good(world)
     with pytest.raises(Fenced):
         world.core.adopt(ORDERS, Missed(FIRST_LINEAGE, MEMBERSHIP, b"a", None))
     assert ORDERS not in world.core.sources
-    assert ORDERS in identities.tombstones
+    assert ORDERS in world.core.identities.tombstones
     world.done(world.core.adopt(ORDERS, Missed(Lineage((Term(2, 0),)), MEMBERSHIP, b"b", None)))
     assert world.core.sources[ORDERS].registration.begun_epoch == 2
 
@@ -578,6 +583,51 @@ def test_a_store_that_was_away_when_a_stream_was_ended_follows_the_next_one(ende
     back = world.restarted().core.sources[ORDERS]
     assert (list(back.held.ranges), back.held.stable_upto, back.lineage) == ([], -1, lineage)
     assert back.registration.ended_epoch == 1
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_nobody_goes_on_with_what_was_deleted_who_was_not_told(told: bool) -> None:
+    """A decision may rest on promises that were given before; one that knows of the end stands."""
+    old = Lineage((Term(1, 0), Term(2, 30)))
+    for anew in (False, True):
+        world = World()
+        filled(world)
+        bury_for_good(world)
+        if anew:
+            world.promise(2, instance=b"b")
+            step = partial(world.core.begin, ORDERS, 2, old, MEMBERSHIP, b"b", int(told))
+        else:
+            missed = Missed(old, MEMBERSHIP, b"b", None, ended_epoch=int(told))
+            step = partial(world.core.adopt, ORDERS, missed)
+        if told:
+            world.done(step())
+            continue
+        with pytest.raises(NotRegistered, match="deleted it up to epoch 1"):
+            step()
+        assert (ORDERS in world.core.identities.tombstones) is not anew
+
+
+def test_a_begin_that_is_taken_over_does_not_make_forget_what_was_ended() -> None:
+    world = World()
+    filled(world)
+    bury_for_good(world)
+    world.done(world.core.adopt(ORDERS, Missed(Lineage((Term(2, 0),)), MEMBERSHIP, b"b", None)))
+    assert world.core.sources[ORDERS].registration.ended_epoch == 1
+
+
+def test_whose_state_was_deleted_while_it_was_away_may_ask_once_more() -> None:
+    """It is fenced by nobody, and hears that there is nothing any more."""
+    world = World()
+    filled(world)
+    bury(world)
+    assert world.promise(1, instance=b"a").limbo == REASON
+    world.core.identities.settled.add(ORDERS)
+    with pytest.raises(Fenced):
+        world.promise(1, instance=b"b")
+    again = world.promise(1, instance=b"a")
+    assert (again.limbo, again.held, again.registration.ended_epoch) == ("", (), 1)
+    with pytest.raises(NotRegistered):
+        world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a")
 
 
 def test_what_is_taken_over_begins_to_live_then() -> None:

@@ -36,6 +36,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.SourceActive: FAILED,
     errors.ReceiverActive: FAILED,
     errors.Deregistered: FAILED,
+    errors.SourceDeleted: FAILED,
     errors.RegIdInUse: FAILED,
     errors.TopicRefused: DENIED,
     errors.Fenced: OUTCOME_UNKNOWN,

@@ -5,7 +5,7 @@
     │   ReceiverActive, InLimbo                                              try again
     ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
     │   Deregistered, PolicyNotInForce, NeverStable, NotLost, OtherHistory,
-    │   BeingDeleted, RestoreRefused                                         the protocol says no
+    │   BeingDeleted, RestoreRefused, SourceDeleted                          the protocol says no
     ├── RowsDiffer, RowsUnaccounted, WriteNotOurs, AttemptSuperseded         Spark writes otherwise
     ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
@@ -192,6 +192,20 @@ class Deregistered(QuorateError):
         return (
             f"{self.who} is deregistered: the stores were told to forget it. It can not be used "
             "again; open a new one, which starts from the beginning."
+        )
+
+
+@dataclass(eq=False)
+class SourceDeleted(QuorateError):
+    source: str
+    upto: int
+
+    def describe(self) -> str:
+        return (
+            f"The stores have deleted {self.source}: its state lifetime was over, or it was "
+            f"deregistered, while this instance, which knows of messages up to {self.upto}, was "
+            "away. It can not go on. Open it anew, which starts from the beginning; if it has a "
+            "publish store on disk, with an empty one: what that has is of the deleted stream."
         )
 
 

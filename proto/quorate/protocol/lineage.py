@@ -90,6 +90,10 @@ class Lineage:
                 void.append(HeldRange(part.last + 1, item.last, item.epoch))
         return kept, void
 
+    def reaches_back_to(self, epoch: int) -> bool:
+        """Whether the stream may have messages of this epoch, or of an older one."""
+        return bool(self.terms) and self.terms[0].epoch <= epoch
+
     def extended(self, kept_upto: int, epoch: int) -> Lineage:
         """This lineage as far as kept_upto, then the new epoch."""
         assert epoch > self.epoch

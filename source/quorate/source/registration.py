@@ -25,6 +25,7 @@ from quorate.protocol.errors import (
     QuorateError,
     RegIdInUse,
     SourceActive,
+    SourceDeleted,
     TopicRefused,
 )
 from quorate.protocol.identity import SourceName
@@ -231,9 +232,16 @@ class Registration:
         self._grants[store] = grant
         self._failures.pop(store, None)
         late = self.phase is not Phase.PROMISING
-        if late and self._begun_known < grant.promise.begun_epoch < self.epoch:
+        if late and self._was_decided_without(grant.promise):
             self._superseded = True
         return another
+
+    def _was_decided_without(self, promise: Promise) -> bool:
+        """Whether the decision did not know what this store says: of a newer begin, or that the
+        stream it goes on with was deleted since other stores promised."""
+        ended = promise.ended_epoch
+        was_ended = self._ended_epoch < ended and self.lineage.reaches_back_to(ended)
+        return was_ended or self._begun_known < promise.begun_epoch < self.epoch
 
     def known(
         self, store_name: str, incarnation: bytes, former: Iterable[bytes], teller: str
@@ -495,6 +503,10 @@ class Registration:
             return False
         if needed_upto <= decision.kept_upto:
             return True
+        if not decision.policies and ended_upto(self._promises().values()):
+            # A blocking set knows of no stream, and that one was deleted: so it was this one.
+            self.error = SourceDeleted(str(self._name), needed_upto)
+            return False
         silent = tuple(store for store in self.wanted() if store not in self._grants)
         self._note_lost(decision.kept_upto + 1, needed_upto, silent)
         return False

@@ -86,7 +86,8 @@ class Source:
             registration on; it must not block.
 
         Raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced, MissingMessages,
-        ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch, StorageFailed.
+        SourceDeleted, ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch,
+        StorageFailed.
         """
         layout = _layout(stores, policy)
         previous = [_layout(earlier) for earlier in previous_policies]

@@ -32,6 +32,7 @@ from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.store import batches, retention, state_only
 from quorate.store.deletion import REASON as DELETED
+from quorate.store.deletion import check_not_ended
 from quorate.store.identities import Identities
 from quorate.store.late import Archived, Missed
 from quorate.store.leaving import Adoption, ReceiverKnowledge
@@ -243,6 +244,8 @@ class StoreCore:
             )
         if epoch == state.registration.begun_epoch:
             return self._begin_again(state, lineage, membership)
+        ended = state.registration.ended_epoch
+        check_not_ended(self.store, source, lineage, ended_epoch, ended)
         return self._follow(state, state.registration, lineage, membership, ended_epoch)
 
     @staticmethod
@@ -267,6 +270,9 @@ class StoreCore:
         if state is None:
             # What a peer said before it deleted the source, too, would bring it back to life.
             self.identities.check_outlives(source, epoch)
+        ended = self.identities.ended_epoch(source)
+        ended = state.registration.ended_epoch if state is not None else ended
+        check_not_ended(self.store, source, missed.lineage, missed.ended_epoch, ended)
         old = self.identities.replaced(source)
         if state is None:
             free = self.reg_ids.is_free(missed.reg_id)
@@ -284,7 +290,7 @@ class StoreCore:
         information, known = missed.information, record.information
         if information is not None and (known is None or _order(information) > _order(known)):
             record = replace(record, information=information)
-        ended = missed.ended_epoch
+        ended = max(missed.ended_epoch, ended)
         change = self._follow(state, record, missed.lineage, missed.membership, ended)
         return replace(change, writes=(*old, *change.writes))
 

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
+from quorate.protocol.errors import NotRegistered
 from quorate.protocol.identity import SourceName
-from quorate.protocol.lineage import diverges_at
+from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.wire import membership_from_wire
@@ -261,6 +262,16 @@ def ended_epoch(tombstone: Tombstone) -> int:
     Not what was promised only: if that was to no avail, another stream may have begun below it.
     """
     return max(tombstone.registration.begun_epoch, tombstone.registration.ended_epoch)
+
+
+def check_not_ended(
+    store: str, source: SourceName, lineage: Lineage, told: int, ended: int
+) -> None:
+    """Raise NotRegistered if a lineage goes on with a stream that was deleted, up to this epoch, at
+    this store, and whoever decided so had not been told: the promises that it rests on were given
+    before."""
+    if told < ended and lineage.reaches_back_to(ended):
+        raise NotRegistered(str(source), f"store {store} has deleted it up to epoch {ended}")
 
 
 def void(tombstone: Tombstone) -> Tombstone:

@@ -63,16 +63,27 @@ class Identities:
         deregistered = tombstone.cause == store_v1.DELETION_DEREGISTERED
         if deregistered and instance == record.promised_to:
             raise Deregistered(f"Source {source}")
-        self.check_outlives(source, epoch)
+        self.check_outlives(source, epoch, instance)
         if source in self.settled:
             return None
         return SourceState(0, Registration(source, 0, b""), Held(RangeSet()), limbo=deletion.REASON)
 
-    def check_outlives(self, source: SourceName, epoch: int) -> None:
-        """Raise Fenced if this epoch of a source is older than its deletion."""
+    def check_outlives(self, source: SourceName, epoch: int, instance: bytes = b"") -> None:
+        """Raise Fenced if this epoch of a source is older than its deletion.
+
+        instance: who asks. The one that had that epoch here may ask once more: it was kept out by
+        nobody, and hears that what it had is deleted.
+        """
         tombstone = self.tombstones.get(source)
-        if tombstone is not None and epoch <= tombstone.registration.promised_epoch:
-            raise Fenced(str(source), epoch, tombstone.registration.promised_epoch)
+        if tombstone is None:
+            return
+        record = tombstone.registration
+        is_owner = bool(instance) and (epoch, instance) == (
+            record.promised_epoch,
+            record.promised_to,
+        )
+        if epoch <= record.promised_epoch and not is_owner:
+            raise Fenced(str(source), epoch, record.promised_epoch)
 
     def gave_up(self, state: SourceState, epoch: int, instance: bytes) -> None:
         """An instance takes nothing further that it was promised: it keeps nobody out any more."""
