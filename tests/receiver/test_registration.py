@@ -11,7 +11,8 @@ from tests.receiver.fakes import NAME, Group
 from quorate.protocol.errors import Fenced, StoreStopping
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Policy
+from quorate.protocol.policy import Group as PolicyGroup
+from quorate.protocol.policy import IntergroupRule, Policy
 from quorate.receiver.directory import SourceRecord, record_from_wire
 from quorate.receiver.options import ReceiverOptions
 from quorate.receiver.peers import Peers
@@ -153,3 +154,21 @@ def test_a_receiver_that_nobody_knew_starts_at_what_is_still_there() -> None:
     assert start(kept, replace(kept, is_new=False)) == (0, False)
     # Without retention a hole at the beginning is no reason to leave anything out.
     assert start(replace(kept, retained_from=0), replace(kept, retained_from=0)) == (0, False)
+
+
+def test_a_receiver_is_new_only_if_no_group_that_is_away_may_know_it() -> None:
+    """What it never acknowledged may have been let go here: that is no beginning, but a gap."""
+    policy = Policy(
+        (PolicyGroup("g", tuple("abc")), PolicyGroup("h", tuple("xyz"))), IntergroupRule.ANY
+    )
+    kept = StoreAnswer(1, True, -1, 99, 99, ONE, low=70, retained_from=70, is_new=True)
+
+    def start(stores: str, limbo: str = "") -> tuple[int, bool]:
+        answers = {store: replace(kept, limbo=store in limbo) for store in stores}
+        decided = decide_start(policy, answers, ReceiverOptions())
+        return decided.first, decided.is_new
+
+    assert start("abc") == (0, False)
+    assert start("abcx") == (0, False)
+    assert start("abxy", limbo="x") == (0, False)
+    assert start("abxy") == (70, True)

@@ -621,7 +621,7 @@ class SourceInstance:
         core = self.core
         if not core.started:
             raise UnknownTopic(core.name.topic, "it is still registering")
-        wants_stable = wants_stable or core.pacing is not None
+        wants_stable = wants_stable or core.pacing.waits
         attached = _Attached(end, wants_stable, self.process)
         self._attached = [one for one in self._attached if one.end.error is None]
         self._attached.append(attached)

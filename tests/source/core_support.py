@@ -51,6 +51,7 @@ def registered(options: SourceOptions | None = None) -> SourceCore:
     promise(core, dict.fromkeys("abc", Promise()))
     begin(core, "abc")
     for store in "abc":
+        core.receivers_told(store, {})
         core.opened(store, core.epoch, 0, FSYNC, 0.0)
     assert core.complete
     return core

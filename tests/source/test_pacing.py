@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.source.core_support import (
+    DOWN,
     FSYNC,
+    NAME,
     POLICY,
     STORES,
+    begin,
     earlier,
+    promise,
     registered,
     resumed,
     send,
@@ -23,8 +27,11 @@ from tests.source.fake_store import FakeStore
 from tests.source.support import open_source
 
 from quorate.protocol.errors import NoQuorum
+from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.policy import Group, IntergroupRule, Policy
 from quorate.protocol.ranges import HeldRange, RangeSet
+from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import pacing_from_wire
 from quorate.source import (
     FlightBehaviour,
@@ -77,7 +84,7 @@ def fill(core: SourceCore, size: int = 1) -> int:
 
 def test_without_the_option_nothing_of_it_runs() -> None:
     core = registered()
-    assert core.pacing is None
+    assert not core.pacing.waits
     told(core, r1=-1)
     assert (core.window.paced_upto, core.window.paced_bytes) == (SEQUENCE_MAX, sys.maxsize)
     assert not core.information().HasField("receiver_pacing")
@@ -140,6 +147,32 @@ def test_it_may_not_send_before_it_knows_whom_to_wait_for() -> None:
     core.tick(9.0)
     assert core.complete
     assert is_held(core), "it had sent 20, and the receiver has 3"
+
+
+def test_under_any_stores_of_every_group_must_have_told_of_receivers() -> None:
+    """One group is a stable set. A receiver that has registered with the other one only is known
+    to nobody in it."""
+    groups = Group("here", tuple("abc")), Group("there", tuple("xyz"))
+    policy = Policy(groups, IntergroupRule.ANY)
+    stores = [StoreAddress(name, f"{name}:1") for name in "abcxyz"]
+    core = SourceCore(NAME, stores, policy, TEN, b"me")
+    core.start(0.0)
+    promise(core, dict.fromkeys("abcxyz", Promise()))
+    begin(core, "abcxyz")
+    for store, known in zip("abcxy", ({}, {}, {}, {}, {1: -1}), strict=True):
+        core.tick(9.0)
+        assert not core.complete
+        core.receivers_told(store, known)
+        core.opened(store, core.epoch, 0, FSYNC, 9.0)
+    assert core.complete
+    core.tick(9.1)
+    assert core.window.paced_upto == 9
+    # What was told stays known when a whole group is away.
+    for store in "xyz":
+        core.failed(store, DOWN, 9.2)
+    core.tick(9.3)
+    assert core.complete
+    assert core.window.paced_upto == 9
 
 
 def test_a_new_epoch_counts_from_what_it_keeps() -> None:

@@ -96,7 +96,9 @@ def decide_start(
         {store: agreed(one, one.acknowledged_upto) + 1 for store, one in answers.items()},
         vouching(answers),
     )
-    is_new = all(one.is_new for one in answers.values())
+    # Of several groups one may serve it that has never heard of it: others that are away may have.
+    sure = policy.blocks(policy.stores & vouching(answers))
+    is_new = sure and all(one.is_new for one in answers.values())
     released = max(agreed(one, one.retained_from - 1) for one in answers.values()) + 1
     if is_new and low < released:
         there = (one.low for one in answers.values() if low <= one.low <= released)

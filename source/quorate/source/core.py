@@ -117,7 +117,6 @@ class SourceCore:
         """It is known which messages the stream has: receivers may attach."""
         self.window = Window(options)
         self.pacing = pacing_of(options)
-        """None: the source waits for no receivers."""
         self.confirmations = Confirmations(options.unique_confirmations)
         self.retention = Retention(0)
         self.registration = Registration(
@@ -227,8 +226,7 @@ class SourceCore:
             self.streams.remove(store)
             self.tracker.void(store)
             self._left(store)
-            if self.pacing is not None:
-                self.pacing.left(store)
+            self.pacing.left(store)
         for store in wanted:
             self.streams.add(store)
         self.stores = {store: self._known[store] for store in wanted}
@@ -450,8 +448,7 @@ class SourceCore:
         self.confirmations.begin(kept_upto, self.stable_upto)
         settled_upto = self.confirmations.settled(self.stable_upto)
         self.window.restart(self.packed_upto, self.retention.payload_bytes, settled_upto)
-        if self.pacing is not None:
-            self.pacing.restart(self.retention.frames())
+        self.pacing.restart(self.retention.frames())
         self.registration.streaming()
         self.started = True
         self._streaming_since = now
@@ -466,6 +463,7 @@ class SourceCore:
         taking = self.streams.open_stores()
         policies = self.registration.membership.to_policies
         able = self.error is None and all(policy.stable(taking, taking) for policy in policies)
+        able = able and self.pacing.knows_enough(policies)
         if able:
             self._changing_until = None
         if able and not self.complete and not self._others_open_soon(now):
@@ -610,15 +608,14 @@ class SourceCore:
         Before `opened` if the same answer says both: once enough stores take the stream, messages
         are accepted, and then it must be known whom to wait for.
         """
-        if self.pacing is not None and store in self.stores:
+        if store in self.stores:
             self.pacing.heard(store, told)
             self._pace()
 
     def _pace(self) -> None:
-        if self.pacing is not None:
-            policies = self.registration.membership.to_policies
-            lost = self._decision.losses if self._decision is not None else RangeSet()
-            self.pacing.apply(self.window, policies, self.streams.connected(), lost)
+        policies = self.registration.membership.to_policies
+        lost = self._decision.losses if self._decision is not None else RangeSet()
+        self.pacing.apply(self.window, policies, self.streams.connected(), lost)
 
     def next_frame(self, store: str, now: float) -> bytes | None:
         """The next frame for this store; None while there is nothing, which makes it idle."""
@@ -694,12 +691,11 @@ class SourceCore:
         """A message is accepted, beyond a bound perhaps; the application is told once."""
         if self.window.exceeded:
             self.events += self._notices.flight_exceeded(self.window)
-        if self.pacing is not None:
-            self.note_lag()
+        self.note_lag()
 
     def note_lag(self) -> None:
         """A message is to be sent, and receivers may hold it up; the application is told once."""
-        if self.pacing is not None and self.window.paced_out:
+        if self.window.paced_out:
             self.events += self.pacing.noted(self.window)
 
     @property
@@ -736,8 +732,7 @@ class SourceCore:
         self._taken = False
         frame = batch_frame(packed.batch, self.stable_upto)
         self.retention.append(packed.first, packed.last, frame, self.window.packed_bytes, now)
-        if self.pacing is not None:
-            self.pacing.sent(packed.last, self.window.packed_bytes)
+        self.pacing.sent(packed.last, self.window.packed_bytes)
         self.streams.busy()
         return frame
 
@@ -749,8 +744,7 @@ class SourceCore:
         self._overtake(now)
         self._check_stores(now)
         self._pace()
-        if self.pacing is not None:
-            self.events += self.pacing.news(self.window, now)
+        self.events += self.pacing.news(self.window, now)
         self.events += self._notices.waiting(*self.registration.waiting_for(now))
         if self.complete and self.registration.phase is not Phase.STREAMING:
             self._check_change_stuck(now)

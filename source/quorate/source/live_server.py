@@ -181,7 +181,7 @@ class LiveServer:
             context.peer(),
             # Only what is stable is acknowledged, and a source that waits for that sends no batch
             # that would say how far that is.
-            request.delivery == DELIVERY_LEVEL_STABLE or core.pacing is not None,
+            request.delivery == DELIVERY_LEVEL_STABLE or core.pacing.waits,
             self._options.receiver_queue_bytes,
         )
         self._receivers.add(receiver)

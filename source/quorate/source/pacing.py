@@ -1,8 +1,8 @@
 """Receiver-paced persistence at the source: what stores told of receivers, and what that allows.
 
 Pure. Whom the source waits for is decided in quorate.protocol.pacing; this keeps what that needs,
-sets the window's bound by it, and says whom the application should know of. Of a source that is not
-paced there is no such object.
+sets the window's bound by it, and says whom the application should know of. A source that is not
+paced has an `Unpaced`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,44 @@ CALM_SECONDS = 5.0
 told once, and that it is over when it did not come to the bound for so long."""
 
 
+class Unpaced:
+    """The source waits for no receivers, and stores tell it nothing of them.
+
+    What the methods mean says `Pacing`.
+    """
+
+    waits = False
+    """Stores have to tell of receivers."""
+
+    def heard(self, *_: object) -> None:
+        pass
+
+    def left(self, *_: object) -> None:
+        pass
+
+    def restart(self, *_: object) -> None:
+        pass
+
+    def sent(self, *_: object) -> None:
+        pass
+
+    def apply(self, *_: object) -> None:
+        pass
+
+    def knows_enough(self, _: object) -> bool:
+        return True
+
+    def news(self, *_: object) -> list[events.Event]:
+        return []
+
+    def noted(self, _: object) -> list[events.Event]:
+        return []
+
+
 class Pacing:
     """The receivers of one source, as its stores tell of them."""
+
+    waits = True
 
     def __init__(self, bound: ReceiverPacing, calm_seconds: float) -> None:
         """calm_seconds: for so long nobody must have lagged before the application is told that."""
@@ -95,6 +131,14 @@ class Pacing:
             upto = self._positions[0].acknowledged_upto
             window.pace(self.bound.may_send_upto(upto), self._size_upto(upto) + self.bound.bytes)
 
+    def knows_enough(self, policies: Iterable[Policy]) -> bool:
+        """Whether any receiver that is waited for must have been told of.
+
+        A receiver registers with a stable set, of which every blocking set has a store. Under `any`
+        over several groups the stores that take the stream need not be one.
+        """
+        return all(policy.blocks(policy.stores & self._told.keys()) for policy in policies)
+
     def news(self, window: Window, now: float) -> list[events.Event]:
         """Time has passed: whether others lag, or nobody does any more."""
         if not window.lag_noted:
@@ -151,10 +195,10 @@ class Pacing:
         return self._sizes[at - 1] if at else self._size_before
 
 
-def pacing_of(options: SourceOptions) -> Pacing | None:
-    """As the options of a source ask for it; None if they do not."""
+def pacing_of(options: SourceOptions) -> Pacing | Unpaced:
+    """As the options of a source ask for it."""
     if options.receiver_pacing is None:
-        return None
+        return Unpaced()
     # Who is told before it may send more wants to know at once; who waits anyway, not each time.
     notifies = options.flight_behaviour is FlightBehaviour.NOTIFY
     return Pacing(options.receiver_pacing, 0.0 if notifies else CALM_SECONDS)

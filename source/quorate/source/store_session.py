@@ -266,7 +266,7 @@ class StoreSession:
         self._owner.after_input()
 
     def _tell_receivers(self, opened: v1.AppendOpened) -> None:
-        if self._core.pacing is None:
+        if not self._core.pacing.waits:
             return
         if not opened.HasField("waited_for"):
             raise Unreachable(
