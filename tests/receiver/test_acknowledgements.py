@@ -86,6 +86,21 @@ def test_positions_begin_anew_with_a_stream_that_does() -> None:
     assert acknowledgements.position(stable_upto=2) == 2
 
 
+def test_the_start_of_a_stream_that_is_over_is_no_bound_in_the_next() -> None:
+    """A source that waits for this receiver has to hear of each message, however often it is said
+    that the start is acknowledged, too."""
+    acknowledgements = Acknowledgements(10)
+    acknowledgements.say_start()
+    assert acknowledgements.position(stable_upto=30) == 9
+    acknowledgements.withdraw(0)
+    acknowledgements.say_start()
+    acknowledgements.progress.consumed_through(3)
+    assert acknowledgements.position(stable_upto=5) == 3
+    assert acknowledgements.start == 0
+    acknowledgements.withdraw(2)
+    assert acknowledgements.start == 0, "that is the same stream"
+
+
 def test_a_second_withdrawal_may_begin_before_the_first() -> None:
     acknowledgements = Acknowledgements(0)
     acknowledgements.progress.consumed_through(60)
