@@ -261,6 +261,19 @@ def test_rows_that_can_not_be_read_are_given_up_when_others_let_them_go() -> Non
     assert state.held.retained_from == 60
 
 
+def test_what_turns_out_to_be_unreadable_later_is_given_up_too() -> None:
+    """Else the store would be doubted for ever: nobody has what others let go."""
+    world = Retaining().filled()
+    world.write(retention.take_over(world.storage, world.state, 60))
+    world.write(world.state.found_unreadable(10, 19))
+    world.write(world.state.found_unreadable(70, 79))
+    world.write(retention.take_over(world.storage, world.state, 50))
+    state = world.state
+    assert list(state.unreadable) == [Range(70, 79)], "that is still needed"
+    assert (state.held.retained_from, list(state.held.ranges)) == (60, [Range(0, 9), Range(20, 99)])
+    assert not retention.take_over(world.storage, state, 60)
+
+
 def test_what_others_let_go_is_not_lacking() -> None:
     world = Retaining().filled(3, stable_upto=29)
     world.write(retention.take_over(world.storage, world.state, 60))

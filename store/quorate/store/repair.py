@@ -241,10 +241,10 @@ class Repair:
         return not rest
 
     async def _take_over(self, state: SourceState, views: list[plan.PeerView]) -> None:
-        """Note what peers let go: it is not fetched any more."""
+        """Note what peers let go: it is not fetched, and given up if it can not be read."""
         engine = self._engine
         released = plan.retained_from(own_view(engine.core.store, state), views)
-        if released <= state.held.retained_from:
+        if released <= state.held.retained_from and not state.unneeded(released):
             return
         await engine.settled_range(state, 0, released - 1)
         if engine.core.sources.get(state.name) is not state or engine.core.limbo_of(state):

@@ -18,7 +18,7 @@ from quorate.protocol.errors import CorruptBatch, InvalidArgument
 from quorate.protocol.framing import read_header
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
-from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Marker
 from quorate.store import batches
 from quorate.store.records import (
@@ -170,14 +170,15 @@ def take_over(
     CorruptBatch.
     """
     held = state.held
-    if retained_from <= held.retained_from:
+    retained_from = max(retained_from, held.retained_from)
+    unneeded = state.unneeded(retained_from)
+    if retained_from == held.retained_from and not unneeded:
         return []
     writes: list[Write] = []
-    below = RangeSet((Range(0, retained_from - 1),))
-    for part in state.unreadable.both(below):
+    for part in unneeded:
         for entry in batches.entries(reads, state.reg_id, part.first, part.last):
             writes += batches.cut_out(state.reg_id, entry, part)
-    for part in state.unreadable.both(below):
+    for part in unneeded:
         held.ranges.remove(part.first, part.last)
     held.released_bytes += batches.leaving_bytes(writes)
     held.retained_from = retained_from

@@ -102,6 +102,12 @@ class SourceState:
         """What is held, without what was found unreadable."""
         return self.held.ranges.minus(self.unreadable) if self.unreadable else self.held.ranges
 
+    def unneeded(self, retained_from: int) -> RangeSet:
+        """What can not be read, and is not needed here if others let go what is below that."""
+        if not (self.unreadable and retained_from):
+            return RangeSet()
+        return self.unreadable.both(RangeSet((Range(0, retained_from - 1),)))
+
     @property
     def journal_bytes(self) -> int:
         """Of all its batches in the journal, those that were set aside among them."""
