@@ -329,7 +329,7 @@ class SimulatedProxying(Proxying):
             [
                 party.store
                 for party in among.order
-                if party.lineage == following.lineage and not party.is_promised
+                if party.lineage == following.lineage and not party.is_promised and party.takes_data
             ],
         )
         store.world.reach("proxy found out what is stable", store.name)

@@ -190,6 +190,20 @@ def test_a_copy_that_was_lost_before_the_other_was_made_does_not_count() -> None
     assert gathering.look(4.5, made) == 9
 
 
+def test_what_was_seen_of_another_lineage_does_not_count() -> None:
+    """A source came and went in between: the numbers may be those of other messages."""
+    gathering = Gathering()
+    assert gathering.look(1.0, among(party("a", asked=0.5), party("b", asked=0.5))) == 4
+    later = LINEAGE.extended(4, 2)
+    anew = [
+        replace(party(name, asked=2.0), begun_epoch=2, promised_epoch=2, lineage=later)
+        for name in "ab"
+    ]
+    assert gathering.look(2.5, among(*anew)) == 4, "b may have been wiped before a had its 9"
+    again = [replace(each, asked=3.0) for each in anew]
+    assert gathering.look(3.5, among(*again)) == 9
+
+
 def test_who_has_promised_a_later_epoch_makes_nothing_stable() -> None:
     gathering = Gathering()
     promised = replace(party("a"), promised_epoch=2)
@@ -228,6 +242,25 @@ def test_under_all_active_every_store_that_answers_must_hold_it() -> None:
         )
         upto = gathering.look(now + 0.5, made)
     assert upto == 6
+
+
+def test_under_all_active_a_store_that_takes_messages_again_must_hold_it_too() -> None:
+    policy = Policy((Group("g", ("a", "b", "c"), IntragroupRule.ALL_ACTIVE),))
+    membership = Membership((policy,), (policy,))
+
+    def parties(asked: float, upto: int, *, takes_data: bool) -> Electorate:
+        made = (("a", 9, True), ("b", 9, True), ("c", upto, takes_data))
+        return among(
+            *(
+                replace(party(name, reach, asked=asked), membership=membership, takes_data=takes)
+                for name, reach, takes in made
+            )
+        )
+
+    gathering = Gathering()
+    assert gathering.look(1.0, parties(0.5, 4, takes_data=False)) == 4
+    assert gathering.look(2.0, parties(1.5, 6, takes_data=True)) == 4
+    assert gathering.look(3.0, parties(2.5, 6, takes_data=True)) == 6
 
 
 @pytest.mark.parametrize(

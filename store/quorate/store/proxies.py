@@ -132,6 +132,7 @@ class Candidacy:
 @dataclass(frozen=True, slots=True)
 class _Sighting:
     upto: int
+    lineage: Lineage
     holders: Mapping[str, bytes]
     """Incarnations by name."""
     at: float
@@ -163,32 +164,45 @@ class Gathering:
         # Who keeps no messages is waited for by no rule; what it took before it was configured so
         # it has like any other.
         active = {party.store for party in among.order if party.takes_data} & reach.keys()
-        incarnations = {party.store: party.incarnation for party in among.order}
         asked = {party.store: party.asked for party in among.order}
         seen, confirmed = self._seen, told
-        if seen is not None and all(
-            reach.get(store, NOTHING) >= seen.upto and incarnations[store] == incarnation
-            for store, incarnation in seen.holders.items()
-        ):
+        if seen is not None and _still_holds(seen, among, reach, active):
             if not all(asked[store] > seen.at for store in seen.holders):
                 return told
             confirmed = max(confirmed, seen.upto)
-        self._seen = self._sighting(now, among, reach, active, incarnations, told)
+        self._seen = _sighting(now, among, reach, active, told)
         return confirmed
 
-    @staticmethod
-    def _sighting(
-        now: float,
-        among: Electorate,
-        reach: Mapping[str, int],
-        active: Set[str],
-        incarnations: Mapping[str, bytes],
-        told: int,
-    ) -> _Sighting | None:
-        for upto in sorted(set(reach.values()), reverse=True):
-            if upto <= told:
-                return None
-            holders = frozenset(store for store, reached in reach.items() if reached >= upto)
-            if all(policy.stable(holders, active) for policy in among.membership.policies):
-                return _Sighting(upto, {store: incarnations[store] for store in holders}, now)
-        return None
+
+def _sighting(
+    now: float, among: Electorate, reach: Mapping[str, int], active: Set[str], told: int
+) -> _Sighting | None:
+    """As far as the stream is stable if all of this was so at the same time."""
+    for upto in sorted(set(reach.values()), reverse=True):
+        if upto <= told:
+            return None
+        holders = frozenset(store for store, reached in reach.items() if reached >= upto)
+        if _stable(among, holders, active):
+            having = {one.store: one.incarnation for one in among.order if one.store in holders}
+            return _Sighting(upto, among.order[0].lineage, having, now)
+    return None
+
+
+def _still_holds(
+    seen: _Sighting, among: Electorate, reach: Mapping[str, int], active: Set[str]
+) -> bool:
+    """Whether what was seen is so now: of the same stream, and by the rules of those that are
+    active now, of whom there may be more."""
+    incarnations = {party.store: party.incarnation for party in among.order}
+    return (
+        seen.lineage == among.order[0].lineage
+        and all(
+            reach.get(store, NOTHING) >= seen.upto and incarnations[store] == incarnation
+            for store, incarnation in seen.holders.items()
+        )
+        and _stable(among, seen.holders.keys(), active)
+    )
+
+
+def _stable(among: Electorate, holders: Set[str], active: Set[str]) -> bool:
+    return all(policy.stable(holders, active) for policy in among.membership.policies)
