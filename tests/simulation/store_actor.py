@@ -433,6 +433,8 @@ class StoreActor:
         incarnation = self.core.standing.record.incarnation
         change = self._checked_begin(source, step, instance)
         self.checker.changes(self.name, step.epoch, "begins")
+        self.core.identities.lives.heard(Who(source))
+        self.checker.endings.sign(self.name)
         begun = self.core.sources[source]
         if learnt := self.losses.learn(begun, step.losses, "the source", 0):
             self.engine.submit(begun, learnt)

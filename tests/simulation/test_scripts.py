@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 from tests.simulation import store_upkeep
 from tests.simulation.checker import Violation
+from tests.simulation.endings import AGES, Mortality
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Script, play
@@ -31,8 +32,9 @@ from quorate.source import registration
 from quorate.source.bringing_up import BringingUp
 from quorate.source.core import Packed, SourceCore
 from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
-from quorate.store import leaving, limbo
+from quorate.store import keeper, leaving, limbo
 from quorate.store.core import StoreCore
+from quorate.store.lifetimes import Lifetimes
 from quorate.store.limbo import Heard, Met, Standing
 from quorate.store.state import Change, SourceState
 from quorate.v1 import messages_pb2 as v1
@@ -46,6 +48,8 @@ FIVE = majority_of((*ALL, D, E))
 EITHER = Setup((Party("here", ALL), Party("there", (D, E))), "any")
 OLD = majority_of(ALL)
 NEW = majority_of(["store4", "store5", "store6"])
+KEPT_SECONDS = 2.0
+MORTAL = Mortality(Lifetimes(0.0, KEPT_SECONDS * AGES))
 
 
 def _begin(script: Script) -> None:
@@ -747,6 +751,51 @@ def _turns_and_is_wiped(script: Script) -> None:
     _stable_on_one_that_turns(script, lambda: script.wipe(B))
 
 
+# What expires at some stores, and is asked for at others.
+
+
+def _expires_under_who_waits(to: pytest.MonkeyPatch) -> None:
+    """A source that waits for stores does not show the others that it lives."""
+    to.setattr(Registration, "time_passes", lambda *_: None)
+
+
+def _the_others_are_away_for_long(script: Script) -> None:
+    """A source registers while B and C are down, for longer than A keeps what nobody asks for."""
+    _begin(script)
+    script.source.kill()
+    for store in (B, C):
+        script.stores[store].crash()
+    script.start_source()
+    script.run(2 * KEPT_SECONDS)
+    script.checker.require(script.knows(A), "I6", "it expired while its source waited for others")
+    for store in (B, C):
+        script.stores[store].start()
+    script.until_complete()
+
+
+def _expired_stays_expired(to: pytest.MonkeyPatch) -> None:
+    """A store that let a source expire gives nothing back before that streams again elsewhere."""
+    to.setattr(keeper, "asked_for", lambda *_: None)
+
+
+def _one_let_it_expire_and_one_lost_it(script: Script) -> None:
+    """B lets the source expire, and C is wiped. A has heard of the source since, and keeps it: all
+    that was stable is there, once B gives back what it has."""
+    _begin(script)
+    script.source.kill()
+    free = script.cut(C, A, B)
+    script.wipe(C)
+    script.run(KEPT_SECONDS / 2)
+    second = script.start_source(B, C)
+    script.until(lambda: script.promised(A) == 2)
+    second.kill()
+    script.until(lambda: not script.knows(B))
+    free()
+    third = script.start_source()
+    script.until_complete()
+    assert third.core.registration.lineage.epoch_at(0) == 1
+
+
 @dataclass(frozen=True)
 class Guard:
     """A guard taken out, and the script in which it is missed."""
@@ -791,6 +840,8 @@ GUARDS = (
     Guard(_whoever_begins_is_a_holder, _one_of_three_keeps_state, "I1", {"state_only": (C,)}),
     Guard(_says_that_it_holds_nothing, _turns_with_what_it_has, "I1"),
     Guard(_fetches_nothing_to_leave_limbo, _turns_and_is_wiped, "I1"),
+    Guard(_expires_under_who_waits, _the_others_are_away_for_long, "I6", {"mortality": MORTAL}),
+    Guard(_expired_stays_expired, _one_let_it_expire_and_one_lost_it, "I6", {"mortality": MORTAL}),
     Guard(_receivers_take_void_batches, _a_store_gives_what_is_void, "I3"),
     # What it attaches to, and what it asks for the lineage, is the same source.
     Guard(_stable_of_any_epoch, _stable_in_a_lineage_that_is_not_known, "I3", seeds=10),

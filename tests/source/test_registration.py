@@ -493,6 +493,26 @@ def test_for_whom_a_registration_waits() -> None:
     decided(made, 5.0)
 
 
+def test_who_waits_for_other_stores_shows_those_that_answered_that_it_lives() -> None:
+    """Else what it waits to go on with may expire there."""
+    made = registration()
+    promise_all(made, "a")
+    made.time_passes(2.9)
+    assert made.step("a") == Hold()
+    made.time_passes(3.0)
+    assert made.step("a") == AskPromise(1)
+    promise_all(made, "ab")
+    decided(made, 3.0)
+    made.begun("a", 1)
+    assert isinstance(made.step("a"), AskBegin), "the begin of b is missing"
+    made.begun("b", 1)
+    made.streaming()
+    assert made.step("a") == OpenStream(1)
+    made.start(10.0, 2)
+    promise_all(made, "a")
+    assert made.step("a") == Hold()
+
+
 def test_phases() -> None:
     made = registration()
     phases: Sequence[Phase] = [made.phase]

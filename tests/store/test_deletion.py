@@ -25,6 +25,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
+from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
 from quorate.protocol.wire import membership_to_wire
 from quorate.store import keeper
@@ -32,6 +33,7 @@ from quorate.store.catalogue import Claim, Elsewhere, merged
 from quorate.store.deletion import (
     REASON,
     View,
+    asked_for,
     begun_anew,
     given_up,
     gone_everywhere,
@@ -470,6 +472,41 @@ def test_it_lives_on_where_it_streams_or_has_begun_a_newer_epoch() -> None:
     assert lives_on(one, view(answer("s2", knowledge(live=True))))
     assert lives_on(one, view(answer("s2", knowledge(begun_epoch=2))))
     assert not lives_on(one, view(answer("s2", knowledge(begun_epoch=2, deletion=EXPIRED))))
+
+
+def test_one_that_expired_is_asked_for_where_a_peer_that_has_it_promised_more_since() -> None:
+    back = knowledge(promised_epoch=2, promised_to=b"b")
+    assert asked_for(buried(), view(answer("s2", back))) == back
+    assert asked_for(buried(), view(answer("s2", knowledge()))) is None
+    for other in (replace(back, deletion=EXPIRED), replace(back, begun_epoch=0)):
+        assert asked_for(buried(), view(answer("s2", other))) is None
+    later = replace(back, promised_epoch=3)
+    assert asked_for(buried(), view(answer("s2", back), answer("s3", later))) == later
+    assert asked_for(buried(DEREGISTERED), view(answer("s2", back))) is None
+
+
+@pytest.mark.expects_log("lives on elsewhere")
+async def test_one_that_is_asked_for_is_back_with_the_promise_that_it_missed() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    wanted = answer("s2", knowledge(promised_epoch=2, promised_to=b"b"))
+    writer: Any = Instant(world)
+    engine = Engine(
+        world.core, world.receivers, writer, world.storage, lambda _: v1.DURABILITY_FSYNC
+    )
+    peers: Any = Heardsay(wanted, answer("s3", limbo=True))
+    proxying: Any = Quiet()
+    looking = keeper.Keeper(engine, peers, proxying, inf)
+    await looking.look(0.0)
+    back = world.core.sources[ORDERS]
+    assert (back.limbo, list(back.held.ranges)) == ("", [Range(0, 29)])
+    record = back.registration
+    assert (record.promised_epoch, record.promised_to, record.taken_over) == (2, b"b", True)
+    # Should its time be over again, it is not asked back for the same promise.
+    bury(world)
+    await looking.look(1.0)
+    assert ORDERS in world.core.identities.tombstones
 
 
 def test_one_that_begins_anew_elsewhere_comes_back_with_nothing() -> None:

@@ -740,6 +740,7 @@ class SourceCore:
 
     def tick(self, now: float) -> None:
         """Time has passed: to be called about once a second, and when a registration waits."""
+        self.registration.time_passes(now)
         self._progress(now)
         self._overtake(now)
         self._check_stores(now)

@@ -138,6 +138,7 @@ class Registration:
         self._behaviour = behaviour
         self._interval = interval
         self._started_at = 0.0
+        self._waits_longer = False
         self._was_open = False
         self._grants: dict[str, Grant] = {}
         self._begun: dict[str, Membership] = {}
@@ -188,6 +189,7 @@ class Registration:
         self.phase = Phase.PROMISING
         self.epoch = max(epoch, self.epoch)
         self._started_at = now
+        self._waits_longer = False
         self._forget()
 
     def _forget(self) -> None:
@@ -205,14 +207,20 @@ class Registration:
         grant = self._grants.get(store)
         if grant is None or grant.promise.limbo:
             return AskPromise(self.epoch)
+        if self.phase is Phase.STREAMING and self._begun.get(store) == self.membership:
+            return OpenStream(self.epoch)
         if self.phase is Phase.PROMISING:
             # What was missing may be there again, or may have been accepted as lost meanwhile.
-            return AskPromise(self.epoch) if self._lost is not None else Hold()
-        if self._begun.get(store) != self.membership:
-            return AskBegin(
-                self.epoch, self.lineage, self.membership, self._losses, self._ended_epoch
-            )
-        return OpenStream(self.epoch) if self.phase is Phase.STREAMING else Hold()
+            again = self._lost is not None or self._waits_longer
+            return AskPromise(self.epoch) if again else Hold()
+        if self._begun.get(store) == self.membership and not self._waits_longer:
+            return Hold()
+        return AskBegin(self.epoch, self.lineage, self.membership, self._losses, self._ended_epoch)
+
+    def time_passes(self, now: float) -> None:
+        """Who waits for some stores longer than that shows the others that it lives: else what it
+        waits to go on with may expire there."""
+        self._waits_longer = now >= self._started_at + self._interval
 
     def promised(self, store: str, epoch: int, grant: Grant) -> bool:
         """The store answered; answers for an older epoch are void.

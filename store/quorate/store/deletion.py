@@ -9,7 +9,8 @@ what was stable on this store and one of them is then on that one alone. So the 
 like a store in limbo until the deletion is settled: every other store that may have had a part has
 deleted it too; or, if the source was deregistered, so many of them that the rest is no blocking
 set: nobody can go on with it then without hearing that it was ended. If it lives on elsewhere
-instead, the tombstone gives back what it has; in limbo if some of that is gone.
+instead, or is back and asks for what another store still has, the tombstone gives back what it has;
+in limbo if some of that is gone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from quorate.protocol.ranges import RangeSet
 from quorate.protocol.wire import membership_from_wire
 from quorate.store import batches
 from quorate.store.life_records import Tombstone, gone_key, life_key, pack_tombstone
-from quorate.store.limbo import PeerAnswer
+from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.store.records import (
     Held,
     Registration,
@@ -243,6 +244,37 @@ def lives_on(tombstone: Tombstone, view: View) -> bool:
         for peer in view.peers.values()
         if (known := peer.sources.get(source)) is not None and not known.deletion
     )
+
+
+def asked_for(tombstone: Tombstone, view: View) -> SourceKnowledge | None:
+    """The peer's word that a source that expired is back: one that still has it has promised it
+    more than was known when it was deleted here; None if none has.
+
+    Not of one that was deregistered: whoever still has that is to delete it, too.
+    """
+    record = tombstone.registration
+    told = (
+        known
+        for peer in view.peers.values()
+        if (known := peer.sources.get(record.name)) is not None and not known.deletion
+        if known.begun_epoch > 0 and known.promised_epoch > record.promised_epoch
+    )
+    is_expired = tombstone.cause == store_v1.DELETION_EXPIRED
+    return max(told, key=lambda known: known.promised_epoch, default=None) if is_expired else None
+
+
+def promised_elsewhere(tombstone: Tombstone, known: SourceKnowledge) -> Tombstone:
+    """The same, with the promise of a peer taken over, to whoever asks for it here as well.
+
+    So this store is not asked back again for the same promise, should its time be over once more.
+    """
+    record = replace(
+        tombstone.registration,
+        promised_epoch=known.promised_epoch,
+        promised_to=known.promised_to,
+        taken_over=True,
+    )
+    return replace(tombstone, registration=record)
 
 
 def begun_anew(tombstone: Tombstone, view: View) -> bool:

@@ -15,6 +15,7 @@ from quorate.protocol.ranges import RangeSet
 from quorate.store import deletion
 from quorate.store.life_records import Tombstone, gone_key, life_key, pack_life
 from quorate.store.lifetimes import Lifetimes, Lives, Observed, Who
+from quorate.store.limbo import SourceKnowledge
 from quorate.store.records import Held, Registration
 from quorate.store.state import RegIds, SourceState
 from quorate.store.storage import Reads, Table, Write
@@ -150,13 +151,21 @@ class Identities:
         return deletion.receiver_rows(state, session_id)
 
     def bring_back(
-        self, source: SourceName, reg_ids: RegIds, *, anew: bool = False
+        self,
+        source: SourceName,
+        reg_ids: RegIds,
+        promised: SourceKnowledge | None = None,
+        *,
+        anew: bool = False,
     ) -> tuple[SourceState, list[Write]]:
         """Give a deleted source back what is still there of it, in limbo.
 
-        anew: it lives on as another stream, so that nothing of the old one counts.
+        promised: what a peer has promised it since, if that is why it is given back. anew: it lives
+        on as another stream, so that nothing of the old one counts.
         """
         tombstone = self.tombstones.pop(source)
+        if promised is not None:
+            tombstone = deletion.promised_elsewhere(tombstone, promised)
         self._forget(source)
         self.lives.begins(Who(source))
         if anew:

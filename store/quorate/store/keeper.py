@@ -20,7 +20,15 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.store.deletion import View, begun_anew, given_up, gone_everywhere, lives_on, settled
+from quorate.store.deletion import (
+    View,
+    asked_for,
+    begun_anew,
+    given_up,
+    gone_everywhere,
+    lives_on,
+    settled,
+)
 from quorate.store.deregistration import (
     Verdict,
     check_receiver,
@@ -192,21 +200,25 @@ class Keeper:
             return
         if gone_everywhere(tombstone, view):
             identities.unlisted.add(source)
-        elif lives_on(tombstone, view):
-            _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
-            anew = begun_anew(tombstone, view)
-            if anew or tombstone.dropped:
-                # What is left in the index would come up between what is taken now.
-                await self._purge_all(source)
-            if source not in identities.tombstones:
-                return  # the source was faster
-            state, writes = identities.bring_back(source, self._core.reg_ids, anew=anew)
-            state.takes_data = self._core.takes_data(source.topic)
-            self._core.sources[source] = state
-            await self._write(state, writes)
+        elif lives_on(tombstone, view) or asked_for(tombstone, view):
+            await self._bring_back(source, tombstone, view)
             return
         if not tombstone.emptied and self._grace_is_over(source, tombstone):
             await self._purge(source)
+
+    async def _bring_back(self, source: SourceName, tombstone: Tombstone, view: View) -> None:
+        _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
+        identities, anew = self._identities, begun_anew(tombstone, view)
+        if anew or tombstone.dropped:
+            # What is left in the index would come up between what is taken now.
+            await self._purge_all(source)
+        if source not in identities.tombstones:
+            return  # the source was faster
+        promised = None if lives_on(tombstone, view) else asked_for(tombstone, view)
+        state, writes = identities.bring_back(source, self._core.reg_ids, promised, anew=anew)
+        state.takes_data = self._core.takes_data(source.topic)
+        self._core.sources[source] = state
+        await self._write(state, writes)
 
     def _view(self, record: Registration) -> View:
         """What peers have said that can be heard; of a source that was deleted here, since then.

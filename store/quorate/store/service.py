@@ -170,7 +170,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._check_still(incarnation, record.name)
         if promised.limbo:
             _log.info("in limbo for %s: %s", record.name, promised.limbo)
-        else:
+        elif change.writes:
             _log.info("promised epoch %d to %s", request.epoch, record.name)
         return store_v1.PromiseResponse(
             reg_id=promised.state.reg_id,
@@ -211,12 +211,14 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.instance,
             request.ended_epoch,
         )
+        engine.core.identities.lives.heard(Who(source))
         self._upkeep.learn_losses(source, request.accepted_losses)
         set_aside = await engine.made_durable(engine.core.sources[source], change)
         self._check_still(incarnation, source)
         if set_aside:
             _log.warning("epoch %d of %s set %d messages aside", request.epoch, source, set_aside)
-        _log.info("began epoch %d of %s", request.epoch, source)
+        if change.writes:
+            _log.info("began epoch %d of %s", request.epoch, source)
         return store_v1.BeginResponse(set_aside=set_aside, known=engine.core.standing.known())
 
     async def Append(self, _: Any, context: Context) -> None:
