@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tests.simulation.endings import IMMORTAL, Endings, Mortality
+from tests.simulation.endings import IMMORTAL, Endings, Life, Mortality
 from tests.simulation.rules import Setup
 from tests.simulation.world import World
 
@@ -63,24 +63,6 @@ class StoreOf(Protocol):
 
     @property
     def disk(self) -> DiskOf: ...
-
-
-@dataclass(eq=False)
-class Life:
-    """One stream of the source, from its first message until it is deleted on purpose."""
-
-    number: int = 0
-    begins_in: int = 0
-    """The first epoch of the stream; 0: the first stream."""
-    stable_contents: dict[int, bytes] = field(default_factory=dict)
-    stable_in: dict[int, int] = field(default_factory=dict)
-    """By epoch: how far it was reported stable."""
-    retained_from: int = 0
-    """What is below some store has let go: nobody has to have it."""
-    deleted: set[str] = field(default_factory=set)
-    """Stores that deleted it, and remember that they did; or that lost all they had of it."""
-    lost: set[int] = field(default_factory=set)
-    """Numbers of which every copy was destroyed, as an operator has accepted."""
 
 
 @dataclass
@@ -343,6 +325,8 @@ class Checker:
             if write.table is Table.INDEX and write.value is not None:
                 entry = unpack_index(write.key, write.value)
                 self._unchecked.setdefault(store, []).append(Range(entry.first, entry.last))
+                self._life.had.add(store)
+                self._life.deleted.discard(store)
 
     def _same(self, epoch: int, sequence: int, payload: bytes, where: str) -> None:
         known = self.contents.setdefault((epoch, sequence), payload)
@@ -431,29 +415,37 @@ class Checker:
         """Whether the present stream was deleted on purpose, by rule: another may begin.
 
         Its owner wanted it to be forgotten, and nobody went on with it since; or every store that
-        has a part in it has deleted it, each by its own rule.
+        had a part of it has deleted that, each by its own rule.
         """
-        newest = max(self._life.stable_in, default=0)
-        if newest <= self.endings.deregistered_upto:
+        if self._is_deregistered():
             return True
         names = {store for setup in self._in_force for store in setup.stores}
         names -= self.failed.keys() - self._deleted
-        return self._begun.get(newest, set()) & names <= self._life.deleted and not any(
-            self._serves(self._stores[name], newest) for name in names
+        return self._life.had & names <= self._life.deleted and not any(
+            self._serves(self._stores[name]) for name in names
         )
 
-    def _serves(self, store: StoreOf, epoch: int) -> bool:
-        """Whether the disk of this store has the source in that epoch, or a newer one, and some of
-        what was stable: it may begin late what was decided before all was deleted."""
-        if not self.on_disk(store, store.disk.synced, 0, len(self.stable_contents) - 1):
-            return False
-        rows = store.disk.synced.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100)
-        known = (unpack_registration(value) for _, value in rows)
-        return any(each.name == self.source and each.begun_epoch >= epoch for each in known)
+    def _is_deregistered(self) -> bool:
+        """An epoch that a minority began, and that made nothing stable, did not go on with it."""
+        went_on = [
+            epoch
+            for epoch in self._life.stable_in
+            if any(setup.stable(self._begun.get(epoch, ())) for setup in self._setups)
+        ]
+        return max(self._life.newest, *went_on) <= self.endings.deregistered_upto
+
+    def _serves(self, store: StoreOf) -> bool:
+        """Whether the disk of this store has messages of the present stream."""
+        rows = store.disk.synced
+        for key, value in rows.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100):
+            known = unpack_registration(value)
+            if known.name == self.source and known.begun_epoch >= self._life.begins_in:
+                held = rows.get(Table.HELD, [key])[0]
+                return held is not None and bool(unpack_held(held).ranges)
+        return False
 
     def _begin_life(self, epoch: int, who: str) -> None:
-        newest = max(self._life.stable_in)
-        is_wanted = newest <= self.endings.deregistered_upto
+        is_wanted = self._is_deregistered()
         how = "was deregistered" if is_wanted else "expired"
         self._world.reach(f"stream begun anew, after it {how}", "%s by %s", epoch, who)
         if self.failed.keys() - self._deleted:
@@ -508,6 +500,7 @@ class Checker:
                 f"active: {sorted(active)}",
             )
             self.stable_contents[sequence] = stable[0]
+            self._life.newest = max(epoch, self._life.newest)
         self._life.stable_in[epoch] = max(upto, self._life.stable_in.get(epoch, -1))
 
     def stable(

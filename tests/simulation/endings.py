@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.simulation.world import World
 
@@ -54,6 +54,28 @@ class Ageing(Observed):
 
     def look(self, steady: float) -> None:
         super().look(steady * AGES)
+
+
+@dataclass(eq=False)
+class Life:
+    """One stream of the source, from its first message until it is deleted on purpose."""
+
+    number: int = 0
+    begins_in: int = 0
+    """The first epoch of the stream; 0: the first stream."""
+    stable_contents: dict[int, bytes] = field(default_factory=dict)
+    stable_in: dict[int, int] = field(default_factory=dict)
+    """By epoch: how far it was reported stable."""
+    newest: int = 0
+    """The newest epoch that made a message stable."""
+    retained_from: int = 0
+    """What is below some store has let go: nobody has to have it."""
+    had: set[str] = field(default_factory=set)
+    """Stores that ever had messages of it."""
+    deleted: set[str] = field(default_factory=set)
+    """Stores that deleted it, and remember that they did; or that lost all they had of it."""
+    lost: set[int] = field(default_factory=set)
+    """Numbers of which every copy was destroyed, as an operator has accepted."""
 
 
 class Endings:
