@@ -48,6 +48,14 @@ class Operator:
                     store.process.start(self._accept(store, part))
         return bool(lost)
 
+    def accept_again(self) -> None:
+        """Accept what is lost also at stores that were away, or had deleted the source."""
+        for store in self._stores:
+            state = store.core.sources.get(self._source)
+            for part in state.unreadable if state is not None else ():
+                if self._checker.lost.issuperset(range(part.first, part.last + 1)):
+                    store.process.start(self._accept(store, part))
+
     def end_mutual_limbo(self) -> None:
         """Have stores go on that wait for each other, as each of them lost its disk: nobody else
         has anything of the source any more that they could take over."""

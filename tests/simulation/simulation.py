@@ -150,6 +150,7 @@ class Simulation:
         seconds = self.weather.complete_seconds
         deadline = world.now + seconds
         while (unfinished := self.unfinished()) and world.now < deadline:
+            self.operator.accept_again()
             self.operator.end_mutual_limbo()
             if world.now > deadline - seconds / 2 and self.checker.dropped_too_much():
                 world.reach("dropped what lives on elsewhere, and honest")

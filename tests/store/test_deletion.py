@@ -299,6 +299,18 @@ def test_a_source_that_lives_on_elsewhere_is_back_as_it_was(blind: bool, limbo: 
     assert back.markers == (Marker(29, 1, b"marker"),)
 
 
+@pytest.mark.expects_log("is deregistered")
+async def test_what_a_store_can_not_read_it_does_not_lack() -> None:
+    """It may be in doubt for that, but vouches for the rest when it is given back."""
+    world = World()
+    world.write(filled(world).found_unreadable(10, 19))
+    await keeping(world).deregister(ORDERS, 0, 1, b"")
+    assert not tombstone(world).blind
+    state, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
+    world.write(writes)
+    assert (state.limbo, list(state.held.ranges)) == ("", [Range(0, 29)])
+
+
 def test_without_its_messages_it_comes_back_empty_and_under_another_reg_id() -> None:
     world = World()
     filled(world, reg_id=7)
@@ -348,6 +360,17 @@ class Heardsay:
     answering = inventories
 
 
+def keeping(world: World, *answers: PeerAnswer) -> keeper.Keeper:
+    """A keeper whose peers have said this."""
+    writer: Any = Instant(world)
+    engine = Engine(
+        world.core, world.receivers, writer, world.storage, lambda _: v1.DURABILITY_FSYNC
+    )
+    peers: Any = Heardsay(*answers)
+    proxying: Any = Quiet()
+    return keeper.Keeper(engine, peers, proxying, inf)
+
+
 @pytest.mark.expects_log("lives on elsewhere")
 async def test_what_was_half_removed_does_not_come_up_between_what_is_taken_anew(
     monkeypatch: pytest.MonkeyPatch,
@@ -360,14 +383,8 @@ async def test_what_was_half_removed_does_not_come_up_between_what_is_taken_anew
     # It lives on at a peer, where another epoch has other messages from 5 on.
     lineage = Lineage((Term(1, 0), Term(2, 5)))
     living = answer("s2", knowledge(begun_epoch=2, lineage=lineage, live=True))
-    writer: Any = Instant(world)
-    engine = Engine(
-        world.core, world.receivers, writer, world.storage, lambda _: v1.DURABILITY_FSYNC
-    )
-    peers: Any = Heardsay(living, answer("s3"))
-    proxying: Any = Quiet()
     monkeypatch.setattr(keeper, "PURGE_ROWS", 1)
-    await keeper.Keeper(engine, peers, proxying, inf).look(0.0)
+    await keeping(world, living, answer("s3")).look(0.0)
     back = world.core.sources[ORDERS]
     assert (back.limbo, list(back.held.ranges)) == (REASON, [])
     assert rows(world, Table.INDEX) == 0
@@ -491,13 +508,7 @@ async def test_one_that_is_asked_for_is_back_with_the_promise_that_it_missed() -
     filled(world)
     bury(world)
     wanted = answer("s2", knowledge(promised_epoch=2, promised_to=b"b"))
-    writer: Any = Instant(world)
-    engine = Engine(
-        world.core, world.receivers, writer, world.storage, lambda _: v1.DURABILITY_FSYNC
-    )
-    peers: Any = Heardsay(wanted, answer("s3", limbo=True))
-    proxying: Any = Quiet()
-    looking = keeper.Keeper(engine, peers, proxying, inf)
+    looking = keeping(world, wanted, answer("s3", limbo=True))
     await looking.look(0.0)
     back = world.core.sources[ORDERS]
     assert (back.limbo, list(back.held.ranges)) == ("", [Range(0, 29)])

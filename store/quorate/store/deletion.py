@@ -49,12 +49,13 @@ def bury(
 ) -> tuple[Tombstone, list[Write]]:
     """The first phase: what is left of a source, and the rows that make it so.
 
-    blind: the store could not vouch for what it lacks of it.
+    blind: the store could not vouch for what it lacks of it. What it can not read it does not lack:
+    should it be given back, that is found out again.
     """
     tombstone = Tombstone(
         state.reg_id,
         state.registration,
-        replace(state.held, ranges=state.readable()),
+        state.held,
         cause,
         wall,
         blind,

@@ -176,7 +176,7 @@ class Keeper:
     # Sources that are deleted.
 
     async def _bury(self, state: SourceState, cause: store_v1.Deletion) -> None:
-        blind = bool(self._core.doubt_of(state))
+        blind = bool(self._core.limbo_of(state))
         endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
         writes = self._identities.bury(state, cause, self._core.reg_ids, self._clock(), blind=blind)
         await self._gone(state, writes, endings)
