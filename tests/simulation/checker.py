@@ -432,7 +432,7 @@ class Checker:
             for epoch in self._life.stable_in
             if any(setup.stable(self._begun.get(epoch, ())) for setup in self._setups)
         ]
-        return max(self._life.newest, *went_on) <= self.endings.deregistered_upto
+        return max((self._life.newest, *went_on)) <= self.endings.deregistered_upto
 
     def _serves(self, store: StoreOf) -> bool:
         """Whether the disk of this store has messages of the present stream."""

@@ -181,6 +181,8 @@ class StoreActor:
         self.clock = WallClock(world, AGES)
         self.witnesses: set[str] = set()
         """Who can tell that its disk was put back; empty: it was not, or that was found out."""
+        self._taken_back: set[tuple[int, bytes]] = set()
+        """Promises, by epoch and instance, that led to nothing."""
         self.lets_go = lets_go
         self.state_only = state_only
         """As it is configured; counts from its next start on."""
@@ -393,7 +395,8 @@ class StoreActor:
         self._check_still(incarnation, record.name)
         if promised.limbo:
             self.world.reach("promise refused in limbo", "%s: %s", self.name, promised.limbo)
-        else:
+        elif (asked.epoch, asked.instance) not in self._taken_back:
+            # Else whoever asked has given it back before it was answered.
             self.checker.promised(self.name, asked.epoch)
         membership: Membership | None = None
         if record.membership is not None:
@@ -613,6 +616,7 @@ class StoreActor:
 
     async def deregister(self, asked: AskedDeregister) -> None:
         await self.serving()
+        self._taken_back.add((asked.epoch, asked.unused_promise_to))
         await self.upkeep.keeper.deregister(
             asked.source, asked.receiver, asked.epoch, asked.unused_promise_to, asked.instance
         )
