@@ -146,3 +146,27 @@ async def test_a_source_that_was_replaced_in_its_sleep_makes_nothing_stable_agai
     assert sleeper.lines("stable") == [[last]]
     assert sleeper.lines("receipt") == []
     await world.end(successor)
+
+
+async def test_a_source_whose_state_was_deleted_in_its_sleep_is_told_and_may_begin_anew(
+    world: World,
+) -> None:
+    stores = await world.founded("s1", "s2", "s3")
+    sleeper = await world.source("sleeper", options={"state_lifetime": 1.0})
+    await sleeper.start()
+    last = await sleeper.send_stable(100)
+    sleeper.pause()
+    await world.progress.until(
+        "all stores have deleted it",
+        lambda: all(store.facts and not store.of() for store in stores),
+    )
+    sleeper.resume()
+    _, told = await sleeper.until_said("event", "SourceFailed")
+    assert f"knows of messages up to {last}" in told["error"]
+    sleeper.order("send", 1)
+    await sleeper.until_said("error", "SourceDeleted")
+    await sleeper.ended()
+    anew = await world.source("anew")
+    await anew.start()
+    assert anew.lines("opened")[0][1] == 0
+    await anew.send_stable(10)
