@@ -123,7 +123,7 @@ async def test_a_deregistered_receiver_frees_it_though_a_store_is_away(stores: S
         await application.until_held_after(9)
         await stores.stop("c")
         with pytest.raises(NoQuorum):
-            await slow.deregister(timeout=0.5)
+            await slow.deregister(timeout=3)
         await application.until_sent(500)
         await event_of(application.source, ReceiversCaughtUp)
         await stores.start("c")

@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from tests.foreign import NOT_GRPC, answering
 from tests.receiver.fakes import NAME, Group
 from tests.receiver.support import QUICK, numbers, opened, position_is, take, told
 
@@ -367,15 +368,8 @@ async def test_too_few_stores(group: Group) -> None:
 
 @pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_not_a_store() -> None:
-    async def web(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-        writer.close()
-
-    server = await asyncio.start_server(web, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server:
-        with pytest.raises(NotAStore):
-            await Receiver.open("orders", stores=f"127.0.0.1:{port}", timeout=5)
+    with answering(NOT_GRPC) as address, pytest.raises(NotAStore):
+        await Receiver.open("orders", stores=address, timeout=5)
 
 
 @pytest.mark.expects_log("directory of|does not register the receiver")

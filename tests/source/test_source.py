@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.foreign import NOT_GRPC, answering
 from tests.source.fake_store import FakeStore
 from tests.source.support import QUICK, addresses, event_of, open_source
 
@@ -169,18 +170,8 @@ async def test_another_version_on_one_store_costs_only_that_store(stores: Stores
 
 @pytest.mark.expects_log("can not go on|refused by")
 async def test_an_address_that_is_not_a_store() -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(100)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-        writer.close()
-        await writer.wait_closed()
-
-    web = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = web.sockets[0].getsockname()[1]
-    with pytest.raises(NotAStore):
-        await Source.open("orders", stores=f"127.0.0.1:{port}", timeout=5)
-    web.close()
-    await web.wait_closed()
+    with answering(NOT_GRPC) as address, pytest.raises(NotAStore):
+        await Source.open("orders", stores=address, timeout=5)
 
 
 @pytest.mark.expects_log("can not go on|refused by")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from tests.foreign import answering
 
 from quorate.protocol import errors
 from quorate.protocol.errors import (
@@ -219,28 +219,15 @@ async def test_nobody_listens() -> None:
     ids=["http/1.1", "http/1.0", "ssh", "smtp", "redis", "garbage"],
 )
 async def test_something_other_than_grpc_answers(reply: bytes) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(16)
-        writer.write(reply)
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        host, port = server.sockets[0].getsockname()
-        error = await caught(f"{host}:{port}")
+    with answering(reply) as address:
+        error = await caught(address)
     assert isinstance(error, NotAStore), error
     assert "Check the host and the port" in str(error)
 
 
 async def test_a_peer_that_hangs_up_without_a_word_may_be_a_store_that_stops() -> None:
-    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        host, port = server.sockets[0].getsockname()
-        assert isinstance(await caught(f"{host}:{port}"), Unreachable)
+    with answering(b"") as address:
+        assert isinstance(await caught(address), Unreachable)
 
 
 async def test_a_peer_that_never_answers_may_be_a_store_that_is_paused() -> None:
