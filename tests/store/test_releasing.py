@@ -185,6 +185,28 @@ async def test_a_wiped_store_takes_over_what_others_let_go_and_others_keep_more(
     await group.stop("a", "b", "c")
 
 
+async def test_what_a_peer_lets_go_while_it_is_fetched_is_nothing_to_complain_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = Group(tmp_path, ("a", "b"))
+    group.overrides["a"] = {"retention_messages": 30, "retain_until": ("archived",)}
+    await group.found()
+    async with group.client("a") as a, group.client("b") as b:
+        run_errands = repair.Repair._run_errands
+
+        async def run_them_late(self: repair.Repair, *arguments: Any) -> None:
+            await archived(a, 69)
+            await until(a, lambda source: source.retained_from == 70)
+            await run_errands(self, *arguments)
+
+        monkeypatch.setattr(repair.Repair, "_run_errands", run_them_late)
+        await filled(a)
+        source = await until(b, lambda source: source.retained_from == 70 and bool(source.held))
+        assert [(item.first, item.last) for item in source.held] == [(70, 99)]
+        await group.rounds("b", 2)
+    await group.stop("a", "b")
+
+
 @pytest.mark.expects_log("its messages are deleted")
 async def test_a_deregistered_source_leaves_the_disk(tmp_path: Path) -> None:
     async with (

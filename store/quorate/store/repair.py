@@ -236,6 +236,10 @@ class Repair:
             await self._run_errands(state, case, views, stable_upto)
         self._engine.submit(state, core.learn_stable(state, stable_upto))
         rest = plan.lacking(own_view(core.store, state), stable_upto)
+        if rest and list(rest) != case.complained:
+            # Peers may have let go meanwhile of what they still had when they were asked.
+            await self._take_over(state, await self._neighbours.views(state.name, fresh=True))
+            rest = plan.lacking(own_view(core.store, state), stable_upto)
         case.lacking = rest.count()
         self._complain(state, case, list(rest))
         return not rest
