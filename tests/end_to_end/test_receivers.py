@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from tests.end_to_end.world import World
+from tests.end_to_end.world import SESSION, World
 
 pytestmark = pytest.mark.processes
 
@@ -81,4 +83,40 @@ async def test_of_two_receivers_with_one_identity_the_older_is_told_to_go(world:
     world.receivers.remove(older)
     newer.runs.insert(0, older.said)
     await older.kill()
+    await world.end(source)
+
+
+async def test_one_that_was_deregistered_begins_anew_whatever_a_store_that_was_away_has(
+    world: World,
+) -> None:
+    stores = await world.founded("s1", "s2", "s3")
+    s1, s3 = stores[0], stores[2]
+    source = await world.source()
+    await source.start()
+    receiver = await world.receiver("receiver", session=20)
+    await receiver.start()
+    last = await source.send_stable(1000)
+    for store in stores:
+        await store.until(
+            "it knows what was acknowledged", lambda of: of["receivers"].get("20") == last
+        )
+    await world.close(receiver)
+    await s3.kill()
+    who = ("--source", f"history/{SESSION}", "--receiver", "20", "--yes")
+    told = json.loads(await world.quorate("deregister", *who, "-o", "json", fails=True))
+    assert {each["store"]: each["done"] for each in told} == {"s1": True, "s2": True, "s3": False}
+    await s3.start()
+    await s3.until("it has heard of it", lambda of: not of["receivers"])
+    incarnation = s1.facts["incarnation"]
+    await s1.kill()
+    s1.wipe()
+    await s1.start()
+    await s1.until_it_vouches(other_than=incarnation)
+    assert [store.of()["receivers"] for store in stores] == [{}, {}, {}]
+
+    world.receivers.remove(receiver)  # it is over, and was not handed what comes now
+    again = await world.receiver("again", session=20)
+    await again.start()
+    await again.until_reached(last)
+    assert again.lines("starts")[0][0] == 0
     await world.end(source)

@@ -348,8 +348,8 @@ class World:
         self.receivers.append(receiver)
         return receiver
 
-    async def quorate(self, *arguments: str) -> str:
-        """What the command says that an operator gives; it must succeed."""
+    async def quorate(self, *arguments: str, fails: bool = False) -> str:
+        """What the command says that an operator gives; it must succeed, or fail."""
         place = await self.network.place("operator")
         process = await asyncio.create_subprocess_exec(
             *(*place.command, sys.executable, "-m", "quorate.console.main", *arguments),
@@ -360,7 +360,7 @@ class World:
             stderr=PIPE,
         )
         said, complained = await process.communicate()
-        assert process.returncode == 0, complained.decode()
+        assert bool(process.returncode) == fails, complained.decode()
         return said.decode()
 
     async def retire(self, *stores: Store) -> None:

@@ -115,6 +115,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.instances: dict[tuple[SourceName, int], tuple[int, bytes]] = {}
         self.limbo = False
         self.asked_to_register = 0
+        self.ended: dict[tuple[SourceName, int], int] = {}
+        """Up to which epoch a receiver is over."""
         self.registrations_fail: QuorateError | None = None
         self.registrations_hang = False
         self.acknowledgements: list[int] = []
@@ -158,6 +160,12 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         again = self.instances.get(who) == (request.epoch, request.instance)
         if receiver is not None and request.epoch <= receiver[0] - again:
             await abort(context, Fenced("receiver", request.epoch, receiver[0]))
+        ended = max(self.ended.get(who, 0), request.ended_epoch)
+        if request.epoch <= ended:
+            await abort(context, Fenced("receiver", request.epoch, ended))
+        if ended > self.ended.get(who, 0):
+            # It was away, and what it has is of a receiver that ended.
+            receiver, self.ended[who] = None, ended
         known = receiver is not None
         position = receiver[1] if receiver else NOTHING
         self.asked_to_register += 1
@@ -174,6 +182,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             known=known,
             limbo=self.limbo,
             lineage=lineage_to_wire(served.lineage),
+            ended_epoch=ended,
         )
 
     async def Deregister(self, request: Any, context: Any) -> Any:

@@ -172,3 +172,52 @@ def test_a_receiver_is_new_only_if_no_group_that_is_away_may_know_it() -> None:
     assert start("abcx") == (0, False)
     assert start("abxy", limbo="x") == (0, False)
     assert start("abxy") == (70, True)
+
+
+@pytest.mark.parametrize("knowing", ["a", "ab", "b", "bc"])
+async def test_who_had_ended_tells_the_stores_that_were_away(
+    registering: Registering, knowing: str
+) -> None:
+    """What they have is of another receiver: they are asked again, and it starts as a new one."""
+    for store in registering.group.stores:
+        if store.name in knowing:
+            store.ended[NAME, 0x20] = 4
+        else:
+            store.receivers[NAME, 0x20] = [4, 8]
+    await registering.registrar.register(registering.record, 1.0)
+    answers = registering.registrar.answers
+    assert {name: each.acknowledged_upto for name, each in answers.items()} == dict.fromkeys(
+        "abc", NOTHING
+    )
+    assert registering.epochs() == [5, 5, 5]
+    assert {store.ended[NAME, 0x20] for store in registering.group.stores} == {4}
+
+
+async def test_a_store_that_joins_later_is_told_too(registering: Registering) -> None:
+    for store in registering.group.stores[:2]:
+        store.ended[NAME, 0x20] = 4
+    away = registering.group.stores[2]
+    away.receivers[NAME, 0x20] = [4, 8]
+    away.registrations_fail = StoreStopping("c")
+    await registering.registrar.register(registering.record, 1.0)
+    away.registrations_fail = None
+    answer = await registering.registrar.join("c", away.address)
+    assert answer is not None
+    assert answer.acknowledged_upto == NOTHING
+
+
+async def test_one_that_is_ended_while_it_runs_takes_a_higher_epoch(
+    registering: Registering,
+) -> None:
+    registrar = registering.registrar
+    await registrar.register(registering.record, 1.0)
+    for store in registering.group.stores[:2]:
+        del store.receivers[NAME, 0x20]
+        store.ended[NAME, 0x20] = 1
+        registrar.forget(store.name)
+    away = registering.group.stores[0]
+    with pytest.raises(Fenced):
+        await registrar.join("a", away.address)
+    await registrar.contest(registering.record, 1.0)
+    assert registering.epochs() == [2, 2, 2]
+    assert {store.ended[NAME, 0x20] for store in registering.group.stores} == {1}

@@ -40,6 +40,7 @@ class AskedReceiver(NamedTuple):
     session_id: int
     epoch: int
     instance: bytes
+    ended_epoch: int
     take_over: bool = False
 
 

@@ -7,10 +7,10 @@ handed and acknowledged. Looks into stores only through their disks, and decides
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from tests.simulation.endings import IMMORTAL, Endings, Life, Mortality
+from tests.simulation.listener import Listener
 from tests.simulation.rules import Setup
 from tests.simulation.world import World
 
@@ -65,32 +65,6 @@ class StoreOf(Protocol):
     def disk(self) -> DiskOf: ...
 
 
-@dataclass
-class _Receiver:
-    stable_only: bool
-    life: Life
-    """Of which stream it was handed messages last."""
-    next: int = 0
-    """What its running instance must be handed next."""
-    running: dict[int, bytes] = field(default_factory=dict)
-    """What its running instance was handed, without what was withdrawn."""
-    handed: dict[int, set[bytes]] = field(default_factory=dict)
-    """What any instance of it was handed."""
-    consumed: dict[int, set[bytes]] = field(default_factory=dict)
-    """What any instance of it was done with."""
-    done_upto: int = -1
-    """Everything up to here was consumed as it is stable."""
-    skipped: set[int] = field(default_factory=set)
-    """What was let go, or lost, before it could be handed over, as it was told."""
-
-    def passing_over(self, upto: int) -> int:
-        """What it must be handed next, if that was not let go; at most this."""
-        following = self.next
-        while following < upto and following in self.skipped:
-            following += 1
-        return following
-
-
 class Checker:
     """One source's stream, all its stores and receivers."""
 
@@ -140,7 +114,7 @@ class Checker:
         """Batches whose contents are known."""
         self._unchecked: dict[str, list[Range]] = {}
         """By store: numbers that it serves anew since they were last compared."""
-        self._receivers: dict[str, _Receiver] = {}
+        self._receivers: dict[str, Listener] = {}
         self.failed: dict[str, dict[int, bytes]] = {}
         """By store whose data was destroyed and that does not vouch yet: what it had had."""
         self.beyond = False
@@ -281,7 +255,11 @@ class Checker:
 
     def submitted(self, store: str, writes: Sequence[Write]) -> None:
         """A change is on its way to the disk: who is deleted with it was not heard for long."""
-        is_forgotten = False
+        # Who takes a stream over, in place of one that had ended or to leave limbo, takes over who
+        # its receivers are; and with a source that never began go those that it had.
+        is_forgotten = any(
+            write.table is Table.REGISTRATIONS and write.value is not None for write in writes
+        )
         for write in writes:
             if write.table is Table.META and write.key == self._gone_key:
                 self._tombstone(store, write.value)
@@ -598,9 +576,9 @@ class Checker:
     # Receivers.
 
     def receiver(self, name: str, stable_only: bool) -> None:
-        self._receivers[name] = _Receiver(stable_only, self._life)
+        self._receivers[name] = Listener(stable_only, self._life)
 
-    def _receiver_in(self, name: str, epoch: int) -> _Receiver:
+    def _receiver_in(self, name: str, epoch: int) -> Listener:
         """A receiver, as it counts in that epoch: what it was handed of a stream that is over says
         nothing of the next. An epoch of 0 says nothing."""
         receiver, life = self._receivers[name], self._of(epoch)
@@ -612,7 +590,7 @@ class Checker:
                 f"{receiver.life.number}",
             )
             self._world.reach("receiver follows a stream that begins anew", name)
-            self._receivers[name] = receiver = _Receiver(receiver.stable_only, life)
+            self._receivers[name] = receiver = Listener(receiver.stable_only, life)
         return receiver
 
     def started_at(self, name: str, first: int, epoch: int = 0, *, is_new: bool = False) -> None:
@@ -622,6 +600,10 @@ class Checker:
         still there.
         """
         receiver = self._receiver_in(name, epoch)
+        if self.endings.receiver_is_over(name, self._setups) and not self.beyond:
+            self._world.reach("receiver begins anew, after it was deregistered", name)
+            receiver.begins_anew()
+        self.endings.receiver_starts(name)
         if is_new:
             receiver.skipped.update(range(min(first, receiver.life.retained_from)))
         for sequence in range(receiver.done_upto + 1, first):

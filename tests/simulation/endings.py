@@ -7,9 +7,10 @@ disks. Decides nothing; which content must be where is for tests.simulation.chec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tests.simulation.rules import Setup
 from tests.simulation.world import World
 
 from quorate.store.life_records import Tombstone
@@ -99,6 +100,8 @@ class Endings:
         """By store."""
         self._left: set[int] = set()
         """Receivers that wanted to be forgotten."""
+        self._forgotten_at: dict[str, set[str]] = {}
+        """By receiver: the stores that have said that they forgot it, since it started last."""
         self.deregistered_upto = 0
         """The newest epoch that its application wanted to be forgotten."""
 
@@ -126,6 +129,20 @@ class Endings:
     def receiver_deregisters(self, receiver: int) -> None:
         """It wants all stores to forget it; it may come back at any time."""
         self._left.add(receiver)
+
+    def receiver_starts(self, name: str) -> None:
+        """An instance of the receiver has registered."""
+        self._forgotten_at.pop(name, None)
+
+    def receiver_forgotten(self, name: str, store: str) -> None:
+        """A store has told the receiver that it is forgotten."""
+        self._forgotten_at.setdefault(name, set()).add(store)
+
+    def receiver_is_over(self, name: str, setups: Iterable[Setup]) -> bool:
+        """Whether it was deregistered at so many stores that nobody may register it without
+        hearing of it: a stable set by all these rules, without which there is none."""
+        told = self._forgotten_at.get(name, set())
+        return bool(told) and all(setup.knows_everything(told) for setup in setups)
 
     # Deletions.
 

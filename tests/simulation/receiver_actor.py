@@ -30,7 +30,13 @@ from quorate.receiver.inbox import Inbox
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
-from quorate.receiver.registration import Start, StoreAnswer, decide_start, vouching
+from quorate.receiver.registration import (
+    Start,
+    StoreAnswer,
+    decide_start,
+    vouching,
+    without_outdated,
+)
 from quorate.store.receivers import Registered
 from quorate.v1 import messages_pb2 as v1
 
@@ -81,6 +87,7 @@ class ReceiverInstance:
         self.process = Process(world, name)
         self.fenced = False
         self.epoch = 1
+        self.ended_epoch = 0
         self.answers: dict[str, StoreAnswer] = {}
         self._new_at: set[str] = set()
         self.record: SourceRecord
@@ -128,6 +135,7 @@ class ReceiverInstance:
                 await self.process.sleep(DEREGISTER_RETRY_SECONDS)
             else:
                 self.world.reach("receiver deregistered at a store", self.name)
+                self.checker.endings.receiver_forgotten(self.name, store)
                 return
 
     async def _run(self) -> None:
@@ -255,7 +263,11 @@ class ReceiverInstance:
                 else:
                     await answered.pause()
             if not heard[0]:
-                return
+                self.answers, outdated = without_outdated(self.answers, self.ended_epoch)
+                if not outdated:
+                    return
+                self.world.reach("store heard from its receiver that it had ended", self.name)
+                continue
             self.epoch, self.answers = heard[0] + 1, {}
             await self.process.sleep(self.world.chooser.uniform(0, 0.02))
 
@@ -269,7 +281,7 @@ class ReceiverInstance:
             answered.set()
 
     async def _ask(self, name: str, epoch: int) -> int:
-        asked = AskedReceiver(self.source, self.session_id, epoch, self._identity)
+        asked = AskedReceiver(self.source, self.session_id, epoch, self._identity, self.ended_epoch)
         try:
             answer, limbo = await self.network.call(self.process, name, "register_receiver", asked)
         except Fenced as error:
@@ -277,6 +289,7 @@ class ReceiverInstance:
         except QuorateError:
             return 0
         assert isinstance(answer, Registered)
+        self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
         if not answer.known:
             self._new_at.add(name)
         if epoch == self.epoch:
@@ -291,6 +304,7 @@ class ReceiverInstance:
                 low=answer.low,
                 retained_from=answer.retained_from,
                 is_new=name in self._new_at,
+                told_ended=max(answer.ended_epoch, asked.ended_epoch),
             )
             if limbo:
                 self.world.reach("receiver registered with a store in limbo", name)

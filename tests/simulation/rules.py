@@ -107,7 +107,11 @@ class Setup:
 
     def recovers_from(self, destroyed: Collection[str]) -> bool:
         """Whether the other stores know every promise and every message that may be stable."""
-        return self.stable(self.without(destroyed)) and not self.may_be_lost(destroyed)
+        return self.knows_everything(self.without(destroyed))
+
+    def knows_everything(self, stores: Collection[str]) -> bool:
+        """Whether these are a stable set, and no stable set is without one of them."""
+        return self.stable(stores) and not self.stable(self.without(stores))
 
 
 def majority_of(names: Sequence[str]) -> Setup:

@@ -73,6 +73,7 @@ class Script:
         self.world = simulation.world
         self.network = simulation.network
         self.checker = simulation.checker
+        self.endings = simulation.checker.endings
         self.stores = {store.name: store for store in simulation.stores}
         self.sources = simulation.source
         # Who runs next, and with what, is the script's to say.
@@ -188,6 +189,16 @@ class Script:
 
     def receiver(self, number: int) -> ReceiverInstance:
         return self._simulation.receivers[number].instance
+
+    def start_receiver(self, number: int) -> ReceiverInstance:
+        """The next instance of one that was killed."""
+        self._simulation.receivers[number].start_now()
+        return self.receiver(number)
+
+    def acknowledged(self, store: str, number: int) -> int | None:
+        """Where a store has this receiver; None: it does not know it."""
+        known = self.state(store).receivers.get(self.receiver(number).session_id)
+        return None if known is None else known.acknowledged_upto
 
     def until_handed(self, receiver: ReceiverInstance, sequence: int) -> None:
         """It was handed everything up to here."""

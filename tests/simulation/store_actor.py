@@ -576,7 +576,14 @@ class StoreActor:
         self.upkeep.keeper.check_receiver_free(
             source, asked.session_id, asked.instance, take_over=asked.take_over
         )
-        change = self.receivers.register(source, asked.session_id, 0, asked.epoch, asked.instance)
+        change = self.receivers.register(
+            source,
+            asked.session_id,
+            0,
+            asked.epoch,
+            asked.instance,
+            ended_epoch=asked.ended_epoch,
+        )
         state = change.answer.state
         came = self.core.identities.came(state, FOR_EVER, asked.session_id, asked.instance)
         self.checker.endings.sign(self.name, asked.session_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 from unittest.mock import patch
 
@@ -17,10 +17,9 @@ import pytest
 from tests.simulation import store_upkeep
 from tests.simulation.checker import Checker
 from tests.simulation.endings import Mortality
+from tests.simulation.guards import Mutation, Patch, first_found
 from tests.simulation.network import End
 from tests.simulation.rules import Party, Setup, majority_of
-from tests.simulation.seeds import collecting_between_worlds
-from tests.simulation.simulation import Failed, simulate
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.store_upkeep import SimulatedRepair
 from tests.simulation.store_writer import SimulatedWriter
@@ -68,8 +67,6 @@ from quorate.store.state import AppendStream, Change, SourceState
 from quorate.store.unclean import Run
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
-
-Patch = Callable[[pytest.MonkeyPatch], None]
 
 _real_decide = recovery.decide
 _real_begin = StoreCore.begin
@@ -593,21 +590,6 @@ def _predecessors_are_not_named(to: pytest.MonkeyPatch) -> None:
     to.setattr(Registration, "_may_go_on", lambda *_: True)
 
 
-@dataclasses.dataclass(frozen=True)
-class Mutation:
-    """A guard taken out, and the weather in which it is missed soonest."""
-
-    patch: Patch
-    weather: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    rules: tuple[str, ...] = ("I1", "I2", "I3", "I4", "I5", "I6", "AssertionError")
-    """What is seen to be violated, one of them; production has assertions of its own."""
-    seeds: int = 150
-    """In so many worlds at most."""
-
-    def __str__(self) -> str:
-        return self.patch.__name__.strip("_")
-
-
 LAGGING = {
     "pause_between_sends": 0.03,
     "pause_between_faults": 0.4,
@@ -737,24 +719,12 @@ MUTATIONS = (
 )
 
 
-def _first_found(weather: Mapping[str, Any], rules: tuple[str, ...], seeds: int) -> int | None:
-    with collecting_between_worlds() as collect:
-        for seed in range(seeds):
-            try:
-                simulate(seed, **weather)
-            except Failed as failed:
-                if failed.rule in rules:
-                    return seed
-            collect()
-    return None
-
-
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
 def test_a_guard_that_is_taken_out_is_missed(
     mutation: Mutation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutation.patch(monkeypatch)
-    assert _first_found(mutation.weather, mutation.rules, mutation.seeds) is not None
+    assert first_found(mutation.weather, mutation.rules, mutation.seeds) is not None
 
 
 def test_other_content_under_a_number_that_is_held_is_reported(
@@ -770,7 +740,7 @@ def test_other_content_under_a_number_that_is_held_is_reported(
     def reports() -> int:
         told.clear()
         weather = {"kinds": ("crash_store", "reset_connections"), "complete_seconds": 1.0, **THREE}
-        _first_found(weather, (), 10)
+        first_found(weather, (), 10)
         return len(told)
 
     assert reports() > 0
@@ -791,4 +761,4 @@ def test_a_peer_that_breaks_the_protocol_costs_nothing_that_is_stable(
     # Chosen so that no store's copy rots under a number that comes with other content: then nobody
     # can tell which of the two is right.
     weather = {"honest": False, "proxies": False, "faulty_seconds": 2.0, "complete_seconds": 3.0}
-    assert _first_found(weather, SAFETY, 10) is None
+    assert first_found(weather, SAFETY, 10) is None

@@ -8,14 +8,13 @@ store1, store2 and store3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from tests.simulation import store_upkeep
-from tests.simulation.checker import Violation
 from tests.simulation.endings import AGES, Mortality
+from tests.simulation.guards import Guard, violated
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Script, play
@@ -40,7 +39,6 @@ from quorate.store.state import Change, SourceState
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import Greeting
 
-Patch = Callable[[pytest.MonkeyPatch], None]
 A, B, C = "store1", "store2", "store3"
 ALL = (A, B, C)
 D, E = "store4", "store5"
@@ -796,22 +794,6 @@ def _one_let_it_expire_and_one_lost_it(script: Script) -> None:
     assert third.core.registration.lineage.epoch_at(0) == 1
 
 
-@dataclass(frozen=True)
-class Guard:
-    """A guard taken out, and the script in which it is missed."""
-
-    patch: Patch
-    script: Callable[[Script], None]
-    rule: str
-    """What is seen to be violated."""
-    weather: dict[str, Any] = field(default_factory=dict)
-    seeds: int = 1
-    """In so many worlds at most: where the script can not say who comes first."""
-
-    def __str__(self) -> str:
-        return self.patch.__name__.strip("_")
-
-
 GUARDS = (
     Guard(_stores_count_before_they_begin, _an_older_epoch_begins_late, "I1"),
     Guard(_void_batches_are_kept, _void_under_the_same_number, "I1"),
@@ -859,15 +841,7 @@ def test_without_its_guard_something_is_violated(
     guard: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard.patch(monkeypatch)
-    assert any(_violated(guard, seed) == guard.rule for seed in range(guard.seeds))
-
-
-def _violated(guard: Guard, seed: int) -> str:
-    try:
-        play(guard.script, seed, **guard.weather)
-    except Violation as violation:
-        return violation.rule
-    return ""
+    assert any(violated(guard, seed) == guard.rule for seed in range(guard.seeds))
 
 
 def test_a_store_that_doubts_is_failed_though_its_disk_can_be_read_again() -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 from tests.simulation.endings import Mortality
+from tests.simulation.guards import Guard, violated
 from tests.simulation.script import Script, play
 from tests.simulation.source_actor import SourceInstance
-from tests.simulation.test_scripts import ALL, A, B, C, Guard, _begin, _violated
+from tests.simulation.test_scripts import ALL, A, B, C, _begin
 
 from quorate.protocol.errors import SourceDeleted
 from quorate.source import registration
@@ -99,4 +100,4 @@ def test_without_its_guard_something_is_violated(
     guard: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard.patch(monkeypatch)
-    assert any(_violated(guard, seed) == guard.rule for seed in range(guard.seeds))
+    assert any(violated(guard, seed) == guard.rule for seed in range(guard.seeds))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from quorate.protocol.ends import Position, Told
 from quorate.protocol.errors import (
     Fenced,
     Unreachable,
@@ -46,12 +47,17 @@ def begin(core: SourceCore, stores: str, now: float = 0.0) -> None:
         core.begun(store, core.epoch, now)
 
 
+def positions(told: Mapping[int, int]) -> Told:
+    """A store says so of receivers, all of them living."""
+    return Told({receiver: Position(upto) for receiver, upto in told.items()})
+
+
 def registered(options: SourceOptions | None = None) -> SourceCore:
     core = new(options)
     promise(core, dict.fromkeys("abc", Promise()))
     begin(core, "abc")
     for store in "abc":
-        core.receivers_told(store, {})
+        core.receivers_told(store, positions({}))
         core.opened(store, core.epoch, 0, FSYNC, 0.0)
     assert core.complete
     return core

@@ -17,6 +17,7 @@ from tests.source.core_support import (
     STORES,
     begin,
     earlier,
+    positions,
     promise,
     registered,
     resumed,
@@ -26,6 +27,7 @@ from tests.source.core_support import (
 from tests.source.fake_store import FakeStore
 from tests.source.support import open_source
 
+from quorate.protocol.ends import Position, Told
 from quorate.protocol.errors import NoQuorum
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.limits import SEQUENCE_MAX
@@ -58,7 +60,8 @@ def paced(options: SourceOptions = TEN, **receivers: int) -> SourceCore:
 def told(core: SourceCore, **receivers: int) -> None:
     """All stores say that they know these receivers, r1 and so on."""
     for store in "abc":
-        core.receivers_told(store, {int(name[1:]): upto for name, upto in receivers.items()})
+        said = {int(name[1:]): upto for name, upto in receivers.items()}
+        core.receivers_told(store, positions(said))
 
 
 def is_held(core: SourceCore) -> bool:
@@ -142,7 +145,7 @@ def test_it_may_not_send_before_it_knows_whom_to_wait_for() -> None:
     core = resumed(dict.fromkeys("abc", earlier(20, 20)), options=TEN)
     for store in "ab":
         assert not core.complete
-        core.receivers_told(store, {1: 3})
+        core.receivers_told(store, positions({1: 3}))
         core.opened(store, core.epoch, 21, FSYNC, 0.0)
     core.tick(9.0)
     assert core.complete
@@ -162,7 +165,7 @@ def test_under_any_stores_of_every_group_must_have_told_of_receivers() -> None:
     for store, known in zip("abcxy", ({}, {}, {}, {}, {1: -1}), strict=True):
         core.tick(9.0)
         assert not core.complete
-        core.receivers_told(store, known)
+        core.receivers_told(store, positions(known))
         core.opened(store, core.epoch, 0, FSYNC, 9.0)
     assert core.complete
     core.tick(9.1)
@@ -178,7 +181,7 @@ def test_under_any_stores_of_every_group_must_have_told_of_receivers() -> None:
 def test_a_new_epoch_counts_from_what_it_keeps() -> None:
     core = resumed({"a": earlier(20, 20), "b": earlier(20, 20)}, options=TEN)
     for store in "ab":
-        core.receivers_told(store, {1: 15})
+        core.receivers_told(store, positions({1: 15}))
         core.opened(store, core.epoch, 21, FSYNC, 5.0)
     core.tick(9.0)
     assert fill(core) == 25
@@ -189,7 +192,7 @@ def test_what_was_accepted_as_lost_nobody_has_to_acknowledge() -> None:
     known = replace(earlier(20, 20), held=held, losses=(HeldRange(16, 18, 1),))
     core = resumed({"a": known, "b": known}, options=TEN)
     for store in "ab":
-        core.receivers_told(store, {1: 15})
+        core.receivers_told(store, positions({1: 15}))
         core.opened(store, core.epoch, 21, FSYNC, 5.0)
     core.tick(9.0)
     assert fill(core) == 28
@@ -197,8 +200,8 @@ def test_what_was_accepted_as_lost_nobody_has_to_acknowledge() -> None:
 
 def test_a_store_that_leaves_says_nothing_any_more() -> None:
     pacing, window = Pacing(ReceiverPacing(messages=1), 0.0), Window(TEN)
-    pacing.heard("a", {1: 4})
-    pacing.heard("b", {})
+    pacing.heard("a", positions({1: 4}))
+    pacing.heard("b", positions({}))
     pacing.apply(window, (POLICY,), {"a", "b"}, RangeSet())
     assert window.paced_upto == 5
     pacing.left("a")
@@ -206,15 +209,35 @@ def test_a_store_that_leaves_says_nothing_any_more() -> None:
     assert window.paced_upto == SEQUENCE_MAX
 
 
+def test_who_was_deregistered_holds_it_up_no_more_whatever_an_old_row_says() -> None:
+    """c was away then, and says so before it hears of it; then its stream is down. Meanwhile the
+    others have forgotten the end, and the receiver has begun anew."""
+    core = registered(TEN)
+    old = Told({1: Position(900)})
+    new = Position(3, epoch=2, confirmed_epoch=2)
+    core.receivers_told("c", old)
+    for store in "ab":
+        core.receivers_told(store, Told({1: new}, {1: 1}))
+    assert core.window.paced_upto == 13, "not 910: it has acknowledged 3"
+    core.streams.cursors["c"].close()
+    for store in "ab":
+        core.receivers_told(store, Told({1: new}))
+    assert core.window.paced_upto == 13
+    core.receivers_told("c", Told({}))
+    for store in "ab":
+        core.receivers_told(store, Told({}))
+    assert core.window.paced_upto == SEQUENCE_MAX
+
+
 def test_of_a_store_that_is_not_dealt_with_nothing_counts() -> None:
     core = registered(TEN)
-    core.receivers_told("x", {1: -1})
+    core.receivers_told("x", positions({1: -1}))
     assert core.window.paced_upto == SEQUENCE_MAX
 
 
 def test_streams_that_end_free_nobody() -> None:
     core = paced(r1=-1)
-    core.receivers_told("c", {})
+    core.receivers_told("c", positions({}))
     fill(core)
     for store in "ab":
         core.streams.cursors[store].close()
@@ -282,13 +305,13 @@ def test_what_is_too_long_ago_is_counted_in_messages_alone(
 ) -> None:
     monkeypatch.setattr(module, "SIZES_MAX", 4)
     pacing, window = Pacing(ReceiverPacing(bytes=100), 0.0), Window(TEN)
-    pacing.heard("a", {1: -1})
+    pacing.heard("a", positions({1: -1}))
     for number in range(100):
         pacing.sent(number, 10 * (number + 1))
     pacing.apply(window, (POLICY,), {"a"}, RangeSet())
     assert 950 <= window.paced_bytes - 100 <= 1000
     assert len(pacing._lasts) <= 4
-    pacing.heard("a", {1: 99})
+    pacing.heard("a", positions({1: 99}))
     pacing.apply(window, (POLICY,), {"a"}, RangeSet())
     assert window.paced_bytes == 1100
 
@@ -314,7 +337,7 @@ def test_never_is_more_sent_than_is_allowed_by_what_was_told(
     for step in steps:
         if isinstance(step, tuple):
             known[step[0]] = step[1]
-            core.receivers_told(*step)
+            core.receivers_told(step[0], positions(step[1]))
             continue
         for _ in range(step):
             registered_ones = [

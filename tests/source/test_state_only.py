@@ -15,6 +15,7 @@ from tests.source.core_support import (
     frames,
     new,
     payloads,
+    positions,
     promise,
     send,
     the,
@@ -285,11 +286,11 @@ def test_it_tells_where_receivers_are_like_any_other() -> None:
     """It knows their positions, and a receiver that two stores forgot is waited for no more."""
     core = registered(SourceOptions(receiver_pacing=ReceiverPacing(messages=10)))
     for store in "abc":
-        core.receivers_told(store, {1: 4})
+        core.receivers_told(store, positions({1: 4}))
     assert core.window.paced_upto == 14
-    core.receivers_told("c", {1: 7})
+    core.receivers_told("c", positions({1: 7}))
     assert core.window.paced_upto == 17
-    core.receivers_told("a", {})
+    core.receivers_told("a", positions({}))
     assert core.window.paced_upto == 17, "a was away when it registered, perhaps"
-    core.receivers_told("c", {})
+    core.receivers_told("c", positions({}))
     assert core.window.paced_upto == SEQUENCE_MAX, "a and c are a blocking set"

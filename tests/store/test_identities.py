@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.support import Client, configuration, free_addresses
+from tests.store.support import ORDERS, Client, configuration, free_addresses
 
 from quorate.protocol.errors import (
     Deregistered,
@@ -17,6 +17,8 @@ from quorate.protocol.errors import (
     RegIdInUse,
     SourceActive,
 )
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
 from quorate.receiver import ProxyGone, ProxyServes, Receiver, ReceiverOptions
 from quorate.source import Source, SourceFailed, SourceOptions
 from quorate.store import keeper, peers, proxies, proxying
@@ -223,6 +225,57 @@ async def test_a_deregistered_receiver_starts_from_the_beginning(group: Group) -
             assert list(status.receivers) == []
         async with await group.receiver() as receiver:
             assert await take(receiver, 10) == list(range(11))
+
+
+@pytest.mark.expects_log("c did not answer|peer .* does not answer|could not")
+async def test_a_store_that_was_away_when_a_receiver_ended_hears_of_it(group: Group) -> None:
+    async with await group.source() as source:
+        await source.send_many([b"%d" % number for number in range(10)])
+        await source.flush(60)
+        receiver = await group.receiver()
+        assert await take(receiver, 9) == list(range(10))
+        await receiver.flush()
+        await group.stop("c")
+        with pytest.raises(NoQuorum, match="c"):
+            await receiver.deregister(0.5)
+        await receiver.close()
+        await group.start("c")
+        await group.vouching("c")
+        for name in "abc":
+            (status,) = await group.until(name, lambda sources: not sources[0].receivers)
+            assert [each.session_id for each in status.ended_receivers] == [0x20]
+        for name in "abc":
+            await group.until(
+                name, lambda sources: all(each.settled for each in sources[0].ended_receivers)
+            )
+        async with await group.receiver() as receiver:
+            assert await take(receiver, 9) == list(range(10))
+
+
+@pytest.mark.expects_log("refused an acknowledgement|is fenced")
+async def test_a_receiver_that_an_operator_ends_while_it_runs_goes_on_as_a_new_one(
+    group: Group,
+) -> None:
+    async with await group.source() as source, await group.receiver() as receiver:
+        await source.send_many([b"%d" % number for number in range(10)])
+        assert await take(receiver, 9) == list(range(10))
+        await receiver.flush()
+        for name in "ab":
+            async with Client(group.address(name)) as client:
+                asked = store_v1.DeregisterRequest(
+                    source=source_to_wire(ORDERS),
+                    receiver_session_id=0x20,
+                    epoch=1,
+                    protocol_version=PROTOCOL_VERSION,
+                )
+                await client.call("Deregister", asked)
+
+        def is_new(sources: list[store_v1.SourceStatus]) -> bool:
+            known = [(each.epoch, each.acknowledged_upto) for each in sources[0].receivers]
+            return known == [(2, 8)]
+
+        for name in "abc":
+            await group.until(name, is_new)
 
 
 async def test_a_registration_that_failed_leaves_nothing_behind(group: Group) -> None:

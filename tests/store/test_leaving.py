@@ -13,8 +13,9 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.store.leaving import Adoption, ReceiverKnowledge, Stay, leave, may_concern
+from quorate.store.leaving import Adoption, Stay, leave, may_concern
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.store.positions import ReceiverKnowledge
 from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
 from quorate.v1.store_pb2 import ReceiverStatus
 
@@ -146,11 +147,11 @@ def test_the_highest_of_each_receiver_counts() -> None:
         )
 
     answers = {"b": receivers((1, 5, 3), (2, 1, 7)), "c": receivers((1, 4, 8))}
-    assert adopted(answers, receivers((3, 1, 0))).receivers == {
+    own = receivers((1, 6, 9), (3, 1, 0))
+    assert adopted(answers, own).receivers == {
         1: ReceiverKnowledge(5, 8),
         2: ReceiverKnowledge(1, 7),
-        3: ReceiverKnowledge(1, 0),
-    }
+    }, "what it has itself may be of a receiver that ended since"
 
 
 def test_whether_a_receiver_is_waited_for_its_newest_registration_says() -> None:

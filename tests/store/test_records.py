@@ -9,6 +9,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Marker
+from quorate.store.life_records import End, ended_key, ended_of, pack_end, unpack_end
 from quorate.store.records import (
     Held,
     Malformed,
@@ -118,8 +119,20 @@ def test_index_keys_sort_like_their_numbers(pairs: list[tuple[int, int]]) -> Non
 
 
 def test_a_receiver_comes_back() -> None:
-    for record in (ReceiverRecord(3, 4, -1), ReceiverRecord(3, 4, 9, waited_for=False)):
+    for record in (
+        ReceiverRecord(3, 4, -1),
+        ReceiverRecord(3, 4, 9, waited_for=False, confirmed_epoch=2),
+    ):
         assert unpack_receiver(pack_receiver(record)) == record
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_the_end_of_a_receiver_comes_back(settled: bool) -> None:
+    end = End(7, settled=settled)
+    assert unpack_end(pack_end(end)) == End(7, settled=settled, reread=True)
+    assert ended_of(ended_key(3, 0x20)) == (3, 0x20)
+    with pytest.raises(Malformed):
+        unpack_end(b"123")
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 60, 70])

@@ -62,4 +62,9 @@ def deregister(
         case Output.TABLE:
             print_table("Deregistered", rows, empty="no store was told")
     if errors:
+        missed = ", ".join(row["store"] for row in rows if not row["done"])
+        say(
+            f"Not told: {missed}. It will be by the others, once it hears them and as long as they "
+            "have their data; or run this again when it is back."
+        )
         raise typer.Exit(exit_code(errors[0]))

@@ -78,8 +78,10 @@ def _status(answer: StatusResponse, source: SourceName) -> SourceStatus | None:
 def _epoch(status: SourceStatus, receiver: int) -> int:
     if not receiver:
         return status.promised_epoch
-    epochs = (each.epoch for each in status.receivers if each.session_id == receiver)
-    return next(epochs, 0)
+    # Also where it has ended: whoever did not hear of it is told when this is done again.
+    epochs = [each.epoch for each in status.receivers if each.session_id == receiver]
+    epochs += [each.epoch for each in status.ended_receivers if each.session_id == receiver]
+    return max(epochs, default=0)
 
 
 def _all_stores(

@@ -14,6 +14,7 @@ from typing import Any
 import grpc.aio
 
 from quorate.console.policy_status import group_rows
+from quorate.protocol import ends
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
@@ -287,9 +288,13 @@ def _compare_receivers(
 ) -> None:
     positions: dict[int, dict[str, int]] = {}
     epochs: dict[int, tuple[int, bool]] = {}
+    living = _living(at)
     for store, source in at.items():
         for receiver in source.receivers:
-            positions.setdefault(receiver.session_id, {})[store] = receiver.acknowledged_upto
+            if receiver.session_id not in living[store]:
+                continue  # it was deregistered, and the store has yet to hear of it
+            upto = living[store][receiver.session_id]
+            positions.setdefault(receiver.session_id, {})[store] = upto
             said = (receiver.epoch, not receiver.not_waited_for)
             epochs[receiver.session_id] = max(said, epochs.get(receiver.session_id, said))
     newest = max(map(held_upto, at.values()))
@@ -307,6 +312,23 @@ def _compare_receivers(
         )
 
 
+def _living(at: Mapping[str, SourceStatus]) -> dict[str, dict[int, int]]:
+    return ends.living(
+        {
+            store: ends.Told(
+                {
+                    each.session_id: ends.Position(
+                        each.acknowledged_upto, each.epoch, each.confirmed_epoch
+                    )
+                    for each in source.receivers
+                },
+                {each.session_id: each.epoch for each in source.ended_receivers},
+            )
+            for store, source in at.items()
+        }
+    )
+
+
 def _paced_rows(
     name: SourceName,
     information: SourceInformation,
@@ -321,11 +343,12 @@ def _paced_rows(
     called = {
         names.get(entry.address, entry.store_name): entry.name for entry in information.stores
     }
+    living = _living(at)
     told = {
         called.get(store, store): {
-            each.session_id: each.acknowledged_upto
+            each.session_id: living[store][each.session_id]
             for each in source.receivers
-            if not each.not_waited_for
+            if not each.not_waited_for and each.session_id in living[store]
         }
         for store, source in at.items()
     }

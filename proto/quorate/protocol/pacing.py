@@ -38,16 +38,14 @@ class ReceiverPacing:
         return min(slowest_upto + self.messages, SEQUENCE_MAX)
 
 
-Told = Mapping[int, int]
-"""What a store says: by session ID, what each receiver that is waited for has acknowledged."""
-
-
 def waited_for(
-    policies: Iterable[Policy], told: Mapping[str, Told], streaming: Set[str]
+    policies: Iterable[Policy], told: Mapping[str, Mapping[int, int]], streaming: Set[str]
 ) -> dict[int, int]:
     """Each receiver that the source waits for, and how far it has acknowledged.
 
-    policies: in force. told: by store, what it said last. streaming: stores that say so now.
+    policies: in force. told: by store, what it said last: by session ID, what each receiver that is
+    waited for, and not over (quorate.protocol.ends.living), has acknowledged. streaming: stores
+    that say so now.
 
     What was acknowledged to any store counts. A receiver is registered once a stable set knows it;
     so it is gone, or not there yet, as soon as those that do not know it are a blocking set. One

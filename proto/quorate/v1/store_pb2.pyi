@@ -125,10 +125,22 @@ class AppendResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[AppendOpened, _Mapping]] = ..., durable: _Optional[_Union[Durable, _Mapping]] = ..., failed: _Optional[_Union[_messages_pb2.Failure, _Mapping]] = ..., replaced: _Optional[_Union[StoreReplaced, _Mapping]] = ..., waited_for: _Optional[_Union[WaitedFor, _Mapping]] = ...) -> None: ...
 
 class WaitedFor(_message.Message):
-    __slots__ = ("receivers",)
+    __slots__ = ("receivers", "ended")
     RECEIVERS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     receivers: _containers.RepeatedCompositeFieldContainer[ReceiverStatus]
-    def __init__(self, receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ...) -> None: ...
+    ended: _containers.RepeatedCompositeFieldContainer[EndedReceiver]
+    def __init__(self, receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ...) -> None: ...
+
+class EndedReceiver(_message.Message):
+    __slots__ = ("session_id", "epoch", "settled")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    session_id: int
+    epoch: int
+    settled: bool
+    def __init__(self, session_id: _Optional[int] = ..., epoch: _Optional[int] = ..., settled: bool = ...) -> None: ...
 
 class StoreReplaced(_message.Message):
     __slots__ = ("store_name", "incarnation", "former")
@@ -159,7 +171,7 @@ class Durable(_message.Message):
     def __init__(self, upto: _Optional[int] = ...) -> None: ...
 
 class RegisterReceiverRequest(_message.Message):
-    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes", "instance", "take_over", "not_waited_for")
+    __slots__ = ("source", "session_id", "reg_id", "epoch", "protocol_version", "lifetimes", "instance", "take_over", "not_waited_for", "ended_epoch")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +181,7 @@ class RegisterReceiverRequest(_message.Message):
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     TAKE_OVER_FIELD_NUMBER: _ClassVar[int]
     NOT_WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
+    ENDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     session_id: int
     reg_id: int
@@ -178,10 +191,11 @@ class RegisterReceiverRequest(_message.Message):
     instance: bytes
     take_over: bool
     not_waited_for: bool
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., not_waited_for: bool = ...) -> None: ...
+    ended_epoch: int
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[_messages_pb2.Lifetimes, _Mapping]] = ..., instance: _Optional[bytes] = ..., take_over: bool = ..., not_waited_for: bool = ..., ended_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterReceiverResponse(_message.Message):
-    __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage", "retained_from", "durability")
+    __slots__ = ("reg_id", "source_reg_id", "incarnation", "limbo", "acknowledged_upto", "low", "high", "stable_upto", "known", "lineage", "retained_from", "durability", "ended_epoch")
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     SOURCE_REG_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -194,6 +208,7 @@ class RegisterReceiverResponse(_message.Message):
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    ENDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     reg_id: int
     source_reg_id: int
     incarnation: bytes
@@ -206,7 +221,8 @@ class RegisterReceiverResponse(_message.Message):
     lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
     retained_from: int
     durability: _messages_pb2.Durability
-    def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ...) -> None: ...
+    ended_epoch: int
+    def __init__(self, reg_id: _Optional[int] = ..., source_reg_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., acknowledged_upto: _Optional[int] = ..., low: _Optional[int] = ..., high: _Optional[int] = ..., stable_upto: _Optional[int] = ..., known: bool = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., retained_from: _Optional[int] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ...) -> None: ...
 
 class Acknowledgement(_message.Message):
     __slots__ = ("source", "epoch", "upto", "source_epoch", "instance")
@@ -429,7 +445,7 @@ class ScrubStatus(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ..., part: _Optional[float] = ..., passes: _Optional[int] = ..., unreadable: _Optional[int] = ...) -> None: ...
 
 class SourceStatus(_message.Message):
-    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability")
+    __slots__ = ("information", "reg_id", "promised_epoch", "begun_epoch", "live", "held", "holes", "stable_upto", "set_aside", "receivers", "lineage", "limbo", "limbo_reason", "membership", "unreadable", "accepted_losses", "proxy", "clean", "inactive_seconds", "retained_from", "archived_upto", "journal_bytes", "released_bytes", "kept_because", "durability", "ended_receivers")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -455,6 +471,7 @@ class SourceStatus(_message.Message):
     RELEASED_BYTES_FIELD_NUMBER: _ClassVar[int]
     KEPT_BECAUSE_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    ENDED_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     information: _messages_pb2.SourceInformation
     reg_id: int
     promised_epoch: int
@@ -480,21 +497,24 @@ class SourceStatus(_message.Message):
     released_bytes: int
     kept_because: str
     durability: _messages_pb2.Durability
-    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ...) -> None: ...
+    ended_receivers: _containers.RepeatedCompositeFieldContainer[EndedReceiver]
+    def __init__(self, information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., reg_id: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., begun_epoch: _Optional[int] = ..., live: bool = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., set_aside: _Optional[int] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., limbo: bool = ..., limbo_reason: _Optional[str] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., unreadable: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., proxy: _Optional[str] = ..., clean: bool = ..., inactive_seconds: _Optional[float] = ..., retained_from: _Optional[int] = ..., archived_upto: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., released_bytes: _Optional[int] = ..., kept_because: _Optional[str] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ...) -> None: ...
 
 class ReceiverStatus(_message.Message):
-    __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto", "not_waited_for")
+    __slots__ = ("session_id", "reg_id", "epoch", "acknowledged_upto", "not_waited_for", "confirmed_epoch")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REG_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_UPTO_FIELD_NUMBER: _ClassVar[int]
     NOT_WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     session_id: int
     reg_id: int
     epoch: int
     acknowledged_upto: int
     not_waited_for: bool
-    def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ..., not_waited_for: bool = ...) -> None: ...
+    confirmed_epoch: int
+    def __init__(self, session_id: _Optional[int] = ..., reg_id: _Optional[int] = ..., epoch: _Optional[int] = ..., acknowledged_upto: _Optional[int] = ..., not_waited_for: bool = ..., confirmed_epoch: _Optional[int] = ...) -> None: ...
 
 class DeregisterRequest(_message.Message):
     __slots__ = ("source", "receiver_session_id", "epoch", "protocol_version", "unused_promise_to", "instance")
@@ -577,7 +597,7 @@ class StoreInventory(_message.Message):
     def __init__(self, store: _Optional[_Union[Greeting, _Mapping]] = ..., limbo: bool = ..., blank: bool = ..., founders: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ..., remembered: _Optional[_Union[Greeting, _Mapping]] = ..., known: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ...) -> None: ...
 
 class SourceInventory(_message.Message):
-    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy", "retained_from", "markers", "durability", "ended_epoch")
+    __slots__ = ("source", "promised_epoch", "promised_to", "begun_epoch", "lineage", "membership", "held", "stable_upto", "limbo", "live", "clean", "information", "receivers", "accepted_losses", "reg_id", "deletion", "proxy", "retained_from", "markers", "durability", "ended_epoch", "ended_receivers")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROMISED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROMISED_TO_FIELD_NUMBER: _ClassVar[int]
@@ -599,6 +619,7 @@ class SourceInventory(_message.Message):
     MARKERS_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     ENDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ENDED_RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     source: _messages_pb2.SourceName
     promised_epoch: int
     promised_to: bytes
@@ -620,7 +641,8 @@ class SourceInventory(_message.Message):
     markers: _containers.RepeatedCompositeFieldContainer[Marker]
     durability: _messages_pb2.Durability
     ended_epoch: int
-    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ...) -> None: ...
+    ended_receivers: _containers.RepeatedCompositeFieldContainer[EndedReceiver]
+    def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., promised_epoch: _Optional[int] = ..., promised_to: _Optional[bytes] = ..., begun_epoch: _Optional[int] = ..., lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., membership: _Optional[_Union[_messages_pb2.Membership, _Mapping]] = ..., held: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., stable_upto: _Optional[int] = ..., limbo: bool = ..., live: bool = ..., clean: bool = ..., information: _Optional[_Union[_messages_pb2.SourceInformation, _Mapping]] = ..., receivers: _Optional[_Iterable[_Union[ReceiverStatus, _Mapping]]] = ..., accepted_losses: _Optional[_Iterable[_Union[_messages_pb2.HeldRange, _Mapping]]] = ..., reg_id: _Optional[int] = ..., deletion: _Optional[_Union[Deletion, str]] = ..., proxy: bool = ..., retained_from: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[Marker, _Mapping]]] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., ended_epoch: _Optional[int] = ..., ended_receivers: _Optional[_Iterable[_Union[EndedReceiver, _Mapping]]] = ...) -> None: ...
 
 class ArchivedRequest(_message.Message):
     __slots__ = ("source", "upto", "protocol_version")

@@ -60,6 +60,8 @@ class StoreAnswer:
     """The store knows the receiver from this instance only, if at all."""
     state_only: bool = False
     """The store keeps no messages of the topic."""
+    told_ended: int = 0
+    """Up to which epoch it was told, when asked, that this receiver is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,14 @@ class Start:
 def vouching(answers: Mapping[str, StoreAnswer]) -> frozenset[str]:
     """The stores that answered and are outside limbo."""
     return frozenset(store for store, answer in answers.items() if not answer.limbo)
+
+
+def without_outdated(
+    answers: Mapping[str, StoreAnswer], ended_epoch: int
+) -> tuple[dict[str, StoreAnswer], frozenset[str]]:
+    """The answers of stores that know that the receiver had ended up to there, and the others."""
+    knowing = {store: each for store, each in answers.items() if each.told_ended >= ended_epoch}
+    return knowing, frozenset(answers) - knowing.keys()
 
 
 def decide_start(
@@ -144,6 +154,8 @@ class Registrar:
         self.instance = uuid.uuid4().bytes
         self.epoch = 1
         """Of the registration: above any that a store had for this receiver."""
+        self.ended_epoch = 0
+        """Up to there registrations of this identity are over, as far as a store has said."""
         self.answers: dict[str, StoreAnswer] = {}
         """By name, those that know the receiver in this epoch."""
 
@@ -172,6 +184,8 @@ class Registrar:
         """
         while True:
             heard = await self._ask_all(record, interval)
+            if not heard and self._forget_outdated():
+                continue
             if not heard:
                 active = [e for e in self._reasons.values() if isinstance(e, ReceiverActive)]
                 if active and not self.enough(record.policy):
@@ -191,6 +205,8 @@ class Registrar:
         while True:
             self.epoch, self.answers = self.epoch + 1, {}
             heard = await self._ask_all(record, interval)
+            while not heard and self._forget_outdated():
+                heard = await self._ask_all(record, interval)
             if not heard:
                 return
             if heard > self.epoch:
@@ -216,6 +232,12 @@ class Registrar:
     def forget(self, name: str) -> None:
         """The store does not know this receiver any more."""
         self.answers.pop(name, None)
+
+    def _forget_outdated(self) -> bool:
+        """Whether there were answers of stores that had not heard yet that this receiver had ended:
+        they must hear it, and answer anew, before where it was counts."""
+        self.answers, outdated = without_outdated(self.answers, self.ended_epoch)
+        return bool(outdated)
 
     async def _ask_all(self, record: SourceRecord, interval: float) -> int:
         epoch = self.epoch
@@ -268,6 +290,7 @@ class Registrar:
             take_over=self._take_over,
             lifetimes=self._lifetimes,
             not_waited_for=not self._waited_for,
+            ended_epoch=self.ended_epoch,
             protocol_version=PROTOCOL_VERSION,
         )
         try:
@@ -284,6 +307,7 @@ class Registrar:
             self._complain(name, error)
             return 0
         self._reasons.pop(name, None)
+        self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
         if not answer.known:
             self._new_at.add(name)
         self.answers[name] = StoreAnswer(
@@ -299,6 +323,7 @@ class Registrar:
             answer.retained_from,
             name in self._new_at,
             answer.durability == DURABILITY_STATE_ONLY,
+            max(answer.ended_epoch, request.ended_epoch),
         )
         return 0
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from quorate.protocol.ends import Told
 from quorate.protocol.errors import (
     Closed,
     Fenced,
@@ -23,7 +24,6 @@ from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.pacing import Told
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.recovery import Decision

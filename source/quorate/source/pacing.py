@@ -11,8 +11,9 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Set
 
+from quorate.protocol.ends import Position, Told, living
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.pacing import ReceiverPacing, Told, waited_for
+from quorate.protocol.pacing import ReceiverPacing, waited_for
 from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import RangeSet
 from quorate.source import events
@@ -88,7 +89,13 @@ class Pacing:
 
     def heard(self, store: str, told: Told) -> None:
         """A store says which receivers it knows, and where they are; in place of what it said."""
-        self._told[store] = told
+        # What ended stays so, also once all stores have forgotten it: one that does not stream may
+        # have said before what it had of it.
+        known = self._told.get(store)
+        before = {} if known is None else known.ended
+        named = {receiver for each in self._told.values() for receiver in each.positions}
+        ended = {receiver: epoch for receiver, epoch in before.items() if receiver in named}
+        self._told[store] = Told(told.positions, {**ended, **told.ended})
 
     def left(self, store: str) -> None:
         """The stream goes to this store no more: what it knows of receivers counts no more."""
@@ -121,7 +128,7 @@ class Pacing:
         """
         positions = {
             receiver: lost.contiguous_upto(upto + 1)
-            for receiver, upto in waited_for(policies, self._told, streaming).items()
+            for receiver, upto in waited_for(policies, living(self._told), streaming).items()
         }
         slowest_first = sorted(positions.items(), key=lambda item: (item[1], item[0]))
         self._positions = [events.LaggingReceiver(*item) for item in slowest_first]
@@ -206,4 +213,10 @@ def pacing_of(options: SourceOptions) -> Pacing | Unpaced:
 
 def told_from_wire(wire: WaitedFor) -> Told:
     """What a store says of receivers."""
-    return {each.session_id: each.acknowledged_upto for each in wire.receivers}
+    return Told(
+        {
+            each.session_id: Position(each.acknowledged_upto, each.epoch, each.confirmed_epoch)
+            for each in wire.receivers
+        },
+        {each.session_id: each.epoch for each in wire.ended},
+    )

@@ -30,23 +30,21 @@ from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
-from quorate.store import batches, retention, state_only
+from quorate.store import batches, positions, retention, state_only
 from quorate.store.deletion import REASON as DELETED
 from quorate.store.deletion import check_not_ended
+from quorate.store.ends import forget_all
 from quorate.store.identities import Identities
 from quorate.store.late import Archived, Missed
-from quorate.store.leaving import Adoption, ReceiverKnowledge
+from quorate.store.leaving import Adoption
 from quorate.store.lifetimes import Who
 from quorate.store.limbo import Standing
 from quorate.store.records import (
     Held,
-    ReceiverRecord,
     Registration,
     index_key,
     pack_index,
-    pack_receiver,
     position_key,
-    receiver_key,
 )
 from quorate.store.state import AppendStream, Change, Ending, RegIds, SourceState
 from quorate.store.storage import Reads, Table, Write
@@ -338,6 +336,11 @@ class StoreCore:
             state = former.without_stream()
         # What reads comes first: a failure must leave everything as it was.
         count, moves = self._set_aside(state, parts_at)
+        if was_ended:
+            # Its receivers ended with it, and begin anew with what follows.
+            moves += forget_all(state)
+            for session_id in list(state.receivers):
+                moves += self.identities.forget_receiver(state, session_id, self.reg_ids)
         endings = self._end_stream(former, Fenced(name, before.begun_epoch, lineage.epoch))
         self.sources[state.name] = state
         state.registration = replace(
@@ -475,10 +478,9 @@ class StoreCore:
         )
         held.stable_upto = max(held.stable_upto, adoption.stable_upto)
         state.goes_on_at(adoption.floor + 1)
-        receivers = [
-            self._adopt_receiver(state, session_id, each)
-            for session_id, each in adoption.receivers.items()
-        ]
+        receivers = positions.take_over(
+            state, adoption.receivers, adoption.ended_receivers, self.identities, self.reg_ids
+        )
         state.limbo = ""
         return Change(
             True,
@@ -490,22 +492,6 @@ class StoreCore:
                 *receivers,
             ),
         )
-
-    def _adopt_receiver(
-        self, state: SourceState, session_id: int, known: ReceiverKnowledge
-    ) -> Write:
-        record = state.receivers.get(session_id)
-        if record is None:
-            wanted = known.reg_id if self.reg_ids.is_free(known.reg_id) else 0
-            reg_id = self.reg_ids.claim(wanted, f"receiver {session_id:#x} of {state.name}")
-            record = state.receivers[session_id] = ReceiverRecord(reg_id, 0)
-            self.identities.lives.begins(Who(state.name, session_id))
-        if known.epoch > record.epoch:
-            record.epoch, record.instance = known.epoch, b""
-            record.waited_for = known.waited_for
-        record.acknowledged_upto = max(record.acknowledged_upto, known.acknowledged_upto)
-        key = receiver_key(state.reg_id, session_id)
-        return Write(Table.RECEIVERS, key, pack_receiver(record))
 
     @staticmethod
     def _end_stream(state: SourceState, error: QuorateError) -> tuple[Ending, ...]:

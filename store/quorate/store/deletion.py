@@ -21,11 +21,17 @@ from dataclasses import dataclass, replace
 from quorate.protocol.errors import NotRegistered
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, diverges_at
-from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.wire import membership_from_wire
 from quorate.store import batches
-from quorate.store.life_records import Tombstone, gone_key, life_key, pack_tombstone
+from quorate.store.life_records import (
+    Tombstone,
+    ended_key,
+    gone_key,
+    life_key,
+    pack_tombstone,
+)
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.store.records import (
     Held,
@@ -73,6 +79,7 @@ def bury(
     ]
     for session_id in state.receivers:
         writes += receiver_rows(state, session_id)
+    writes += (Write(Table.META, ended_key(state.reg_id, each), None) for each in state.ended)
     return tombstone, writes
 
 
@@ -147,16 +154,15 @@ def _has_deleted(peer: PeerAnswer, source: SourceName) -> bool:
     return not known.limbo and known.begun_epoch == 0 and not known.held
 
 
-def _policies(tombstone: Tombstone) -> tuple[Policy, ...]:
-    record = tombstone.registration.membership
-    membership = membership_from_wire(record) if record is not None else Membership((), ())
-    return membership.policies
+def _policies(record: Registration) -> tuple[Policy, ...]:
+    membership = record.membership
+    return membership_from_wire(membership).policies if membership is not None else ()
 
 
-def _others(tombstone: Tombstone, me: str) -> frozenset[str]:
-    """Every other store that may have a part of what was deleted."""
-    names = {store for policy in _policies(tombstone) for store in policy.stores}
-    information = tombstone.registration.information
+def others(record: Registration, me: str) -> frozenset[str]:
+    """Every other store that may have a part of a source, or of its receivers."""
+    names = {store for policy in _policies(record) for store in policy.stores}
+    information = record.information
     if information is not None:
         names |= {store.name for store in information.stores}
     return frozenset(names - {me})
@@ -177,16 +183,16 @@ class View:
 def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
     """Whether every other store that may have a part of it has deleted it too."""
     source = tombstone.registration.name
-    others = _others(tombstone, view.me)
-    if tombstone.blind or not others:
+    named = others(tombstone.registration, view.me)
+    if tombstone.blind or not named:
         if not view.complete:
             return False
-        others |= view.peers.keys()
-    if not all(store in view.peers and _has_deleted(view.peers[store], source) for store in others):
+        named |= view.peers.keys()
+    if not all(store in view.peers and _has_deleted(view.peers[store], source) for store in named):
         return False
     # Who is in limbo as a whole may have known more. What counts, the rest knows if it is enough.
-    unsure = {store for store in others if view.peers[store].limbo}
-    sure = (others - unsure) | {view.me}
+    unsure = {store for store in named if view.peers[store].limbo}
+    sure = (named - unsure) | {view.me}
     return not unsure or (not tombstone.blind and _know_everything(tombstone, sure))
 
 
@@ -195,7 +201,7 @@ def _know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
 
     A stable set, for the rest is no blocking set then, and a blocking set.
     """
-    policies = _policies(tombstone)
+    policies = _policies(tombstone.registration)
     return bool(policies) and all(
         policy.stable(policy.stores & sure) and policy.blocks(policy.stores & sure)
         for policy in policies

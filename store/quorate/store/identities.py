@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from quorate.protocol.errors import Deregistered, Fenced
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import RangeSet
-from quorate.store import deletion
+from quorate.store import deletion, ends
 from quorate.store.life_records import Tombstone, gone_key, life_key, pack_life
 from quorate.store.lifetimes import Lifetimes, Lives, Observed, Who
 from quorate.store.limbo import SourceKnowledge
@@ -149,6 +150,24 @@ class Identities:
         reg_ids.release(state.receivers.pop(session_id).reg_id)
         self.lives.forget(Who(state.name, session_id))
         return deletion.receiver_rows(state, session_id)
+
+    def end_receiver(
+        self, state: SourceState, session_id: int, epoch: int, reg_ids: RegIds
+    ) -> list[Write]:
+        """A receiver is over up to this epoch; nothing is written if that is known."""
+        written = ends.note(state, session_id, epoch)
+        return [*written, *self.judged_by_end(state, session_id, reg_ids)] if written else []
+
+    def judged_by_end(self, state: SourceState, session_id: int, reg_ids: RegIds) -> list[Write]:
+        """Drop what a receiver has here of a life that is over, if there is any."""
+        record, ended_upto = state.receivers.get(session_id), state.ended_upto(session_id)
+        if record is None or record.confirmed_epoch > ended_upto or not ended_upto:
+            return []
+        if record.epoch <= ended_upto:
+            return self.forget_receiver(state, session_id, reg_ids)
+        # It has registered since, and this store had not heard yet that it was to be new.
+        record.acknowledged_upto, record.confirmed_epoch = NOTHING, record.epoch
+        return [state.receiver_row(session_id, record)]
 
     def bring_back(
         self,

@@ -24,7 +24,7 @@ from quorate.protocol.wire import (
 from quorate.store.deletion import as_it_was
 from quorate.store.engine import Engine
 from quorate.store.limbo import Met, PeerAnswer, SourceKnowledge, replacement
-from quorate.store.receivers import statuses
+from quorate.store.receivers import ended_receivers, statuses
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
@@ -169,6 +169,7 @@ def _source(state: SourceState, limbo: bool) -> store_v1.SourceInventory:
         retained_from=state.held.retained_from,
         markers=markers_to_wire(state.markers),
         ended_epoch=record.ended_epoch,
+        ended_receivers=ended_receivers(state),
     )
 
 
@@ -224,4 +225,5 @@ def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
         markers_from_wire(wire.markers),
         wire.durability != DURABILITY_STATE_ONLY,
         wire.ended_epoch,
+        tuple(wire.ended_receivers),
     )

@@ -20,6 +20,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
+from quorate.store import ends
 from quorate.store.deletion import (
     View,
     asked_for,
@@ -27,6 +28,7 @@ from quorate.store.deletion import (
     given_up,
     gone_everywhere,
     lives_on,
+    others,
     settled,
 )
 from quorate.store.deregistration import (
@@ -36,10 +38,11 @@ from quorate.store.deregistration import (
     judge_source,
     judge_unused,
 )
+from quorate.store.ends import Forgetting
 from quorate.store.engine import Engine
 from quorate.store.life_records import Tombstone
 from quorate.store.lifetimes import CONFIRM_SECONDS, Observed, Who
-from quorate.store.limbo import PeerAnswer
+from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
 from quorate.store.naming import policy_name
 from quorate.store.peers import Peers
 from quorate.store.proxying import Proxying
@@ -82,6 +85,7 @@ class Keeper:
         self._grace = deletion_grace
         self._clock = clock
         self._heard: dict[str, float] = {}
+        self._forgetting = Forgetting()
 
     @property
     def observed(self) -> Observed:
@@ -155,13 +159,32 @@ class Keeper:
             _log.warning("%s is deleted: its state lifetime is over", state.name)
             await self._bury(state, store_v1.DELETION_EXPIRED)
             return
-        writes: list[Write] = []
+        writes = self._hear_of_ends(state, told)
         for session_id in list(state.receivers):
             if self._lives.overdue(Who(state.name, session_id)):
                 _log.info("receiver %#x of %s is deleted: its time is over", session_id, state.name)
                 writes += self._identities.forget_receiver(state, session_id, self._core.reg_ids)
         if writes:
             await self._write(state, writes)
+
+    def _hear_of_ends(self, state: SourceState, told: Sequence[SourceKnowledge]) -> list[Write]:
+        """What follows from what peers know of receivers that were deregistered."""
+        writes: list[Write] = []
+        for session_id, epoch in ends.news(state, told):
+            _log.info(
+                "receiver %#x of %s was deregistered while this store was away",
+                session_id,
+                state.name,
+            )
+            reg_ids = self._core.reg_ids
+            writes += self._identities.end_receiver(state, session_id, epoch, reg_ids)
+        if state.ended:
+            record = state.registration
+            me = policy_name(self._core.store, self._engine.address, record.information)
+            named, now = others(record, me), self._lives.observed.now
+            heard = self._heard_by_name(record)
+            writes += self._forgetting.look(state, named, heard, self._clock(), now)
+        return writes
 
     def _write_stamps(self, *, all_of_them: bool = False) -> None:
         known = [
@@ -185,6 +208,7 @@ class Keeper:
         self, state: SourceState, writes: Sequence[Write], endings: tuple[Ending, ...]
     ) -> None:
         self._engine.proxy_of.discard(state.name)
+        self._forgetting.deleted(state.name)
         await self._engine.made_durable(state, Change(None, tuple(writes), endings))
 
     async def _look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
@@ -226,16 +250,24 @@ class Keeper:
         Not what others said last: a source may be back there since.
         """
         since = self._identities.buried_at.get(record.name, 0.0)
-        heard = {name: each for name, each in self._peers.answering().items() if each.asked > since}
-        answered = {each.answer.address for each in heard.values()}
+        heard = {
+            name: each.answer
+            for name, each in self._heard_by_name(record).items()
+            if each.asked > since
+        }
+        answered = {answer.address for answer in heard.values()}
         return View(
             policy_name(self._core.store, self._engine.address, record.information),
-            {
-                policy_name(name, each.answer.address, record.information): each.answer
-                for name, each in heard.items()
-            },
+            heard,
             self._peers.addresses <= answered,
         )
+
+    def _heard_by_name(self, record: Registration) -> dict[str, Heard]:
+        """The peers that can be heard, by the names that the source's policies use."""
+        return {
+            policy_name(name, each.answer.address, record.information): each
+            for name, each in self._peers.answering().items()
+        }
 
     def _grace_is_over(self, source: SourceName, tombstone: Tombstone) -> bool:
         observed = self._lives.observed
@@ -327,16 +359,19 @@ class Keeper:
         self, source: SourceName, receiver: int, epoch: int, instance: bytes
     ) -> store_v1.DeregisterResponse:
         state = self._core.sources.get(source)
-        record = state.receivers.get(receiver) if state is not None else None
-        if state is None or record is None:
+        if state is None:
+            if reason := self._core.standing.limbo:
+                raise InLimbo(str(source), self._core.store, reason)
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
-        check_receiver(Who(source, receiver), record, epoch, instance)
-        await self._write(
-            state, self._identities.forget_receiver(state, receiver, self._core.reg_ids)
-        )
-        return store_v1.DeregisterResponse(
-            reg_id=record.reg_id, last_sequence=record.acknowledged_upto
-        )
+        record = state.receivers.get(receiver)
+        answer = store_v1.DeregisterResponse(last_sequence=NOTHING)
+        if record is not None:
+            check_receiver(Who(source, receiver), record, epoch, instance)
+            answer.reg_id, answer.last_sequence = record.reg_id, record.acknowledged_upto
+        # Also where it is not known: what it said there may still be on its way.
+        reg_ids = self._core.reg_ids
+        await self._write(state, self._identities.end_receiver(state, receiver, epoch, reg_ids))
+        return answer
 
     async def _write(self, state: SourceState, writes: Sequence[Write]) -> None:
         await self._engine.writer.durable(self._engine.submit(state, writes))

@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.lineage import NO_LINEAGE, Lineage, diverges_at
+from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide, ended_upto
+from quorate.store.ends import merged
+from quorate.store.life_records import End
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.store.positions import ReceiverKnowledge, positions
 from quorate.store.state_only import not_kept_elsewhere
 from quorate.v1.messages_pb2 import SourceInformation
 
@@ -29,18 +32,6 @@ class Stay:
 
     reason: str
     """What it waits for; for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiverKnowledge:
-    """The highest that anyone knows of a receiver."""
-
-    epoch: int
-    acknowledged_upto: int
-    reg_id: int = 0
-    """That it has at a peer: if its application chose it, it wants the same here."""
-    waited_for: bool = True
-    """As it said when it registered last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +61,8 @@ class Adoption:
     """The newest that was committed with what is taken over, or was let go."""
     ended_epoch: int = 0
     """Up to here epochs were of streams that are deleted."""
+    ended_receivers: Mapping[int, End] = field(default_factory=dict)
+    """By session ID."""
 
 
 def names_of(
@@ -111,12 +104,11 @@ def leave(
     known = {answer.address: answer.sources.get(name, SourceKnowledge()) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
     newest = _newest([own, *known.values()])
-    receivers = positions([own, *known.values()], newest.lineage)
     promised_epoch, promised_to = _highest_promise([own, *known.values()])
     if newest.membership is None:
         if silent := sorted(set(configured) - vouching):
             return Stay(f"nothing was begun as far as is known, and {_not_heard(silent)}")
-        return Adoption(promised_epoch, promised_to, receivers=receivers)
+        return Adoption(promised_epoch, promised_to)
 
     policies = newest.membership.policies
     if not policies:
@@ -137,6 +129,13 @@ def leave(
         sure = trusted & policy.stores
         if not (policy.stable(sure) and policy.blocks(sure)):
             return Stay(_not_heard(sorted(policy.stores - trusted - {me})))
+    # Of receivers its own word does not count, nor that of another one in limbo, or of a store that
+    # the stream has left: they may have missed a receiver's end.
+    sure_of_receivers = [
+        knowledge
+        for address, knowledge in known.items()
+        if address in vouching and called[address] in everyone - {me}
+    ]
     promises = _promises(me, own, called, known, trusted, newest)
     match decide(policies[-1], promises):
         case NeedMore(missing):
@@ -163,11 +162,12 @@ def leave(
         decision.floor,
         fetch,
         {each: decision.holders[called[each]] for each in known},
-        receivers,
+        positions(sure_of_receivers, newest.lineage),
         tuple(dict.fromkeys(losses)),
         decision.retained_from,
         decision.marker,
         ended_upto(promises.values()),
+        merged(sure_of_receivers),
     )
 
 
@@ -211,24 +211,6 @@ def _highest_promise(known: Sequence[SourceKnowledge]) -> tuple[int, bytes]:
     promised_to = {each.promised_to for each in known if each.promised_epoch == epoch}
     # Two instances of one epoch: the former self of this store may have promised it to either.
     return epoch, promised_to.pop() if len(promised_to) == 1 else b""
-
-
-def positions(known: Iterable[SourceKnowledge], lineage: Lineage) -> dict[int, ReceiverKnowledge]:
-    """Where each receiver was, as far as what it acknowledged belongs to the lineage."""
-    highest: dict[int, ReceiverKnowledge] = {}
-    for each in known:
-        belongs_upto = diverges_at(each.lineage, lineage) - 1
-        for receiver in each.receivers:
-            so_far = highest.get(receiver.session_id, ReceiverKnowledge(0, NOTHING))
-            upto = min(receiver.acknowledged_upto, belongs_upto)
-            is_newer = receiver.epoch > so_far.epoch
-            highest[receiver.session_id] = ReceiverKnowledge(
-                max(so_far.epoch, receiver.epoch),
-                max(so_far.acknowledged_upto, upto),
-                so_far.reg_id or receiver.reg_id,
-                not receiver.not_waited_for if is_newer else so_far.waited_for,
-            )
-    return highest
 
 
 def _called(names: set[str], everyone: frozenset[str], otherwise: str) -> str:

@@ -106,6 +106,51 @@ class Tombstone:
     """Nothing is filed under its RegID any more: that is free for others."""
 
 
+_ENDED_PREFIX = b"ended/"
+
+
+def ended_key(reg_id: int, receiver: int) -> bytes:
+    """Of the row that says up to which epoch a receiver is over."""
+    return _ENDED_PREFIX + _U64.pack(reg_id) + _U64.pack(receiver)
+
+
+def ended_of(key: bytes) -> tuple[int, int]:
+    """RegID of the source and session ID of the receiver."""
+    reg_id, receiver = _ENDED_ID.unpack(key[len(_ENDED_PREFIX) :])
+    return reg_id, receiver
+
+
+ENDED_KEYS = (_ENDED_PREFIX, _ENDED_PREFIX + _HIGHEST)
+"""Lowest and highest."""
+_ENDED_ID = struct.Struct(">QQ")
+_ENDED = struct.Struct(">Q?")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What a store remembers of a receiver that was deregistered."""
+
+    epoch: int
+    """Registrations up to this one are over."""
+    settled: bool = False
+    """Every store that may have a part of it has been told."""
+    reread: bool = False
+    """It comes from the disk: whether that is still true is for the peers of a store in limbo to
+    say. Not on the disk itself."""
+
+
+def pack_end(end: End) -> bytes:
+    return _ENDED.pack(end.epoch, end.settled)
+
+
+def unpack_end(value: bytes) -> End:
+    try:
+        epoch, is_settled = _ENDED.unpack(value)
+    except struct.error as error:
+        raise Malformed(f"the end of a receiver can not be read: {error}") from None
+    return End(epoch, is_settled, reread=True)
+
+
 _TOMBSTONE = struct.Struct(">BBd???QIII")
 _MARKER = struct.Struct(">qI")
 _TOMBSTONE_VERSION = 1

@@ -28,6 +28,7 @@ from quorate.store.storage import Table, Write
 from quorate.v1.messages_pb2 import SourceInformation
 from quorate.v1.store_pb2 import (
     DELETION_UNSPECIFIED,
+    EndedReceiver,
     Greeting,
     ReceiverStatus,
     StoreReplaced,
@@ -74,6 +75,7 @@ class SourceKnowledge:
     """The peer keeps messages of that topic."""
     ended_epoch: int = 0
     """Up to here epochs were of streams that are deleted."""
+    ended_receivers: tuple[EndedReceiver, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from quorate.protocol.errors import (
     UnknownTopic,
 )
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
+from quorate.store.ends import note
 from quorate.store.records import ReceiverRecord
 from quorate.store.state import Change, RegIds, SourceState
 from quorate.store.state_only import positions_upto
@@ -39,6 +41,8 @@ class Registered:
     stable_upto: int
     known: bool
     retained_from: int
+    ended_epoch: int = 0
+    """Up to there registrations of this receiver are over, which others may not have heard."""
 
 
 def statuses(state: SourceState) -> list[store_v1.ReceiverStatus]:
@@ -50,15 +54,26 @@ def statuses(state: SourceState) -> list[store_v1.ReceiverStatus]:
             epoch=receiver.epoch,
             acknowledged_upto=receiver.acknowledged_upto,
             not_waited_for=not receiver.waited_for,
+            confirmed_epoch=receiver.confirmed_epoch,
         )
         for session_id, receiver in state.receivers.items()
+    ]
+
+
+def ended_receivers(state: SourceState) -> list[store_v1.EndedReceiver]:
+    """Every end of a receiver that the store remembers, as others are told of it."""
+    return [
+        store_v1.EndedReceiver(session_id=session_id, epoch=end.epoch, settled=end.settled)
+        for session_id, end in sorted(state.ended.items())
     ]
 
 
 def waited_for(state: SourceState) -> store_v1.WaitedFor:
     """Of these those that are waited for, in an order that tells whether anything has changed."""
     receivers = {each.session_id: each for each in statuses(state) if not each.not_waited_for}
-    return store_v1.WaitedFor(receivers=[receivers[each] for each in sorted(receivers)])
+    return store_v1.WaitedFor(
+        receivers=[receivers[each] for each in sorted(receivers)], ended=ended_receivers(state)
+    )
 
 
 class Receivers:
@@ -92,10 +107,14 @@ class Receivers:
         instance: bytes = b"",
         *,
         waited_for: bool = True,
+        ended_epoch: int = 0,
     ) -> Change[Registered]:
         """Fence every lower epoch of the receiver; answers where it was.
 
         waited_for: sources that are paced by their receivers, and retention, wait for it.
+        ended_epoch: up to there its registrations are over, as other stores have answered; this one
+        may have been away, and what it has of them is of another receiver. In limbo it says nothing
+        of what it has of any (quorate.store.positions).
 
         The instance that registered it may ask again in the same epoch: its answer was lost, or is
         wanted anew. Another one that chose the same epoch is fenced.
@@ -106,8 +125,11 @@ class Receivers:
         state = self.source(source)
         who = f"receiver {session_id:#x} of {source}"
         record = state.receivers.get(session_id)
+        ended_epoch = max(ended_epoch, state.ended_upto(session_id))
+        if epoch <= ended_epoch:
+            raise Fenced(who, epoch, ended_epoch)
         if record is None:
-            record = ReceiverRecord(self._reg_ids.claim(reg_id, who), epoch)
+            record = ReceiverRecord(self._reg_ids.claim(reg_id, who), epoch, confirmed_epoch=epoch)
             state.receivers[session_id] = record
             known = False
         else:
@@ -116,8 +138,12 @@ class Receivers:
             if epoch < record.epoch or (epoch == record.epoch and not again):
                 raise Fenced(who, epoch, record.epoch)
             record.epoch = epoch
-            known = True
+            known = record.confirmed_epoch > ended_epoch or not ended_epoch
+            if state.limbo or not known:
+                record.acknowledged_upto, record.confirmed_epoch = NOTHING, epoch
         record.instance, record.waited_for = instance, waited_for
+        ended = note(state, session_id, ended_epoch)
+        end = state.ended.get(session_id)
         held = state.held
         answer = Registered(
             record.reg_id,
@@ -129,8 +155,9 @@ class Receivers:
             held.stable_upto,
             known,
             held.retained_from,
+            end.epoch if end is not None and not end.settled else 0,
         )
-        return Change(answer, (state.receiver_row(session_id, record),))
+        return Change(answer, (*ended, state.receiver_row(session_id, record)))
 
     def acknowledge(
         self,
@@ -153,6 +180,8 @@ class Receivers:
         state = self.source(source)
         who = f"receiver {session_id:#x} of {source}"
         record = state.receivers.get(session_id)
+        if record is None and epoch < state.ended_upto(session_id):
+            raise Fenced(who, epoch, state.ended_upto(session_id))
         if record is None or epoch > record.epoch:
             raise NotRegistered(who, f"epoch {epoch} is unknown at store {self._store}")
         if epoch < record.epoch or record.is_of_another(epoch, instance):
@@ -162,7 +191,9 @@ class Receivers:
         upto = min(upto, positions_upto(state))
         if source_epoch > state.registration.begun_epoch:
             upto = min(upto, state.held.stable_upto)
-        if upto <= record.acknowledged_upto:
+        position = max(upto, record.acknowledged_upto)
+        confirmed_epoch = epoch if position > NOTHING else record.confirmed_epoch
+        if (position, confirmed_epoch) == (record.acknowledged_upto, record.confirmed_epoch):
             return ()
-        record.acknowledged_upto = upto
+        record.acknowledged_upto, record.confirmed_epoch = position, confirmed_epoch
         return (state.receiver_row(session_id, record),)

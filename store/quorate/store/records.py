@@ -292,6 +292,8 @@ class ReceiverRecord:
     """Who registered it in this epoch, if that was since the store was started: not on the disk."""
     waited_for: bool = True
     """A source that is paced by its receivers, and retention, wait for it."""
+    confirmed_epoch: int = 0
+    """In which it acknowledged last, or was new: if that is over, so is what it acknowledged."""
 
     def is_of_another(self, epoch: int, instance: bytes) -> bool:
         """Whether another instance is registered in this very epoch, as far as is known."""
@@ -299,19 +301,27 @@ class ReceiverRecord:
         return epoch == self.epoch and is_known and instance != self.instance
 
 
-_RECEIVER = struct.Struct(">QQq?")
+_RECEIVER = struct.Struct(">QQq?Q")
 
 
 def pack_receiver(record: ReceiverRecord) -> bytes:
-    return _RECEIVER.pack(record.reg_id, record.epoch, record.acknowledged_upto, record.waited_for)
+    return _RECEIVER.pack(
+        record.reg_id,
+        record.epoch,
+        record.acknowledged_upto,
+        record.waited_for,
+        record.confirmed_epoch,
+    )
 
 
 def unpack_receiver(value: bytes) -> ReceiverRecord:
     try:
-        reg_id, epoch, acknowledged_upto, waited_for = _RECEIVER.unpack(value)
+        reg_id, epoch, acknowledged_upto, waited_for, confirmed = _RECEIVER.unpack(value)
     except struct.error as error:
         raise Malformed(f"a receiver can not be read: {error}") from None
-    return ReceiverRecord(reg_id, epoch, acknowledged_upto, waited_for=waited_for)
+    return ReceiverRecord(
+        reg_id, epoch, acknowledged_upto, waited_for=waited_for, confirmed_epoch=confirmed
+    )
 
 
 COMMIT_KEY = b"commit"

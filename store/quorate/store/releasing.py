@@ -20,9 +20,9 @@ from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.store import batches, retention
 from quorate.store.engine import Engine
 from quorate.store.inventory import knowledge_of
-from quorate.store.leaving import positions
 from quorate.store.limbo import SourceKnowledge
 from quorate.store.peers import Peers
+from quorate.store.positions import positions
 from quorate.store.records import IndexEntry, position_key
 from quorate.store.retention import ACKNOWLEDGED, Ages, Bounds, Limit, Mark, Reclaimed
 from quorate.store.state import SourceState

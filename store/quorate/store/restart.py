@@ -11,9 +11,12 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import RangeSet
 from quorate.store.identities import Identities
 from quorate.store.life_records import (
+    ENDED_KEYS,
     GONE_KEYS,
     LIFE_KEYS,
+    ended_of,
     life_of,
+    unpack_end,
     unpack_life,
     unpack_tombstone,
 )
@@ -116,6 +119,9 @@ def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
         record = unpack_receiver(value)
         reg_ids.claim(record.reg_id, f"receiver {session_id:#x} of {state.name}")
         state.receivers[session_id] = record
+    for key, value in _rows(reads, Table.META, *ENDED_KEYS):
+        source_reg_id, session_id = ended_of(key)
+        by_reg_id[_known(by_reg_id, source_reg_id)].ended[session_id] = unpack_end(value)
     return {state.name: state for state in by_reg_id.values()}
 
 

@@ -251,6 +251,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.epoch,
             request.instance,
             waited_for=not request.not_waited_for,
+            ended_epoch=request.ended_epoch,
         )
         state = change.answer.state
         came = engine.core.identities.came(state, lifetimes, session_id, request.instance)
@@ -271,6 +272,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             lineage=lineage_to_wire(registered.lineage),
             retained_from=registered.retained_from,
             durability=engine.durability(source.topic),
+            ended_epoch=registered.ended_epoch,
         )
 
     @_answering

@@ -16,6 +16,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
+from quorate.store.life_records import End, ended_key, pack_end
 from quorate.store.records import (
     Held,
     ReceiverRecord,
@@ -59,6 +60,8 @@ class SourceState:
     stream: AppendStream | None = None
     receivers: dict[int, ReceiverRecord] = field(default_factory=dict)
     """By session ID."""
+    ended: dict[int, End] = field(default_factory=dict)
+    """By session ID of receivers that were deregistered (quorate.store.ends)."""
     markers: tuple[Marker, ...] = ()
     """Ascending: the newest of what is stable, and all above."""
     limbo: str = ""
@@ -245,6 +248,16 @@ class SourceState:
         key = receiver_key(self.reg_id, session_id)
         return Write(Table.RECEIVERS, key, pack_receiver(record))
 
+    def ended_upto(self, session_id: int) -> int:
+        """Up to which epoch this receiver is over; 0: it never ended, as far as is known."""
+        end = self.ended.get(session_id)
+        return end.epoch if end is not None else 0
+
+    def ended_row(self, session_id: int) -> Write:
+        end = self.ended.get(session_id)
+        key = ended_key(self.reg_id, session_id)
+        return Write(Table.META, key, pack_end(end) if end is not None else None)
+
     def held_row(self) -> Write:
         return Write(Table.HELD, reg_id_key(self.reg_id), pack_held(self.held))
 
@@ -261,6 +274,8 @@ class SourceState:
         """Vouch no more for what is lacking; whoever was promised something must ask again."""
         self.limbo = reason
         self.registration = replace(self.registration, taken_over=True)
+        for record in self.receivers.values():
+            record.instance = b""
         return (self.limbo_row(), self.registration_row())
 
     def limbo_row(self) -> Write:

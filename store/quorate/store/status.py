@@ -13,7 +13,7 @@ from quorate.protocol.ranges import Range
 from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.lifetimes import Who
-from quorate.store.receivers import statuses
+from quorate.store.receivers import ended_receivers, statuses
 from quorate.store.releasing import Releasing
 from quorate.store.state import SourceState
 from quorate.v1 import messages_pb2 as v1
@@ -97,6 +97,7 @@ def _source(state: SourceState, engine: Engine, releasing: Releasing) -> store_v
         stable_upto=state.held.stable_upto,
         set_aside=state.held.set_aside,
         receivers=statuses(state),
+        ended_receivers=ended_receivers(state),
         lineage=lineage_to_wire(record.lineage),
         inactive_seconds=engine.core.identities.lives.silent(Who(state.name)),
         proxy=entry.proxy if entry is not None else "",

@@ -1,0 +1,71 @@
+"""A guard that is taken out, and where that is missed: in a script, or in the weather.
+
+Which guards there are is in the tests; nothing in production knows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.simulation.checker import Violation
+from tests.simulation.script import Script, play
+from tests.simulation.seeds import collecting_between_worlds
+from tests.simulation.simulation import Failed, simulate
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A guard taken out, and the script in which it is missed."""
+
+    patch: Patch
+    script: Callable[[Script], None]
+    rule: str
+    """What is seen to be violated."""
+    weather: dict[str, Any] = field(default_factory=dict)
+    seeds: int = 1
+    """In so many worlds at most: where the script can not say who comes first."""
+
+    def __str__(self) -> str:
+        return self.patch.__name__.strip("_")
+
+
+def violated(guard: Guard, seed: int) -> str:
+    """What is seen to be violated in the script of this seed; empty: nothing."""
+    try:
+        play(guard.script, seed, **guard.weather)
+    except Violation as violation:
+        return violation.rule
+    return ""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A guard taken out, and the weather in which it is missed soonest."""
+
+    patch: Patch
+    weather: Mapping[str, Any] = field(default_factory=dict)
+    rules: tuple[str, ...] = ("I1", "I2", "I3", "I4", "I5", "I6", "AssertionError")
+    """What is seen to be violated, one of them; production has assertions of its own."""
+    seeds: int = 150
+    """In so many worlds at most."""
+
+    def __str__(self) -> str:
+        return self.patch.__name__.strip("_")
+
+
+def first_found(weather: Mapping[str, Any], rules: tuple[str, ...], seeds: int) -> int | None:
+    """The first seed in whose world one of these rules is violated."""
+    with collecting_between_worlds() as collect:
+        for seed in range(seeds):
+            try:
+                simulate(seed, **weather)
+            except Failed as failed:
+                if failed.rule in rules:
+                    return seed
+            collect()
+    return None
