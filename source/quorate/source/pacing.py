@@ -75,6 +75,8 @@ class Pacing:
         self._calm_seconds = calm_seconds
         self._calm_since: float | None = None
         self._told: dict[str, Told] = {}
+        self._living: dict[str, dict[int, int]] = {}
+        """What follows from that for receivers that are not over."""
         self._positions: list[events.LaggingReceiver] = []
         """Of those that are waited for, the slowest first."""
         self._lasts: list[int] = []
@@ -96,10 +98,12 @@ class Pacing:
         named = {receiver for each in self._told.values() for receiver in each.positions}
         ended = {receiver: epoch for receiver, epoch in before.items() if receiver in named}
         self._told[store] = Told(told.positions, {**ended, **told.ended})
+        self._living = living(self._told)
 
     def left(self, store: str) -> None:
         """The stream goes to this store no more: what it knows of receivers counts no more."""
         self._told.pop(store, None)
+        self._living = living(self._told)
 
     def restart(self, kept: Iterable[RetainedFrame]) -> None:
         """A new epoch; the window counts bytes anew, from these frames on."""
@@ -128,7 +132,7 @@ class Pacing:
         """
         positions = {
             receiver: lost.contiguous_upto(upto + 1)
-            for receiver, upto in waited_for(policies, living(self._told), streaming).items()
+            for receiver, upto in waited_for(policies, self._living, streaming).items()
         }
         slowest_first = sorted(positions.items(), key=lambda item: (item[1], item[0]))
         self._positions = [events.LaggingReceiver(*item) for item in slowest_first]
