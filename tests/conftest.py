@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterator
 
 import pytest
+
+# Before anything imports gRPC: what it does in a fork ends one in ten of those that start Java.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,11 @@ import pytest
 from tests.pipeline.audit.test_verdict import WHOLE, facts
 from typer.testing import CliRunner, Result
 
-from quorate.console import exits
 from quorate.console.main import app
 from quorate.pipeline import jobs
 from quorate.pipeline.audit.facts import Finding, Kind, StoreFacts
 from quorate.pipeline.audit.verdict import AuditReport, Outcome, judge
+from quorate.protocol import exit_codes
 from quorate.protocol.errors import Unreachable
 
 STORES = [StoreFacts(f"s{number}", f"h:{number}") for number in range(3)]
@@ -45,13 +45,17 @@ def report_with(*findings: Finding, silence: str = "") -> AuditReport:
 
 
 def test_the_exit_codes_are_those_of_the_command() -> None:
-    assert {each.exit_code for each in Outcome} == {exits.DONE, exits.FAILED, exits.UNHEALTHY}
-    assert Outcome.UNKNOWN.exit_code == exits.UNHEALTHY
+    assert {each.exit_code for each in Outcome} == {
+        exit_codes.DONE,
+        exit_codes.FAILED,
+        exit_codes.UNHEALTHY,
+    }
+    assert Outcome.UNKNOWN.exit_code == exit_codes.UNHEALTHY
 
 
 def test_no_loss_is_shown_and_exits_0(monkeypatch: pytest.MonkeyPatch) -> None:
     result, asked = audited(monkeypatch, report_with())
-    assert result.exit_code == exits.DONE
+    assert result.exit_code == exit_codes.DONE
     assert "orders/0x10: no loss: 100 messages, 3 stores agree." in result.stderr
     assert "comparing" in result.stderr
     assert "no loss" in result.stdout
@@ -61,7 +65,7 @@ def test_no_loss_is_shown_and_exits_0(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_difference_is_shown_where_and_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
     result, asked = audited(monkeypatch, report_with(DIVERGENT), "--topic", "orders", "--thorough")
-    assert result.exit_code == exits.FAILED
+    assert result.exit_code == exit_codes.FAILED
     assert "s0 against s1" in result.stdout
     assert "divergent" in result.stdout
     assert (asked["topics"], asked["thorough"]) == (["orders"], True)
@@ -69,10 +73,10 @@ def test_a_difference_is_shown_where_and_exits_1(monkeypatch: pytest.MonkeyPatch
 
 def test_what_could_not_be_seen_exits_10(monkeypatch: pytest.MonkeyPatch) -> None:
     result, _ = audited(monkeypatch, report_with(silence="h:2 can not be reached"))
-    assert result.exit_code == exits.UNHEALTHY
+    assert result.exit_code == exit_codes.UNHEALTHY
     assert "s2 was not seen for [0, 99]: h:2 can not be reached" in result.stderr
     worse, _ = audited(monkeypatch, report_with(DIVERGENT, silence="it is away"))
-    assert worse.exit_code == exits.FAILED
+    assert worse.exit_code == exit_codes.FAILED
 
 
 def test_the_report_is_one_object_or_a_line_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,4 +97,4 @@ def test_a_group_of_which_no_store_answers_is_unreachable(
 
     monkeypatch.setattr(jobs, "run_audit", run_audit)
     result = CliRunner().invoke(app, ["audit", "--stores", "h:1"])
-    assert result.exit_code == exits.UNREACHABLE
+    assert result.exit_code == exit_codes.UNREACHABLE

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from quorate.console.exits import EXIT_CODES, OUTPUT_KEY, exit_code, report
+from quorate.console.exits import OUTPUT_KEY, report
 from quorate.protocol import errors
 from quorate.protocol.errors import QuorateError
+from quorate.protocol.exit_codes import EXIT_CODES, exit_code
 
 ALL = [
     cls

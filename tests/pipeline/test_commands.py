@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
-from collections.abc import Iterator
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 
 from quorate.console import main
 from quorate.pipeline import backtesting, jobs
+from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.backtesting import WallClock
 from quorate.pipeline.replaying import Replayed
+from quorate.pipeline.stores import Stores
 
 TOPICS = ("commands.a", "commands.b")
 NOBODY = "127.0.0.1:9"
@@ -31,7 +33,12 @@ def hear(message: Replayed) -> None:
 
 
 def fail(message: Replayed) -> None:
-    raise ValueError(f"can not digest {message.payload!r}")
+    if message.position.sequence == 2:
+        digest(message.payload)
+
+
+def digest(payload: bytes) -> None:
+    raise ValueError(f"can not digest {payload!r}")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,14 +59,6 @@ def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr(jobs, "_session", starts)
-
-
-@pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    """A replay has SIGTERM end it cleanly; the tests shall not."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 def quorate(*arguments: str) -> Any:
@@ -123,9 +122,10 @@ def test_stats_of_a_time_without_messages_are_empty(group: Group) -> None:
     ("given", "code", "said"),
     [
         (("--topic", "nobody-has-it"), 1, "nobody-has-it"),
-        (("--topic", "commands.a", "--topics-pattern", "x"), 2, "topics"),
-        (("--topics-pattern", "("), 2, "topicsPattern"),
-        (("--since", "soon"), 2, "'soon' is neither"),
+        (("--topic", "commands.a", "--topics-pattern", "x"), 2, "--topics-pattern: "),
+        (("--topics-pattern", "("), 2, "--topics-pattern: '(' is no regular expression"),
+        (("--since", "soon"), 2, "--since: 'soon' is neither"),
+        (("--until", "soon"), 2, "--until: 'soon' is neither"),
         (("--gap", "0"), 2, "gap: 0.0 is no number of seconds above 0"),
         (("--gap", "nan"), 2, "gap: nan"),
         (("--gap", "long"), 2, "Invalid value for '--gap'"),
@@ -148,7 +148,9 @@ def test_what_fails_in_spark_is_an_error_and_no_trace(
     group: Group, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lasting:
-        """The session of all tests, which no job ends."""
+        """The session of all tests, which no job ends or silences."""
+
+        sparkContext = SimpleNamespace(setLogLevel=lambda _: None)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(spark, name)
@@ -157,7 +159,7 @@ def test_what_fails_in_spark_is_an_error_and_no_trace(
             """Not this one."""
 
     monkeypatch.setattr("quorate.pipeline.session", lambda *_, **__: Lasting())
-    monkeypatch.setattr(jobs, "_check_topics", lambda _: None)
+    monkeypatch.setattr(jobs, "_check_table", lambda *_: None)
     result = quorate("stats", "--stores", group.stores, "--topic", "gone-meanwhile")
     assert result.exit_code == 1, result.output
     assert "A task of the job failed" in result.stderr
@@ -227,10 +229,29 @@ def test_backtest_that_is_interrupted_says_so_and_goes_on(
 
 
 @pytest.mark.usefixtures("_on_spark")
-def test_backtest_ends_with_what_the_function_raises(group: Group) -> None:
-    result = quorate("backtest", *on(group), "--function", f"{__name__}:fail")
-    assert isinstance(result.exception, ValueError)
+def test_backtest_says_where_a_function_fails_and_with_what(group: Group) -> None:
+    function = f"{__name__}:fail"
+    result = quorate("backtest", *on(group), "--function", function, "--speed", "max")
     assert result.exit_code == 1
+    first, *places = result.stderr.splitlines()
+    assert first.startswith(
+        f"error: The function {function} failed at the message commands.a/0x10 2: "
+        "ValueError: can not digest b'2'. "
+    )
+    assert [place.rpartition(", in ")[2] for place in places if "File" in place] == [
+        "fail",
+        "digest",
+    ]
+    assert places[-1].strip().startswith("raise ValueError(")
+    since = first.rpartition("--since ")[2]
+    HEARD.clear()
+    function = f"{__name__}:hear"
+    again = ("--since", since, "--function", function, "--speed", "max")
+    result = quorate("backtest", *on(group), *again)
+    assert result.exit_code == 0
+    assert "commands.a/0x10 2" in {
+        f"{each.topic}/{each.position.source} {each.position.sequence}" for each in HEARD
+    }
 
 
 @pytest.mark.usefixtures("_without_spark")
@@ -242,11 +263,11 @@ def test_backtest_ends_with_what_the_function_raises(group: Group) -> None:
         (("--to", ""), 2, "topic"),
         (("--to", "t", "--speed", "-1"), 2, "neither a number above 0 nor max"),
         (("--to", "t", "--speed", "nan"), 2, "neither a number above 0 nor max"),
-        (("--to", "t", "--name", "n"), 2, "is needed with a name"),
+        (("--to", "t", "--name", "n"), 2, "is needed with a --name"),
         (("--function", "os:getcwd", "--name", "n"), 2, "is for a replay to a topic"),
         (("--function", "nonsense"), 2, "not of the form module:name"),
         (("--function", "no_such_module:f"), 2, "can not be loaded"),
-        (("--to", "t", "--since", "soon"), 2, "'soon' is neither"),
+        (("--to", "t", "--since", "soon"), 2, "--since: 'soon' is neither"),
         (("--to", "t", "--topic", "nobody-has-it"), 1, "nobody-has-it"),
         (("--to", "t", "--archive", "/no/such/archive"), 1, "/no/such/archive"),
         (("--to", "t", "--group", "g=a:1"), 2, "part of --group"),
@@ -260,3 +281,80 @@ def test_backtest_says_what_is_wrong_before_spark_starts(
     assert said in result.stderr
     assert result.exit_code == code
     assert result.stdout == ""
+
+
+# What is wrong is said alike by all.
+
+JOBS = {
+    "archive": ("archive", "{archive}"),
+    "restore": ("restore", "{archive}"),
+    "audit": ("audit",),
+    "stats": ("stats",),
+    "backtest": ("backtest", "--function", "os:getcwd"),
+}
+
+
+@pytest.fixture
+def archived(group: Group, tmp_path: Path) -> str:
+    """An archive of what the tests here have published."""
+    path = tmp_path / "archive"
+    jobs_run: Any = lambda parts, task: [entry for part in parts for entry in task(part)]  # noqa: E731
+    archive(jobs_run, Stores(group.addresses), str(path), selects=lambda topic: topic in TOPICS)
+    return str(path)
+
+
+@pytest.mark.usefixtures("_without_spark")
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        (
+            ("--topic", "commands.a", "--topic", "comands.a"),
+            1,
+            "of topic 'comands.a'|for topic 'comands.a'",
+        ),
+        (("--topics-pattern", "comands.*"), 1, r"topic 'comands\.\*'.* topics: .*commands\.a, "),
+        (("--topic", ""), 2, "--topic: is empty"),
+        (
+            ("--topic", "commands.a", "--topics-pattern", "x"),
+            2,
+            "--topics-pattern: is given together",
+        ),
+        (("--topics-pattern", "("), 2, r"--topics-pattern: '\(' is no regular expression"),
+        (("--stores", "host"), 2, "--stores: .*'host'"),
+        (("--stores", ""), 2, "--stores: none given"),
+    ],
+)
+def test_jobs_say_alike_what_is_wrong(
+    group: Group, archived: str, job: str, given: tuple[str, ...], code: int, said: str
+) -> None:
+    command = [each.format(archive=archived) for each in JOBS[job]]
+    result = quorate(*command, "--stores", group.stores, *given)
+    assert re.search(said, result.stderr), result.stderr
+    assert result.exit_code == code
+    assert result.stdout == ""
+
+
+@pytest.mark.usefixtures("_without_spark")
+@pytest.mark.parametrize("job", set(JOBS) - {"audit"})
+@pytest.mark.parametrize(
+    ("path", "code", "said"),
+    [
+        ("{there}/a-file", 1, "The archive path .*/a-file.* can not be used: "),
+        ("{there}/nowhere", 1, "The archive path .*/nowhere can not be used: no archive is there"),
+        ("", 2, "archive path: none is given"),
+        ("s3://bucket/archive", 2, "archive path: s3://bucket/archive is no directory"),
+    ],
+)
+def test_jobs_say_alike_that_a_path_is_no_archive(
+    group: Group, tmp_path: Path, job: str, path: str, code: int, said: str
+) -> None:
+    if job == "archive" and "nowhere" in path:
+        pytest.skip("it makes the directory")
+    (tmp_path / "a-file").touch()
+    path = path.format(there=tmp_path)
+    name, *options = JOBS[job]
+    where = [path] if job in ("archive", "restore") else [*options, "--archive", path]
+    result = quorate(name, *where, "--stores", group.stores)
+    assert re.search(said, result.stderr), result.stderr
+    assert result.exit_code == code

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
 import os
 import re
 import shlex
@@ -13,11 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.group import Group
+from typer.testing import CliRunner
 
+from quorate.console import main
 from quorate.console.main import COMMANDS, load
 from quorate.console.settings import resolve
 from quorate.pipeline import jobs, options, write_options
 from quorate.pipeline.options import Options
+from quorate.pipeline.replaying import Position, Replayed
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "pipeline.md").read_text()
@@ -68,6 +75,41 @@ def test_the_example_loses_nothing(tmp_path: Path) -> None:
     picture = tmp_path / "flights.png"
     subprocess.run([sys.executable, str(PLOT), str(tmp_path / "delays"), str(picture)], check=True)
     assert picture.stat().st_size > 10_000
+
+
+def test_the_function_that_is_shown_is_called_as_the_document_says(
+    spark: SparkSession,
+    group: Group,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    about = section("### `quorate backtest`")
+    (code,) = blocks(about, "python")
+    (command,) = blocks(about, "console")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("sizes.py").write_text(code)
+    monkeypatch.setattr(jobs, "_session", lambda *_: contextlib.nullcontext(spark))
+    topic = "documentation.orders"
+    group.publish(topic, [b"1", b"22", b"1", b"4444", b"333"])
+    _, *given = shlex.split(command[2:].replace("orders", topic))
+    result = CliRunner().invoke(main.app, [*given, "--stores", group.stores])
+    assert result.exit_code == 0, result.output
+    said = [line[9:] for line in result.stdout.splitlines() if line.endswith(" bytes")]
+    assert said == [
+        f"{topic}/0x10 {sequence}: {size} bytes" for sequence, size in ((0, 1), (1, 2), (3, 4))
+    ]
+
+
+def test_what_a_function_gets_is_described() -> None:
+    about = section("### `quorate backtest`")
+    rows = about[about.index("| field |") :].split("\n\n")[0].splitlines()[2:]
+    said = {row.split("|")[1].strip().strip("`") for row in rows}
+    fields = {field.name for field in dataclasses.fields(Replayed)}
+    properties = {name for name, one in vars(Replayed).items() if isinstance(one, property)}
+    assert said == fields | properties
+    (position,) = (row for row in rows if row.startswith("| `position`"))
+    assert {each[1:] for each in re.findall(r"`(\.\w+)`", position)} == set(Position._fields)
 
 
 # The options.

@@ -20,7 +20,13 @@ from quorate.pipeline.backtesting import BacktestReport
 from quorate.pipeline.jobs import main, selection
 from quorate.pipeline.replaying import Progress
 from quorate.pipeline.stats import StatsReport
-from quorate.protocol.errors import ArchiveInvalid, InvalidArgument, StorageFailed, Unreachable
+from quorate.protocol.errors import (
+    ArchiveInvalid,
+    ArchiveUnusable,
+    InvalidArgument,
+    NotArchived,
+    Unreachable,
+)
 from quorate.protocol.layout import Layout
 
 
@@ -57,8 +63,9 @@ def test_stores_that_are_away_are_found_out_first(tmp_path: Path) -> None:
 
 def test_a_path_that_is_no_archive_is_found_out_first(tmp_path: Path) -> None:
     layout = Layout.plain("127.0.0.1:9")
-    with pytest.raises(ArchiveInvalid):
-        jobs.run_restore(layout, str(tmp_path), told=print)
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ArchiveUnusable, match="no archive is there"):
+            jobs.run_restore(layout, str(path), told=print)
     with pytest.raises(InvalidArgument, match="on file systems"):
         jobs.run_restore(layout, "s3://bucket/archive", told=print)
 
@@ -71,7 +78,9 @@ def test_an_archive_that_can_not_be_written_is_found_out_first(
     (tmp_path / "closed").mkdir()
     # Also for root, who may write where nobody may.
     (tmp_path / "closed" / "manifest").touch()
-    with pytest.raises(StorageFailed, match=rf"{tmp_path / name}/.*(Not a directory|File exists)"):
+    with pytest.raises(
+        ArchiveUnusable, match=rf"{tmp_path / name}/.*(Not a directory|File exists)"
+    ):
         jobs.run_archive(group.addresses, str(tmp_path / name), told=print)
 
 
@@ -83,8 +92,10 @@ def test_a_manifest_that_is_damaged_is_found_out_first(path: str) -> None:
 
 
 def test_a_topic_that_the_archive_lacks_is_found_out_first(path: str) -> None:
-    with pytest.raises(InvalidArgument, match="it has orders"):
-        jobs.run_restore(Layout.plain("127.0.0.1:9"), path, topics=["order"], told=print)
+    layout = Layout.plain("127.0.0.1:9")
+    for wanted in ({"topics": ["orders", "order"]}, {"topics_pattern": "order"}):
+        with pytest.raises(NotArchived, match=r"topic 'order'\. Archived topics: orders"):
+            jobs.run_restore(layout, path, told=print, **wanted)
 
 
 def test_a_report_is_printed_and_the_exit_code_follows(
@@ -107,17 +118,17 @@ def test_a_replay_and_statistics_that_came_to_their_end_are_a_success(
         report = BacktestReport(Progress(), interrupted)
         monkeypatch.setattr(jobs, "run_backtest", lambda *_, report=report, **__: report)
         code = main(["backtest", "--stores", "127.0.0.1:9", "--to", "again"])
-        assert code == int(interrupted)
+        assert code == (130 if interrupted else 0)
     assert '"interrupted": true' in capsys.readouterr().out
 
 
 def test_errors_are_told_and_the_exit_code_follows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["archive", str(tmp_path), "--stores", "127.0.0.1:9"]) == 1
+    assert main(["archive", str(tmp_path), "--stores", "127.0.0.1:9"]) == 69
     assert "can not be reached" in capsys.readouterr().err
     assert main(["restore", str(tmp_path)]) == 2
-    assert "either --stores or --group" in capsys.readouterr().err
+    assert "--stores: give either this or --group" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["archive"])
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.console.exits import FAILED, say
+from quorate.console.exits import say
 from quorate.console.options import Groups, Intergroup, OutputFormat, Stores
 from quorate.console.output import Output, print_json, print_jsonl, print_table
 from quorate.console.settings import resolve
+from quorate.protocol.exit_codes import FAILED
 
 if TYPE_CHECKING:
     from quorate.pipeline.archive.archiving import ArchiveReport

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quorate.console.archive import Topics, TopicsPattern
-from quorate.console.exits import DONE, say
+from quorate.console.exits import say
 from quorate.console.options import OutputFormat, Stores
 from quorate.console.output import Output, people_watch, print_json, print_jsonl, print_table
 from quorate.console.settings import resolve
+from quorate.protocol.exit_codes import DONE
 
 if TYPE_CHECKING:
     from quorate.pipeline.audit.facts import Weight

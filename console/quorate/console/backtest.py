@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quorate.console.archive import Topics, TopicsPattern
-from quorate.console.exits import INTERRUPTED, say
+from quorate.console.exits import say
 from quorate.console.options import Groups, Intergroup, OutputFormat, Stores
 from quorate.console.output import Output, print_json, print_jsonl, print_table
 from quorate.console.settings import resolve
 from quorate.console.stats import Archive, Since, Until
+from quorate.protocol.exit_codes import INTERRUPTED
 
 if TYPE_CHECKING:
     from quorate.pipeline.backtesting import BacktestReport
@@ -60,8 +60,6 @@ def backtest(
 
     from quorate.pipeline.jobs import run_backtest
 
-    # What ends a service shall end it as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     report = run_backtest(
         settings.layout,
         to=to,

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from quorate.console.exits import exit_code, say
+from quorate.console.exits import say
 from quorate.console.options import OutputFormat, Stores, Timeout
 from quorate.console.output import Output, print_json, print_jsonl, print_table
 from quorate.console.running import run
 from quorate.console.settings import resolve
+from quorate.protocol.exit_codes import exit_code
 
 
 def deregister(

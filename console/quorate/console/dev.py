@@ -12,9 +12,10 @@ from typing import Annotated
 import typer
 
 from quorate.console.children import StoreChild, founded, free_addresses, others
-from quorate.console.exits import FAILED, say
+from quorate.console.exits import say
 from quorate.console.running import run
 from quorate.protocol.errors import Unreachable
+from quorate.protocol.exit_codes import FAILED
 
 
 def dev(

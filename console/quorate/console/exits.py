@@ -1,7 +1,4 @@
-"""Which error ends the command with which exit code, and how errors are shown.
-
-The one table from error class to exit code. Nothing here decides what an error is.
-"""
+"""How the command says something, and how it shows the error that it ends with."""
 
 from __future__ import annotations
 
@@ -10,80 +7,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from quorate.protocol import errors
-from quorate.protocol.errors import Outcome, QuorateError
-
-DONE = 0
-FAILED = 1
-USAGE = 2
-UNHEALTHY = 10
-UNREACHABLE = 69
-OUTCOME_UNKNOWN = 75
-DENIED = 77
-CONFIGURATION = 78
-INTERRUPTED = 130
+from quorate.protocol.errors import Interrupted, QuorateError
+from quorate.protocol.exit_codes import exit_code
 
 OUTPUT_KEY = "quorate.output"
 """Where a command leaves, in its typer context, the output format that was asked for."""
-
-EXIT_CODES: dict[type[QuorateError], int] = {
-    errors.Unreachable: UNREACHABLE,
-    errors.StoreStopping: UNREACHABLE,
-    errors.NotRegistered: UNREACHABLE,
-    errors.NoQuorum: UNREACHABLE,
-    errors.InLimbo: UNREACHABLE,
-    errors.NotAStore: UNREACHABLE,
-    errors.SourceActive: FAILED,
-    errors.ReceiverActive: FAILED,
-    errors.Deregistered: FAILED,
-    errors.SourceDeleted: FAILED,
-    errors.RegIdInUse: FAILED,
-    errors.TopicRefused: DENIED,
-    errors.Fenced: OUTCOME_UNKNOWN,
-    errors.NotYetStable: OUTCOME_UNKNOWN,
-    errors.StorageFailed: FAILED,
-    errors.ContentConflict: FAILED,
-    errors.OutOfOrder: FAILED,
-    errors.MissingMessages: FAILED,
-    errors.NotLost: FAILED,
-    errors.OtherHistory: FAILED,
-    errors.BeingDeleted: FAILED,
-    errors.ArchiveInvalid: FAILED,
-    errors.ArchiveNewer: FAILED,
-    errors.ArchiveChanged: FAILED,
-    errors.ArchiveDiffers: FAILED,
-    errors.TaskFailed: FAILED,
-    errors.RestoreRefused: UNREACHABLE,
-    errors.JavaNotFound: CONFIGURATION,
-    errors.MessagesGone: FAILED,
-    errors.OffsetsBehind: FAILED,
-    errors.RowsDiffer: FAILED,
-    errors.RowsUnaccounted: FAILED,
-    errors.WriteNotOurs: FAILED,
-    errors.AttemptSuperseded: OUTCOME_UNKNOWN,
-    errors.CorruptBatch: FAILED,
-    errors.VersionMismatch: FAILED,
-    errors.UnknownTopic: FAILED,
-    errors.Closed: FAILED,
-    errors.MessageTooLarge: FAILED,
-    errors.InvalidArgument: USAGE,
-    errors.PolicyNotInForce: CONFIGURATION,
-    errors.NeverStable: CONFIGURATION,
-    errors.ConfigurationInvalid: CONFIGURATION,
-    errors.DataDirectoryInUse: CONFIGURATION,
-    errors.DataDirectoryNewer: CONFIGURATION,
-    errors.DataDirectoryOlder: CONFIGURATION,
-    errors.DataDirectoryCorrupt: FAILED,
-    errors.NotFounded: CONFIGURATION,
-}
-
-
-def exit_code(error: QuorateError) -> int:
-    """The exit code of a command that ends with this error."""
-    for cls in type(error).__mro__:
-        if cls in EXIT_CODES:
-            return EXIT_CODES[cls]
-    return OUTCOME_UNKNOWN if error.outcome is Outcome.UNKNOWN else FAILED
 
 
 def report(error: QuorateError, meta: Mapping[str, Any]) -> int:
@@ -92,7 +20,9 @@ def report(error: QuorateError, meta: Mapping[str, Any]) -> int:
     if meta.get(OUTPUT_KEY) in ("json", "jsonl"):
         print(json.dumps(as_object(error)), file=sys.stderr)
     else:
-        say(str(error), style="bold red", label="error")
+        # Who asked for the end needs no alarm.
+        style, label = ("", "") if isinstance(error, Interrupted) else ("bold red", "error")
+        say(str(error), style=style, label=label)
     return code
 
 

@@ -15,9 +15,10 @@ import typer
 import typer.core
 import typer.main
 
-from quorate.console.exits import FAILED, report, say
+from quorate.console.exits import report, say
 from quorate.console.settings import check_variables
 from quorate.protocol.errors import QuorateError
+from quorate.protocol.exit_codes import FAILED
 
 
 @dataclass(frozen=True, slots=True)

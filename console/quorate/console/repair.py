@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.console.exits import FAILED, UNREACHABLE, say
+from quorate.console.exits import say
 from quorate.console.options import OutputFormat, Stores, Timeout
 from quorate.console.output import Output, people_watch, print_json, print_jsonl, print_table
 from quorate.console.running import run
 from quorate.console.settings import Settings, resolve
+from quorate.protocol.exit_codes import FAILED, UNREACHABLE
 
 if TYPE_CHECKING:
     from quorate.console.repairing import Prospect, Row

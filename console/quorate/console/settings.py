@@ -130,7 +130,7 @@ def resolve(
     if output is not None:
         meta[OUTPUT_KEY] = output
     flags = {"stores": stores, "output": output, "timeout": timeout}
-    chosen = {key: _READERS[key](value) for key, value in flags.items() if value is not None}
+    chosen = {key: _from_flag(key, value) for key, value in flags.items() if value is not None}
     chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup)
     environment = os.environ if environment is None else environment
     for layer in (_from_environment(environment), _from_file(environment)):
@@ -150,6 +150,13 @@ def resolve(
         chosen.get("timeout", TIMEOUT_SECONDS),
         chosen.get("previous", ()),
     )
+
+
+def _from_flag(key: str, value: Any) -> Any:
+    try:
+        return _READERS[key](value)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"--{key}", error.detail) from None
 
 
 def _from_flags(

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.console.exits import UNHEALTHY, say
+from quorate.console.exits import say
 from quorate.console.options import OutputFormat, Stores
 from quorate.console.output import Output, print_json, print_jsonl, print_table
 from quorate.console.running import run
 from quorate.console.settings import resolve
+from quorate.protocol.exit_codes import UNHEALTHY
 
 if TYPE_CHECKING:
     from quorate.console.group_status import GroupStatus

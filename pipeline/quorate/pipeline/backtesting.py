@@ -93,7 +93,7 @@ def backtest(
     number; a source whose clock was put back is replayed in the order of its clock.
     speed: how many times faster than they came; quorate.pipeline.replaying.FLAT_OUT.
     told: is told once a second how far it is. Ctrl-C ends it, and the report says so. Raises
-    InvalidArgument, and whatever the function raises.
+    InvalidArgument, and FunctionFailed, caused by what the function raised.
     """
     report = BacktestReport(Progress())
     _run(report, ordered(table), FunctionSink(function), speed, clock, told)

@@ -14,11 +14,21 @@ import os
 import re
 import sys
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quorate.pipeline.interrupting import done_aside, interruptible
 from quorate.pipeline.submitting import say, submitted
-from quorate.protocol.errors import InvalidArgument, QuorateError, TaskFailed, UnknownTopic
+from quorate.protocol.errors import (
+    Interrupted,
+    InvalidArgument,
+    NotArchived,
+    QuorateError,
+    TaskFailed,
+    UnknownTopic,
+)
+from quorate.protocol.exit_codes import DONE, FAILED, INTERRUPTED, exit_code
 from quorate.protocol.identity import check_topic
 from quorate.protocol.layout import Layout, parse_group
 
@@ -36,27 +46,41 @@ if TYPE_CHECKING:
 Told = Callable[[str], None]
 """Is told how a job goes; for people."""
 
+_ARCHIVE_REMAINS = (
+    "The archive is whole; what was not finished is no part of it. Run it again to go on."
+)
+_RESTORE_REMAINS = "What the stores have of it already they keep. Run it again to go on."
+_NOTHING_REMAINS = "Nothing was changed."
+_BACKTEST_REMAINS = (
+    "What was sent stays sent. A replay with a --name goes on there when it is run again."
+)
+
 
 def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], bool]:
     """Which topics are meant: these, or those that a regular expression matches; all if neither.
 
     Raises InvalidArgument.
     """
-    if topics and pattern:
-        raise InvalidArgument("topics", "are given together with a pattern; give one")
-    if pattern:
+    if topics and pattern is not None:
+        raise InvalidArgument("--topics-pattern", "is given together with --topic; give one")
+    if pattern is not None:
         try:
             compiled = re.compile(pattern)
         except re.error as error:
-            raise InvalidArgument("topics pattern", f"{pattern!r}: {error}") from None
+            detail = f"{pattern!r} is no regular expression: {error}"
+            raise InvalidArgument("--topics-pattern", detail) from None
         return lambda topic: compiled.fullmatch(topic) is not None
-    wanted = frozenset(map(check_topic, topics))
+    try:
+        wanted = frozenset(map(check_topic, topics))
+    except InvalidArgument as error:
+        raise InvalidArgument("--topic", error.detail) from None
     return lambda topic: topic in wanted or not wanted
 
 
 @contextlib.contextmanager
 def _session(name: str, told: Told) -> Iterator[SparkSession]:
     """Spark, for as long as a job takes; raises TaskFailed for what fails in Spark."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from quorate.pipeline import session
@@ -66,16 +90,31 @@ def _session(name: str, told: Told) -> Iterator[SparkSession]:
     told("starting Spark")
     # What spark-submit started has it.
     java = None if submitted() else str(find_java_for_jobs(os.environ))
+    done_aside(lambda: session(f"quorate {name}", java=java))
+    # The same one, which is that of this thread, too, from here on.
     made = session(f"quorate {name}", java=java)
     try:
         made.sparkContext.setLogLevel("ERROR")
         yield made
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise TaskFailed(cause(str(error))) from error
     finally:
-        made.stop()
+        _stop(made)
 
 
+def _stop(spark: SparkSession) -> None:
+    """End Spark without a word; if Java has died, or a call was cut off, as far as it can be."""
+    from py4j.protocol import Py4JError
+
+    with contextlib.suppress(Py4JError, OSError):
+        # What Spark says of tasks that are cut off is of no use to anybody.
+        spark.sparkContext.setLogLevel("OFF")
+    with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spark.stop()
+
+
+@interruptible(_ARCHIVE_REMAINS)
 def run_archive(
     stores: Sequence[str],
     path: str,
@@ -95,7 +134,7 @@ def run_archive(
 
     selects = selection(topics, topics_pattern)
     archived = {source.topic for source in ArchiveDirectory(path).newest().sources}
-    _check_known(topics, Stores(stores).sources(), archived)
+    _check_known(topics, topics_pattern, Stores(stores).sources(), archived)
     ArchiveDirectory(path).check_writable()
     with _session("archive", told) as spark:
         return archive(
@@ -108,6 +147,7 @@ def run_archive(
         )
 
 
+@interruptible(_ARCHIVE_REMAINS)
 def run_compact(path: str, *, told: Told) -> CompactReport:
     """`quorate archive --compact`. Raises as compacting.compact, JavaNotFound."""
     from quorate.pipeline.archive.compacting import compact
@@ -119,6 +159,7 @@ def run_compact(path: str, *, told: Told) -> CompactReport:
         return compact(on_spark(spark), path, told=told)
 
 
+@interruptible(_RESTORE_REMAINS)
 def run_restore(
     layout: Layout,
     path: str,
@@ -133,14 +174,14 @@ def run_restore(
     from quorate.pipeline.restoring import restore
 
     selects = selection(topics, topics_pattern)
-    known = Archive(path).sources
-    if not any(selects(source.topic) for source in known):
-        topics_known = ", ".join(sorted({source.topic for source in known})) or "none"
-        raise InvalidArgument("topics", f"the archive has none of them; it has {topics_known}")
+    archived = {source.topic for source in Archive(path).sources}
+    for wanted in unmatched(topics, topics_pattern, archived):
+        raise NotArchived(wanted, path, ", ".join(sorted(archived)))
     with _session("restore", told) as spark:
         return restore(on_spark(spark), path, layout, selects=selects, told=told)
 
 
+@interruptible(_NOTHING_REMAINS)
 def run_audit(
     stores: Sequence[str],
     *,
@@ -155,7 +196,7 @@ def run_audit(
     from quorate.pipeline.stores import Stores
 
     selects = selection(topics, topics_pattern)
-    _check_known(topics, Stores(stores).sources())
+    _check_known(topics, topics_pattern, Stores(stores).sources())
     with _session("audit", told) as spark:
         return audit(
             on_spark(spark),
@@ -167,6 +208,7 @@ def run_audit(
         )
 
 
+@interruptible(_NOTHING_REMAINS)
 def run_stats(
     stores: Sequence[str],
     *,
@@ -193,7 +235,7 @@ def run_stats(
 
         check_plot(picture)
     options = read_table_options(stores, topics, topics_pattern, since, until, archive)
-    _check_topics(options)
+    _check_table(options, topics, topics_pattern)
     with _session("stats", told) as spark:
         from quorate.pipeline.stats import report
 
@@ -206,6 +248,7 @@ def run_stats(
     return made
 
 
+@interruptible(_BACKTEST_REMAINS)
 def run_backtest(
     layout: Layout,
     *,
@@ -228,19 +271,19 @@ def run_backtest(
     options = read_table_options(stores, topics, topics_pattern, since, until, archive)
     times_faster = parse_speed(speed)
     if (to is None) == (function is None):
-        raise InvalidArgument("to", "give either a topic to send to, or a function")
+        raise InvalidArgument("--to", "give either a topic to send to, or a function")
     if name is not None and to is None:
-        raise InvalidArgument("name", "is for a replay to a topic, which remembers how far it is")
+        raise InvalidArgument("--name", "is for a replay to a topic, which remembers how far it is")
     if name is not None and until is None:
         raise InvalidArgument(
-            "until", "is needed with a name: what comes meanwhile would change what is replayed"
+            "--until", "is needed with a --name: what comes meanwhile would change what is replayed"
         )
     called = _function(function) if function is not None else None
     if to is not None:
         from quorate.pipeline.replay_sinks import check_target
 
         check_target(to)
-    _check_topics(options)
+    _check_table(options, topics, topics_pattern)
     with _session("backtest", told) as spark:
         from quorate.pipeline.backtesting import backtest, backtest_to
 
@@ -252,22 +295,35 @@ def run_backtest(
         return backtest_to(table, to, layout, name=name, speed=times_faster, told=told)
 
 
-def _check_known(topics: Iterable[str], catalogue: Catalogue, others: Collection[str] = ()) -> None:
+def unmatched(topics: Sequence[str], pattern: str | None, known: Collection[str]) -> Iterator[str]:
+    """Of the topics that are asked for, or the pattern of them, what there is nothing of."""
+    yield from (topic for topic in topics if topic not in known)
+    if pattern is not None and not any(map(selection((), pattern), known)):
+        yield pattern
+
+
+def _check_known(
+    topics: Sequence[str],
+    pattern: str | None,
+    catalogue: Catalogue,
+    others: Collection[str] = (),
+) -> None:
     """Raise UnknownTopic if one of these is nobody's. others: topics that there are elsewhere."""
-    known = {source.topic for source in catalogue.sources}
-    for topic in topics:
+    known = {source.topic for source in catalogue.sources}.union(others)
+    for wanted in unmatched(topics, pattern, known):
         # A store that does not answer may have it.
-        if topic not in known and topic not in others and not catalogue.silent:
-            raise UnknownTopic(topic, ", ".join(sorted(known)))
+        if not catalogue.silent:
+            raise UnknownTopic(wanted, ", ".join(sorted(known)))
 
 
-def _check_topics(options: Mapping[str, str]) -> None:
+def _check_table(
+    options: Mapping[str, str], topics: Sequence[str], topics_pattern: str | None
+) -> None:
     """What Spark would only say in the midst of a long trace; raises UnknownTopic, Unreachable."""
-    from quorate.pipeline.batch_reader import check_topics, stores_of
+    from quorate.pipeline.batch_reader import stores_of
     from quorate.pipeline.options import read_options
 
-    checked = read_options(options)
-    check_topics(checked, stores_of(checked).sources())
+    _check_known(topics, topics_pattern, stores_of(read_options(options)).sources())
 
 
 def parse_speed(text: str) -> float:
@@ -277,21 +333,23 @@ def parse_speed(text: str) -> float:
     except ValueError:
         speed = 0.0
     if not speed > 0:
-        raise InvalidArgument("speed", f"{text!r} is neither a number above 0 nor max")
+        raise InvalidArgument("--speed", f"{text!r} is neither a number above 0 nor max")
     return speed
 
 
 def _function(text: str) -> Callable[[Any], object]:
     module, colon, name = text.partition(":")
     if not colon:
-        raise InvalidArgument("function", f"{text!r} is not of the form module:name")
+        raise InvalidArgument("--function", f"{text!r} is not of the form module:name")
     sys.path.insert(0, os.getcwd())
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidArgument("function", f"{text!r} can not be loaded: {error}") from None
+    except Exception as error:
+        # Whatever the user's module does when it is imported.
+        why = f"{type(error).__name__}: {error}"
+        raise InvalidArgument("--function", f"{text!r} can not be loaded: {why}") from error
     if not callable(found):
-        raise InvalidArgument("function", f"{text!r} can not be called")
+        raise InvalidArgument("--function", f"{text!r} can not be called")
     called: Callable[[Any], object] = found
     return called
 
@@ -305,8 +363,20 @@ def read_table_options(
     archive: str | None,
 ) -> dict[str, str]:
     """The options of `format("quorate")` that these make, checked; raises InvalidArgument."""
-    from quorate.pipeline.options import read_options
+    from quorate.pipeline.archive.directory import ArchiveDirectory
+    from quorate.pipeline.options import parse_time, read_options
 
+    selection(topics, topics_pattern)
+    for flag, text in (("--since", since), ("--until", until)):
+        try:
+            parse_time(text if text is not None else "0")
+        except InvalidArgument as error:
+            raise InvalidArgument(flag, error.detail) from None
+    if archive is not None:
+        ArchiveDirectory(archive)
+    if any("," in topic for topic in topics):
+        # In a list it would be two.
+        topics, topics_pattern = (), "|".join(map(re.escape, topics))
     given = {
         "stores": ",".join(stores),
         "topics": ",".join(topics),
@@ -334,12 +404,15 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         code, report = given.run(given)
+    except Interrupted as error:
+        say(str(error))
+        return exit_code(error)
     except QuorateError as error:
         say(f"error: {error}")
-        return 2 if isinstance(error, InvalidArgument) else 1
+        return exit_code(error)
     except OSError as error:
         say(f"error: {error}")
-        return 1
+        return FAILED
     print(json.dumps(report, indent=2))
     return int(code)
 
@@ -357,11 +430,22 @@ def _add_layout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intergroup", default="any", help="the rule over the groups")
 
 
+def _plain(stores: str) -> Layout:
+    try:
+        return Layout.plain(stores)
+    except InvalidArgument as error:
+        raise InvalidArgument("--stores", error.detail) from None
+
+
+def _addresses(stores: str) -> list[str]:
+    return [store.address for store in _plain(stores).stores]
+
+
 def _layout(given: argparse.Namespace) -> Layout:
     if bool(given.stores) == bool(given.group):
-        raise InvalidArgument("stores", "give either --stores or --group")
+        raise InvalidArgument("--stores", "give either this or --group")
     if given.stores:
-        return Layout.plain(given.stores)
+        return _plain(given.stores)
     return Layout.of(*map(parse_group, given.group), rule=given.intergroup)
 
 
@@ -371,7 +455,7 @@ def _add_archive(parser: argparse.ArgumentParser) -> None:
     _add_topics(parser)
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-        stores = [store.address for store in Layout.plain(given.stores).stores]
+        stores = _addresses(given.stores)
         report = run_archive(
             stores,
             given.path,
@@ -414,7 +498,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_audit(
-            [store.address for store in Layout.plain(given.stores).stores],
+            _addresses(given.stores),
             topics=given.topic,
             topics_pattern=given.topics_pattern,
             thorough=given.thorough,
@@ -440,7 +524,7 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_stats(
-            [store.address for store in Layout.plain(given.stores).stores],
+            _addresses(given.stores),
             topics=given.topic,
             topics_pattern=given.topics_pattern,
             since=given.since,
@@ -477,7 +561,7 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
             archive=given.archive,
             told=say,
         )
-        return int(report.interrupted), report.as_object()
+        return INTERRUPTED if report.interrupted else DONE, report.as_object()
 
     parser.set_defaults(run=run)
 

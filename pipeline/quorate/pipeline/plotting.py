@@ -36,10 +36,10 @@ def check_plot(path: str) -> None:
 
     kind = Path(path).suffix.lower()
     if kind not in _KINDS:
-        raise InvalidArgument("plot", f"{path} ends with none of {', '.join(_KINDS)}")
+        raise InvalidArgument("--plot", f"{path} ends with none of {', '.join(_KINDS)}")
     directory = Path(path).absolute().parent
     if not directory.is_dir():
-        raise InvalidArgument("plot", f"there is no directory {directory}")
+        raise InvalidArgument("--plot", f"there is no directory {directory}")
 
 
 def plot(report: StatsReport, path: str) -> None:

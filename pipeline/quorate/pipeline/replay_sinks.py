@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,13 @@ from quorate.pipeline.replaying import Position, Replayed
 from quorate.pipeline.resuming import session_id
 from quorate.pipeline.writing import LoopThread
 from quorate.protocol.attributes import encode_attributes
-from quorate.protocol.errors import InvalidArgument, MessageTooLarge, NotRegistered, WriteNotOurs
+from quorate.protocol.errors import (
+    FunctionFailed,
+    InvalidArgument,
+    MessageTooLarge,
+    NotRegistered,
+    WriteNotOurs,
+)
 from quorate.protocol.identity import SourceName, check_topic
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_MAX
@@ -29,6 +36,8 @@ TIMEOUT_SECONDS = 60.0
 
 _FORMAT = 1
 _RETRY_SECONDS = 0.1
+_PLACES_SHOWN = 4
+"""Of a traceback, the innermost."""
 
 
 def check_target(to: str) -> None:
@@ -43,11 +52,34 @@ class FunctionSink:
         self._function = function
 
     def take(self, message: Replayed) -> bool:
-        self._function(message)
+        """Raises FunctionFailed."""
+        try:
+            self._function(message)
+        except Exception as error:
+            raise _failed(self._function, message, error) from error
         return True
 
     def flush(self) -> None:
         """A function has had them all."""
+
+
+def _failed(
+    function: Callable[[Replayed], object], message: Replayed, error: Exception
+) -> FunctionFailed:
+    name = getattr(function, "__qualname__", repr(function))
+    at = message.position
+    # The first place is where it was called from here.
+    places = traceback.extract_tb(error.__traceback__)[1:]
+    shown = "".join(traceback.format_list(places[-_PLACES_SHOWN:])).rstrip()
+    if len(places) > _PLACES_SHOWN:
+        shown = f"  …\n{shown}"
+    return FunctionFailed(
+        f"{getattr(function, '__module__', '?')}:{name}",
+        f"{at.topic}/{at.source} {at.sequence}",
+        message.time.isoformat(timespec="microseconds"),
+        "".join(traceback.format_exception_only(error)).strip().rstrip("."),
+        shown,
+    )
 
 
 class TopicsSink:

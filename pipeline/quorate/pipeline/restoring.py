@@ -155,7 +155,7 @@ def restore(
     keep the streams from now on; a source that had a policy of just these stores keeps that.
     selects: which topics. told: is told how it goes. patience: for so many seconds a store that is
     not ready is asked again. What can not be restored is in the report.
-    Raises ArchiveInvalid, ArchiveNewer, StorageFailed.
+    Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
     """
     began = time.monotonic()
     directory = ArchiveDirectory(path)

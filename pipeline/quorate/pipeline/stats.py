@@ -199,7 +199,7 @@ def _check(by: Sequence[str], gap_seconds: float | None) -> None:
 def check_gap(gap_seconds: float | None) -> None:
     """Raises InvalidArgument if no gap can be so long."""
     if gap_seconds is not None and not gap_seconds > 0:
-        raise InvalidArgument("gap", f"{gap_seconds} is no number of seconds above 0")
+        raise InvalidArgument("--gap", f"{gap_seconds} is no number of seconds above 0")
 
 
 # -- a report ---------------------------------------------------------------------------------

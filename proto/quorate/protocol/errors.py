@@ -13,8 +13,9 @@
     ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
     │   DataDirectoryOlder, DataDirectoryCorrupt, NotFounded                 a store can not start
     ├── JavaNotFound, MessagesGone, OffsetsBehind                            no reading with Spark
-    └── ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveDiffers,
-        TaskFailed                                                             jobs on archives
+    └── ArchiveUnusable, NotArchived, ArchiveInvalid, ArchiveNewer,
+        ArchiveChanged, ArchiveDiffers, TaskFailed, FunctionFailed,
+        Interrupted                                                            jobs of the pipeline
 
 An error carries its facts as fields; its text says what happened, why, and what to do next.
 Errors cross the wire by class name and fields (see quorate.transport.failures), so a field is a
@@ -673,6 +674,31 @@ class OffsetsBehind(QuorateError):
 
 
 @dataclass(eq=False)
+class ArchiveUnusable(QuorateError):
+    path: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"The archive path {self.path} can not be used: {self.detail}. Nothing that is "
+            "archived was changed. Check the path, who may write there, and whether there is room."
+        )
+
+
+@dataclass(eq=False)
+class NotArchived(QuorateError):
+    topic: str
+    path: str
+    archived: str
+
+    def describe(self) -> str:
+        return (
+            f"The archive {self.path} has nothing of topic {self.topic!r}. Archived topics: "
+            f"{self.archived or 'none'}. Check the spelling."
+        )
+
+
+@dataclass(eq=False)
 class ArchiveInvalid(QuorateError):
     path: str
     detail: str
@@ -738,6 +764,34 @@ class TaskFailed(QuorateError):
             "written counts for nothing, and nothing is broken. Remove the cause (a full disk, a "
             "directory that not all workers reach), then run the job again."
         )
+
+
+@dataclass(eq=False)
+class FunctionFailed(QuorateError):
+    function: str
+    bookmark: str
+    """The message that it was given: source and sequence number."""
+    time: str
+    """Of that message, as --since takes it."""
+    error: str
+    trace: str
+    """Where it was raised, the innermost place last; empty: within what has no lines."""
+
+    def describe(self) -> str:
+        return (
+            f"The function {self.function} failed at the message {self.bookmark}: {self.error}. "
+            f"What came before was handed over. To go on from there: --since {self.time}\n"
+            f"{self.trace}"
+        ).rstrip()
+
+
+@dataclass(eq=False)
+class Interrupted(QuorateError):
+    signal: str
+    remains: str
+
+    def describe(self) -> str:
+        return f"Interrupted ({self.signal}). {self.remains}"
 
 
 def _all_kinds(base: type[QuorateError]) -> dict[str, type[QuorateError]]:

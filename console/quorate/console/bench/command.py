@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from quorate.console.exits import FAILED, OUTPUT_KEY, say
+from quorate.console.exits import OUTPUT_KEY, say
 from quorate.console.output import Output, print_json, print_jsonl, print_table
+from quorate.protocol.exit_codes import FAILED
 
 
 def bench(

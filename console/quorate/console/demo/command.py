@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quorate.console.exits import FAILED, say
+from quorate.console.exits import say
 from quorate.console.output import print_table
 from quorate.console.running import run
 from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.exit_codes import FAILED
 
 if TYPE_CHECKING:
     from quorate.console.demo.verdict import Verdict

@@ -124,7 +124,7 @@ def archive(
     run: quorate.pipeline.archive.tasks.on_spark. selects: which topics. parts: how many tasks run
     at the same time. told: is told how it goes.
     Sources that can not be archived are in the report, and keep no other from it.
-    Raises Unreachable, ArchiveInvalid, ArchiveNewer, ArchiveChanged, StorageFailed.
+    Raises Unreachable, ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveUnusable.
     """
     began = time.monotonic()
     job = _Archiving(run, stores, ArchiveDirectory(path), parts, told)

@@ -71,7 +71,7 @@ def compact(
     """Put small files together that have consecutive messages of one source and one day.
 
     run: quorate.pipeline.archive.tasks.on_spark. told: is told how it goes.
-    Raises ArchiveInvalid, ArchiveNewer, ArchiveChanged, StorageFailed.
+    Raises ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveUnusable.
     """
     began = time.monotonic()
     directory = ArchiveDirectory(path)

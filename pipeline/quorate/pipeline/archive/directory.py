@@ -22,7 +22,7 @@ from quorate.pipeline.archive.layout import (
     manifest_version,
 )
 from quorate.pipeline.archive.manifest import Manifest, from_json, to_json
-from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid, InvalidArgument, StorageFailed
+from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid, ArchiveUnusable, InvalidArgument
 from quorate.protocol.ranges import RangeSet
 
 _KEPT = 10
@@ -38,10 +38,10 @@ class ArchiveDirectory:
         """Raises InvalidArgument if it is no path."""
         if not path.strip():
             # It would be the directory one happens to be in.
-            raise InvalidArgument("archive", "no path is given; name a directory")
+            raise InvalidArgument("archive path", "none is given; name a directory")
         if "://" in path and not path.startswith("file://"):
             raise InvalidArgument(
-                "archive", f"{path} is no directory; so far archives are on file systems"
+                "archive path", f"{path} is no directory; so far archives are on file systems"
             )
         self.path = Path(path.removeprefix("file://")).absolute()
 
@@ -51,7 +51,7 @@ class ArchiveDirectory:
     def newest(self) -> Manifest:
         """What the archive has; version 0 if there is none yet.
 
-        Raises ArchiveInvalid, ArchiveNewer, StorageFailed.
+        Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
         """
         versions = self._versions()
         if not versions:
@@ -75,7 +75,7 @@ class ArchiveDirectory:
         return [version for name in names if (version := manifest_version(name)) is not None]
 
     def check_writable(self) -> None:
-        """Make the archive's directories, and raise StorageFailed if nothing can be put there."""
+        """Make the archive's directories, and raise ArchiveUnusable if nothing can be put there."""
         for name in (DATA, MANIFESTS):
             directory = self.path / name
             with _storage(directory):
@@ -88,7 +88,7 @@ class ArchiveDirectory:
         """Make a manifest the newest.
 
         Raises ArchiveInvalid if it contradicts itself, ArchiveChanged if its version is there
-        already, StorageFailed.
+        already, ArchiveUnusable.
         """
         directory = self.path / MANIFESTS
         path = directory / manifest_name(manifest.version)
@@ -119,7 +119,7 @@ class ArchiveDirectory:
                 (self.path / MANIFESTS / manifest_name(version)).unlink(missing_ok=True)
 
     def remove(self, paths: list[str]) -> None:
-        """Remove files of the archive, as far as they are there; raises StorageFailed."""
+        """Remove files of the archive, as far as they are there; raises ArchiveUnusable."""
         for path in paths:
             with _storage(self.path / path):
                 (self.path / path).unlink(missing_ok=True)
@@ -128,7 +128,7 @@ class ArchiveDirectory:
         """Files that no manifest names, that no job that still runs can have written, and without
         which the archive has every message that is in them.
 
-        now: seconds since 1970. Raises StorageFailed.
+        now: seconds since 1970. Raises ArchiveUnusable.
         """
         named = {each.path for each in manifest.files} | {each.path for each in manifest.dropped}
         has: dict[str, RangeSet] = {}
@@ -167,7 +167,7 @@ def _storage(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageFailed(str(path), error.strerror or str(error)) from error
+        raise ArchiveUnusable(str(path), error.strerror or str(error)) from error
 
 
 def sync_directory(path: Path) -> None:

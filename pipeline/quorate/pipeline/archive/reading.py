@@ -18,7 +18,7 @@ from quorate.pipeline.archive.directory import ArchiveDirectory
 from quorate.pipeline.archive.files import pieces_of, read_rows
 from quorate.pipeline.archive.manifest import ArchivedFile, ArchivedSource, Manifest
 from quorate.pipeline.fetching import Piece
-from quorate.protocol.errors import ArchiveInvalid
+from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 
@@ -37,7 +37,7 @@ class Archive:
     def _manifest(self) -> Manifest:
         manifest = self._directory.newest()
         if not manifest.version:
-            raise ArchiveInvalid(str(self._directory), "there is no manifest in it")
+            raise ArchiveUnusable(str(self._directory), "no archive is there")
         return manifest
 
     @cached_property
@@ -49,7 +49,7 @@ class Archive:
 
     @property
     def sources(self) -> dict[SourceName, ArchivedSource]:
-        """What it has; raises ArchiveInvalid, ArchiveNewer, StorageFailed."""
+        """What it has; raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable."""
         return dict(self._manifest.sources)
 
     def has(self, source: SourceName) -> RangeSet:
