@@ -121,13 +121,13 @@ def test_a_topic_that_there_is_not_is_said_before_spark_starts(group: Group) -> 
     [
         ({}, "give either a topic"),
         ({"to": "t", "function": "m:f"}, "give either a topic"),
-        ({"to": "t", "name": "n"}, "until: is needed with a name"),
+        ({"to": "t", "name": "n"}, "--until: is needed with a --name"),
         ({"function": "m:f", "name": "n"}, "name: is for a replay to a topic"),
         ({"function": "nonsense"}, "not of the form module:name"),
         ({"function": "no_such_module:f"}, "can not be loaded"),
         ({"function": "os:sep"}, "can not be called"),
         ({"to": "t", "speed": "slow"}, "speed: 'slow'"),
-        ({"to": "t", "since": "soon"}, "startingTimestamp"),
+        ({"to": "t", "since": "soon"}, "--since"),
     ],
 )
 def test_what_is_wrong_is_said_before_spark_starts(given: dict[str, str], said: str) -> None:
