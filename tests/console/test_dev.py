@@ -60,6 +60,7 @@ def test_dev_prints_what_to_export_and_stops_all_on_ctrl_c(dev: subprocess.Popen
     _, said = dev.communicate(timeout=30)
     assert dev.returncode == 0, said
     assert gone(children)
+    assert "Ctrl-C stops all; what they hold stays in " in said
     assert "store-1 stopped\n" in said
     assert "store-2 stopped\n" in said
 

@@ -29,6 +29,7 @@ def dev(
     ] = 7301,
 ) -> None:
     """Run a local group of stores until Ctrl-C."""
+    kept = data_directory is not None
     with ExitStack() as stack:
         if data_directory is None:
             # What a store that is killed at once leaves behind must not hide how it ended.
@@ -52,11 +53,14 @@ def dev(
             )
             for number, address in enumerate(addresses, 1)
         ]
-        if not run(lambda: _serve(group)):
+        end = "Ctrl-C stops all; what they hold stays in " + str(data_directory)
+        if not kept:
+            end = "Ctrl-C stops all and removes what they hold (--data-directory keeps it)"
+        if not run(lambda: _serve(group, end)):
             raise typer.Exit(FAILED)
 
 
-async def _serve(group: list[StoreChild]) -> bool:
+async def _serve(group: list[StoreChild], end: str) -> bool:
     """Until a signal, or until no store is left; whether it was a signal."""
     try:
         await asyncio.gather(*(child.start() for child in group))
@@ -64,7 +68,7 @@ async def _serve(group: list[StoreChild]) -> bool:
             await founded(group)
         except Unreachable as error:
             say(str(error), style="bold red")
-        _announce(group)
+        _announce(group, end)
         await asyncio.gather(*(_notice_end(child) for child in group))
         return False
     except asyncio.CancelledError:
@@ -74,12 +78,13 @@ async def _serve(group: list[StoreChild]) -> bool:
         await _stop(group)
 
 
-def _announce(group: list[StoreChild]) -> None:
+def _announce(group: list[StoreChild], end: str) -> None:
     for child in group:
-        say(f"{child.name} serves {child.address} (process {child.pid}, data {child.directory})")
+        say(f"{child.name} serves {child.address} (process {child.pid}, log {child.log})")
+    say("In another terminal, this line first; then quorate send, receive, status find them:")
     # On stdout, so that a script can take it.
     print(f"export QUORATE_STORES={','.join(child.address for child in group)}", flush=True)
-    say("Ctrl-C stops all.")
+    say(f"{end}.")
 
 
 async def _notice_end(child: StoreChild) -> None:

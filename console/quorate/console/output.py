@@ -37,40 +37,16 @@ def print_table(title: str, rows: Sequence[Mapping[str, Any]], empty: str) -> No
 
     A value may be rich's Text, which is shown as it is.
     """
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
+    from quorate.console.tables import show
+
     console = Console(highlight=False)
-    if not console.is_terminal:
-        # A pipe has no width: wide enough that no column is folded.
-        console = Console(highlight=False, width=240)
     if not rows:
         console.print(Text(f"{title}: {empty}"))
-        return
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for name, value in rows[0].items():
-        table.add_column(name, justify="right" if isinstance(value, int | float) else "left")
-    for row in rows:
-        values = row.values()
-        table.add_row(*(each if isinstance(each, Text) else Text(cell(each)) for each in values))
-    console.print(table)
-
-
-def cell(value: Any) -> str:
-    """A value as people read it."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.1f}"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "-"
-    return str(value)
+    else:
+        show(console, title, rows)
 
 
 def people_watch(stream: Any = None) -> bool:

@@ -50,7 +50,12 @@ def receive(
     delivery: Annotated[Delivery, typer.Option(help="At once, or when stable.")] = Delivery.LIVE,
     wait: Annotated[
         float | None,
-        typer.Option(min=0, metavar="S", help="Seconds to wait for a source; else for ever."),
+        typer.Option(
+            min=0,
+            metavar="S",
+            help="Give up if no store knows a source of TOPIC after so many seconds; else wait "
+            "for ever. Messages are waited for all the same: see --until-idle.",
+        ),
     ] = None,
     until_idle: Annotated[
         float | None,
