@@ -24,54 +24,22 @@ Errors cross the wire by class name and fields (see quorate.transport.failures),
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass
 
-
-class Outcome(enum.Enum):
-    """Whether the caller can know what became of what it asked for."""
-
-    KNOWN = "known"
-    UNKNOWN = "unknown"
-
-
-@dataclass(eq=False)
-class QuorateError(Exception):
-    """Base of all errors raised by Quorate."""
-
-    retryable: ClassVar[bool] = False
-    """The same call may succeed later without any change."""
-
-    outcome: ClassVar[Outcome] = Outcome.KNOWN
-    """KNOWN: it did not happen. UNKNOWN: it may have happened, or may yet."""
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def describe(self) -> str:
-        """What happened, why, and what to do."""
-        raise NotImplementedError
-
-    def facts(self) -> dict[str, str]:
-        """The fields as text, for the wire and for logs."""
-        return {field.name: str(getattr(self, field.name)) for field in fields(self)}
-
-    @staticmethod
-    def from_facts(kind: str, facts: dict[str, str]) -> QuorateError | None:
-        """The error of that class name with those fields; None if there is no such class here."""
-        cls = _KINDS.get(kind)
-        if cls is None:
-            return None
-        try:
-            return cls(
-                **{
-                    field.name: int(facts[field.name]) if field.type == "int" else facts[field.name]
-                    for field in fields(cls)
-                }
-            )
-        except (KeyError, ValueError):
-            return None
+from quorate.protocol.error_base import Outcome as Outcome
+from quorate.protocol.error_base import QuorateError as QuorateError
+from quorate.protocol.job_errors import ArchiveChanged as ArchiveChanged
+from quorate.protocol.job_errors import ArchiveDiffers as ArchiveDiffers
+from quorate.protocol.job_errors import ArchiveInvalid as ArchiveInvalid
+from quorate.protocol.job_errors import ArchiveNewer as ArchiveNewer
+from quorate.protocol.job_errors import ArchiveUnusable as ArchiveUnusable
+from quorate.protocol.job_errors import FunctionFailed as FunctionFailed
+from quorate.protocol.job_errors import Interrupted as Interrupted
+from quorate.protocol.job_errors import JavaNotFound as JavaNotFound
+from quorate.protocol.job_errors import MessagesGone as MessagesGone
+from quorate.protocol.job_errors import NotArchived as NotArchived
+from quorate.protocol.job_errors import OffsetsBehind as OffsetsBehind
+from quorate.protocol.job_errors import TaskFailed as TaskFailed
 
 
 @dataclass(eq=False)
@@ -630,176 +598,3 @@ class NotFounded(QuorateError):
             "stores as its peers (`peers` in the configuration, or --peer), or, only for a group "
             "that never had any data, run `quorate store init --new` first."
         )
-
-
-@dataclass(eq=False)
-class JavaNotFound(QuorateError):
-    tried: str
-
-    def describe(self) -> str:
-        return (
-            f"Spark needs Java 17 or newer, and none was found ({self.tried}). Install one, set "
-            "JAVA_HOME, or `pip install 'quorate[spark]'`, which brings one."
-        )
-
-
-@dataclass(eq=False)
-class MessagesGone(QuorateError):
-    source: str
-    first: int
-    last: int
-    evidence: str
-    """What each store said."""
-
-    def describe(self) -> str:
-        return (
-            f"[{self.first}, {self.last}] of {self.source} are gone: {self.evidence}. Nothing of "
-            "them was read. If they were archived, name the archive; to go on without them, set "
-            "failOnDataLoss to false."
-        )
-
-
-@dataclass(eq=False)
-class OffsetsBehind(QuorateError):
-    source: str
-    start: int
-    end: int
-
-    def describe(self) -> str:
-        return (
-            f"Reading of {self.source} has come to {self.start}, but its end is now said to be "
-            f"{self.end}: its stream was begun anew, or the stores are others. Nothing was read. "
-            "Check the stores; to start over, use a new checkpoint and a new cursorName."
-        )
-
-
-@dataclass(eq=False)
-class ArchiveUnusable(QuorateError):
-    path: str
-    detail: str
-
-    def describe(self) -> str:
-        return (
-            f"The archive path {self.path} can not be used: {self.detail}. Nothing that is "
-            "archived was changed. Check the path, who may write there, and whether there is room."
-        )
-
-
-@dataclass(eq=False)
-class NotArchived(QuorateError):
-    topic: str
-    path: str
-    archived: str
-
-    def describe(self) -> str:
-        return (
-            f"The archive {self.path} has nothing of topic {self.topic!r}. Archived topics: "
-            f"{self.archived or 'none'}. Check the spelling."
-        )
-
-
-@dataclass(eq=False)
-class ArchiveInvalid(QuorateError):
-    path: str
-    detail: str
-
-    def describe(self) -> str:
-        return (
-            f"{self.path} is not what an archive should have: {self.detail}. Nothing was changed. "
-            "Check the path. What is damaged, put back from a backup, and keep a copy of it for "
-            "inspection. Remove no manifest: what only that one names would be read no more."
-        )
-
-
-@dataclass(eq=False)
-class ArchiveNewer(QuorateError):
-    path: str
-    theirs: int
-    ours: int
-
-    def describe(self) -> str:
-        return (
-            f"The archive's {self.path} has format {self.theirs}, written by a newer version; this "
-            f"one reads up to {self.ours}. Nothing was changed. Use the newer version."
-        )
-
-
-@dataclass(eq=False)
-class ArchiveChanged(QuorateError):
-    path: str
-    version: int
-    retryable = True
-
-    def describe(self) -> str:
-        return (
-            f"Another job has written version {self.version} of the archive {self.path} meanwhile. "
-            "What this one wrote is not part of it, and nothing is broken. Run it again; it goes "
-            "on from what the other one did."
-        )
-
-
-@dataclass(eq=False)
-class ArchiveDiffers(QuorateError):
-    source: str
-    first: int
-    path: str
-    detail: str
-
-    def describe(self) -> str:
-        return (
-            f"The archive {self.path} and the stores have different histories of {self.source}, "
-            f"from {self.first} on: {self.detail}. Nothing of it was used. If the stores lost "
-            "it, restore them; if its stream was begun anew, archive that to another path."
-        )
-
-
-@dataclass(eq=False)
-class TaskFailed(QuorateError):
-    detail: str
-    retryable = True
-
-    def describe(self) -> str:
-        return (
-            f"A task of the job failed as often as Spark tries one ({self.detail}). What it had "
-            "written counts for nothing, and nothing is broken. Remove the cause (a full disk, a "
-            "directory that not all workers reach), then run the job again."
-        )
-
-
-@dataclass(eq=False)
-class FunctionFailed(QuorateError):
-    function: str
-    bookmark: str
-    """The message that it was given: source and sequence number."""
-    time: str
-    """Of that message, as --since takes it."""
-    error: str
-    trace: str
-    """Where it was raised, the innermost place last; empty: within what has no lines."""
-
-    def describe(self) -> str:
-        return (
-            f"The function {self.function} failed at the message {self.bookmark}: {self.error}. "
-            f"What came before was handed over. To go on from there: --since {self.time}\n"
-            f"{self.trace}"
-        ).rstrip()
-
-
-@dataclass(eq=False)
-class Interrupted(QuorateError):
-    signal: str
-    remains: str
-
-    def describe(self) -> str:
-        return f"Interrupted ({self.signal}). {self.remains}"
-
-
-def _all_kinds(base: type[QuorateError]) -> dict[str, type[QuorateError]]:
-    kinds: dict[str, type[QuorateError]] = {}
-    for cls in base.__subclasses__():
-        kinds[cls.__name__] = cls
-        kinds.update(_all_kinds(cls))
-    return kinds
-
-
-_KINDS = _all_kinds(QuorateError)
