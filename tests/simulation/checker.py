@@ -99,6 +99,8 @@ class Checker:
         """By epoch that was decided."""
         self._follows: dict[str, Life] = {}
         """By who decided: the stream that it goes on with."""
+        self._named: Sequence[Setup] = ()
+        """The rules that whoever decided last comes from and goes to."""
         self._in_force: Sequence[Setup] = ()
         """The rules that whoever decided last goes to."""
         self._decisions: dict[tuple[int, str], int] = {}
@@ -185,7 +187,7 @@ class Checker:
         after their grace, that the rest is not enough: only an operator can go on."""
         failed = self.failed.keys()
         return bool(self._dropped & failed) and not all(
-            setup.recovers_from(failed) for setup in self._in_force
+            setup.recovers_from(failed) for setup in self._named
         )
 
     def unreadable(self, store: str, part: Range, problem: str) -> None:
@@ -208,6 +210,8 @@ class Checker:
         rows = store.disk.synced
         if state is not None:
             row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0]
+            if row is None and state.held.ranges:
+                return  # it is being given back, and is not on the disk yet
             for held in unpack_held(row).ranges if row is not None else ():
                 at = held.first
                 while at <= held.last:
@@ -374,7 +378,7 @@ class Checker:
         self._setups.update(dict.fromkeys(setups))
         if first == 0 and self._life.stable_contents and self.is_over():
             self._begin_life(epoch, who)
-        self._in_force = setups[-1:]
+        self._named, self._in_force = setups, setups[-1:]
         self._life_of[epoch] = self._follows[who] = self._life
         if len(setups) > 1:
             self._world.reach("membership change under way", "%s", setups)
