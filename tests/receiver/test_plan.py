@@ -276,6 +276,28 @@ def test_a_newer_lineage_voids_an_accepted_loss() -> None:
     assert plan.gap(NOW) is None
 
 
+def test_a_stream_that_begins_anew_voids_all_that_was_said() -> None:
+    """Its source was deregistered, or expired: what was let go was of another stream."""
+    stream, plan = planned(attached=False)
+    for store in STORES:
+        let_go(plan, request(plan, store), 5)
+    assert plan.gap(NOW) is not None
+    stream.heard_of_epoch(4)
+    stream.adopt(Lineage((Term(4, 0),)))
+    stream.exists(9, 4)
+    assert plan.gap(NOW) is None
+    asked = request(plan, "a", 1.0)
+    assert asked.first == 0
+    # One that has not heard of it yet says once more what it let go.
+    plan.missing(asked, 0, 5, Answer.RELEASED, "", 1.0)
+    plan.ended(asked, 9, 9, ONE, 1.0)
+    for store in "bc":
+        asked = request(plan, store, 1.0)
+        plan.missing(asked, asked.first, asked.last, Answer.ABSENT, "", 1.0)
+        plan.ended(asked, SEQUENCE_MAX, -1, Lineage((Term(4, 0),)), 1.0)
+    assert plan.gap(NOW) is None
+
+
 def test_a_gap_is_only_what_all_deny() -> None:
     _, plan = planned(attached=False)
     for store, last in zip(STORES, (9, 3, 6), strict=True):

@@ -88,7 +88,7 @@ class _Peer:
     absent: RangeSet = field(default_factory=RangeSet)
     unknown: RangeSet = field(default_factory=RangeSet)
     released: RangeSet = field(default_factory=RangeSet)
-    """Never asked for again: no store takes that back."""
+    """Never asked for again in this stream: no store takes that back."""
     detail: str = ""
     no_until: float = 0.0
     reaches: int = SEQUENCE_MAX
@@ -104,6 +104,11 @@ class _Peer:
             self.absent, self.unknown, self.no_until = RangeSet(), RangeSet(), 0.0
         if now >= self.reaches_until:
             self.reaches = SEQUENCE_MAX
+
+    def forget_answers(self) -> None:
+        """They are of another stream."""
+        self.absent, self.unknown, self.released = RangeSet(), RangeSet(), RangeSet()
+        self.no_until, self.reaches = 0.0, SEQUENCE_MAX
 
     def said_no(self) -> RangeSet:
         return self.absent.union(self.unknown).union(self.released)
@@ -128,11 +133,17 @@ class _Peer:
         return SEQUENCE_MAX if upto >= self.reaches else upto
 
 
+def _begins_in(lineage: Lineage) -> int:
+    """The first epoch of a stream; 0 if there is none yet."""
+    return lineage.terms[0].epoch if lineage.terms else 0
+
+
 class FetchPlan:
     """Spreads what a stream lacks over the stores; the source's retention comes last."""
 
     def __init__(self, stream: Stream, stores: Iterable[str]) -> None:
         self._stream = stream
+        self._begins_in = _begins_in(stream.lineage)
         self._stores: dict[str, _Peer] = {store: _Peer() for store in stores}
         self._source = _Peer()
         self._under_way: dict[str, Request] = {}
@@ -191,6 +202,7 @@ class FetchPlan:
 
     def request(self, name: str, now: float) -> Request | None:
         """What this peer should be asked for now, if anything; counts as under way from here."""
+        self._follow()
         peer = self._peer(name)
         if peer is None or now < peer.resume_at or (name == SOURCE and not self._source_there()):
             return None
@@ -258,6 +270,7 @@ class FetchPlan:
         self, request: Request, first: int, last: int, answer: Answer, detail: str, now: float
     ) -> None:
         """The peer does not give [first, last]."""
+        self._follow()
         peer = self._peer(request.peer)
         if peer is None or first > last:
             return
@@ -286,6 +299,8 @@ class FetchPlan:
         peer = self._peer(request.peer)
         if peer is not None:
             peer.failures = 0
+            if 0 < _begins_in(lineage) < _begins_in(self._stream.lineage):
+                peer.forget_answers()  # it has not heard yet that this stream was ended
             often = self.source_live or request.peer == self._proxy
             peer.poll_at = now + (POLL_SECONDS if often else POLL_SECONDS_QUIET)
             if request.next <= request.last:
@@ -309,6 +324,7 @@ class FetchPlan:
     def gap(self, now: float) -> ProvenGap | None:
         """The front of what is missing, if every store, and the source, said no to it; or if an
         operator accepted that it is lost; or if a store let it go, and no other can be asked."""
+        self._follow()
         stream = self._stream
         if not stream.behind or stream.outdated or not self._stores:
             return None
@@ -378,6 +394,17 @@ class FetchPlan:
         )
 
     # Inside.
+
+    def _follow(self) -> None:
+        """Who did not have some numbers of a stream that was ended may have those of the next."""
+        begins_in = _begins_in(self._stream.lineage)
+        if begins_in == self._begins_in:
+            return
+        self._begins_in = begins_in
+        for peer in (*self._stores.values(), self._source):
+            peer.forget_answers()
+        self._lost.clear()
+        self._released_front = (-1, 0.0)
 
     def _peer(self, name: str) -> _Peer | None:
         return self._source if name == SOURCE else self._stores.get(name)
