@@ -210,7 +210,7 @@ def test_programs_for_spark_submit_take_the_same_options(job: str) -> None:
     said = {
         name: default
         for name, default in table_of(job).items()
-        if name not in ("--output", "--compact")
+        if name not in ("--output", "--compact", "--rebuild")
     }
     assert set(known) == set(said)
     for name, default in said.items():

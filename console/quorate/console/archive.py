@@ -9,7 +9,8 @@ import typer
 from quorate.console.exits import say
 from quorate.console.options import Groups, Intergroup, OutputFormat, Stores
 from quorate.console.output import Output, print_json, print_jsonl, print_table
-from quorate.console.settings import resolve
+from quorate.console.settings import resolve, resolve_output
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.exit_codes import FAILED
 
 if TYPE_CHECKING:
@@ -35,6 +36,14 @@ def archive(
     compact: Annotated[
         bool, typer.Option("--compact", help="Then put small files of the archive together.")
     ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild",
+            help="Instead, make a manifest that is damaged or lost again, of older ones and of "
+            "what is in the files; asks no store.",
+        ),
+    ] = False,
     stores: Stores = None,
     output: OutputFormat = None,
 ) -> None:
@@ -42,6 +51,13 @@ def archive(
 
     What is archived never changes. Exit 1 if a source could not be archived as far as it is stable.
     """
+    if rebuild:
+        if topic or topics_pattern is not None or compact or stores is not None:
+            raise InvalidArgument(
+                "--rebuild", "is of the whole archive, and goes with --output only"
+            )
+        _rebuild(path, resolve_output(context.meta, output))
+        return
     settings = resolve(context.meta, stores=stores, output=output)
 
     from quorate.pipeline.jobs import run_archive, run_compact
@@ -78,6 +94,33 @@ def _show_archived(report: ArchiveReport, output: Output) -> None:
         say(note, label="note")
     for source, error in report.failures.items():
         say(f"{source}: {error}", style="bold red", label="error")
+
+
+def _rebuild(path: str, output: Output) -> None:
+    from quorate.pipeline.jobs import run_rebuild
+
+    report = run_rebuild(path, told=say)
+    said = report.as_object()
+    match output:
+        case Output.JSON:
+            print_json(said)
+        case Output.JSONL:
+            print_jsonl([said])
+        case Output.TABLE:
+            print_table("Archived", said["sources"], empty="nothing had to be done")
+            for each in report.damaged:
+                say(each, label="damaged")
+            if report.version != report.since or not report.since:
+                say(
+                    f"Version {report.version} was made of version {report.since or 'none'} and of "
+                    "the files."
+                )
+            else:
+                say(f"Version {report.version} is whole. Nothing was changed.")
+    for note in report.notes:
+        say(note, label="note")
+    if not report.whole:
+        raise typer.Exit(FAILED)
 
 
 def restore(

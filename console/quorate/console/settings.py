@@ -127,17 +127,9 @@ def resolve(
 
     Raises InvalidArgument for a flag, ConfigurationInvalid for a variable or the file.
     """
-    if output is not None:
-        meta[OUTPUT_KEY] = output
-    flags = {"stores": stores, "output": output, "timeout": timeout}
-    chosen = {key: _from_flag(key, value) for key, value in flags.items() if value is not None}
-    chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup)
     environment = os.environ if environment is None else environment
-    for layer in (_from_environment(environment), _from_file(environment)):
-        chosen = {**layer, **chosen}
-        if meta.get(OUTPUT_KEY) is None:
-            meta[OUTPUT_KEY] = layer.get("output")
-    meta[OUTPUT_KEY] = chosen.get("output", Output.TABLE)
+    flags = {"stores": stores, "output": output, "timeout": timeout}
+    chosen = _chosen(meta, flags, groups, intergroup, environment)
     if "layout" not in chosen:
         raise InvalidArgument(
             "stores",
@@ -150,6 +142,33 @@ def resolve(
         chosen.get("timeout", TIMEOUT_SECONDS),
         chosen.get("previous", ()),
     )
+
+
+def resolve_output(meta: dict[str, Any], output: Output | None) -> Output:
+    """The form of the output, of a call that needs no stores; raises as `resolve`."""
+    _chosen(meta, {"output": output}, (), None, os.environ)
+    form: Output = meta[OUTPUT_KEY]
+    return form
+
+
+def _chosen(
+    meta: dict[str, Any],
+    flags: Mapping[str, Any],
+    groups: Sequence[str],
+    intergroup: str | None,
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    """What flags, variables and the file say, the first of them first."""
+    if flags["output"] is not None:
+        meta[OUTPUT_KEY] = flags["output"]
+    chosen = {key: _from_flag(key, value) for key, value in flags.items() if value is not None}
+    chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup)
+    for layer in (_from_environment(environment), _from_file(environment)):
+        chosen = {**layer, **chosen}
+        if meta.get(OUTPUT_KEY) is None:
+            meta[OUTPUT_KEY] = layer.get("output")
+    meta[OUTPUT_KEY] = chosen.get("output", Output.TABLE)
+    return chosen
 
 
 def _from_flag(key: str, value: Any) -> Any:

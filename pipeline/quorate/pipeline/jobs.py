@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from quorate.pipeline.archive.archiving import ArchiveReport
     from quorate.pipeline.archive.compacting import CompactReport
+    from quorate.pipeline.archive.rebuilding import RebuildReport
     from quorate.pipeline.audit.verdict import AuditReport
     from quorate.pipeline.backtesting import BacktestReport
     from quorate.pipeline.restoring import RestoreReport
@@ -157,6 +158,14 @@ def run_compact(path: str, *, told: Told) -> CompactReport:
     ArchiveDirectory(path).newest()
     with _session("compact", told) as spark:
         return compact(on_spark(spark), path, told=told)
+
+
+@interruptible(_ARCHIVE_REMAINS)
+def run_rebuild(path: str, *, told: Told) -> RebuildReport:
+    """`quorate archive --rebuild`. Raises as rebuilding.rebuild."""
+    from quorate.pipeline.archive.rebuilding import rebuild
+
+    return rebuild(path, told=told)
 
 
 @interruptible(_RESTORE_REMAINS)
@@ -473,6 +482,16 @@ def _add_compact(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=lambda given: (0, run_compact(given.path, told=say).as_object()))
 
 
+def _add_rebuild(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="the archive's directory")
+
+    def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+        report = run_rebuild(given.path, told=say)
+        return DONE if report.whole else FAILED, report.as_object()
+
+    parser.set_defaults(run=run)
+
+
 def _add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the archive's directory")
     _add_layout(parser)
@@ -569,6 +588,7 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
 _JOBS: tuple[tuple[str, Callable[[argparse.ArgumentParser], None], str], ...] = (
     ("archive", _add_archive, "Move what is stable from the stores to Parquet."),
     ("compact", _add_compact, "Put small files of an archive together."),
+    ("rebuild", _add_rebuild, "Make a damaged manifest of an archive again."),
     ("restore", _add_restore, "Give stores back what an archive has."),
     ("backtest", _add_backtest, "Replay a range to a topic or to a function."),
     ("stats", _add_stats, "Rates, sizes and gaps of what the stores have."),

@@ -54,9 +54,25 @@ class ArchiveDirectory:
         Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
         """
         versions = self._versions()
-        if not versions:
-            return Manifest()
-        path = self.path / MANIFESTS / manifest_name(max(versions))
+        return self._read(max(versions)) if versions else Manifest()
+
+    def newest_whole(self) -> tuple[Manifest, list[ArchiveInvalid], int]:
+        """The newest manifest that is whole, version 0 if none is; what is wrong with those after
+        it, the newest first; and the highest version that there is, whole or not.
+
+        Raises ArchiveNewer, ArchiveUnusable.
+        """
+        damaged: list[ArchiveInvalid] = []
+        versions = sorted(self._versions(), reverse=True)
+        for version in versions:
+            try:
+                return self._read(version), damaged, versions[0]
+            except ArchiveInvalid as error:
+                damaged.append(error)
+        return Manifest(), damaged, max(versions, default=0)
+
+    def _read(self, version: int) -> Manifest:
+        path = self.path / MANIFESTS / manifest_name(version)
         with _storage(path):
             written = path.read_bytes()
         try:
@@ -64,7 +80,7 @@ class ArchiveDirectory:
         except UnicodeDecodeError as error:
             raise ArchiveInvalid(str(path), f"it is no text: {error}") from None
         manifest = from_json(text, str(path))
-        if manifest.version != max(versions):
+        if manifest.version != version:
             raise ArchiveInvalid(str(path), f"it says that it is version {manifest.version}")
         return manifest
 
@@ -142,6 +158,11 @@ class ArchiveDirectory:
                 and now - modified > GARBAGE_SECONDS
                 and _is_superfluous(path, has)
             )
+
+    def data_files(self) -> Iterator[str]:
+        """The paths of all files that are there, named or not; raises ArchiveUnusable."""
+        with _storage(self.path):
+            yield from sorted(path for path, _ in self._files())
 
     def _files(self) -> Iterator[tuple[str, float]]:
         for root, _, names in os.walk(self.path / DATA):

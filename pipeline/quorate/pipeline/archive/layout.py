@@ -26,7 +26,7 @@ WRITING = ".writing-"
 _NAME_MAX = 200
 _DAY_NS = 86_400 * 10**9
 _FILE = re.compile(
-    rf"{DATA}/(topic=[^/]+)/day=[^/]+/(0x[0-9a-f]+)-(\d+)-(\d+)-[0-9a-f]{{8}}\.parquet"
+    rf"{DATA}/(topic=[^/]+)/day=[^/]+/(0x[0-9a-f]+)-(\d+)-(\d+)-([0-9a-f]{{8}})\.parquet"
 )
 
 
@@ -68,8 +68,15 @@ def content_of(path: str) -> tuple[str, Range] | None:
     found = _FILE.fullmatch(path)
     if found is None:
         return None
-    topic, session, first, last = found.groups()
+    topic, session, first, last, _ = found.groups()
     return f"{topic}/{session}", Range(int(first), int(last))
+
+
+def checksum_of(path: str) -> int:
+    """The crc32c of a file's bytes, as its name, which must be that of one, has it."""
+    found = _FILE.fullmatch(path)
+    assert found is not None, path
+    return int(found[5], 16)
 
 
 def is_data(path: str) -> bool:
