@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +18,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.archive.support import ORDERS, FakeStores, Stream, batch, here
 from tests.pipeline.group import Group
 from typer.testing import CliRunner
 
@@ -23,6 +26,7 @@ from quorate.console import main
 from quorate.console.main import COMMANDS, load
 from quorate.console.settings import resolve
 from quorate.pipeline import jobs, options, write_options
+from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.options import Options
 from quorate.pipeline.replaying import Position, Replayed
 
@@ -110,6 +114,22 @@ def test_what_a_function_gets_is_described() -> None:
     assert said == fields | properties
     (position,) = (row for row in rows if row.startswith("| `position`"))
     assert {each[1:] for each in re.findall(r"`(\.\w+)`", position)} == set(Position._fields)
+
+
+def test_parquet_is_read_as_the_document_says(spark: SparkSession, tmp_path: Path) -> None:
+    (code,) = blocks(section("### `quorate archive PATH`"), "python")
+    path = str(tmp_path / "archive")
+    frames = [batch(0, 9), batch(10, 19)]
+    archive(here, FakeStores({ORDERS: Stream(frames=frames, stable_upto=19)}), path)
+    (written,) = tmp_path.glob("archive/data/*/*/*.parquet")
+    # As an archiver leaves it that was killed, and that cut its files otherwise.
+    shutil.copy(written, written.with_name(written.name.replace("0x10-", "0x10-0")))
+    assert spark.read.parquet(f"{path}/data").count() == 40, "twice, as the document warns"
+    names: dict[str, Any] = {"json": json, "Path": Path, "path": path, "spark": spark}
+    exec(code, names)
+    rows = names["rows"]
+    assert {row.sequence for row in rows.collect()} == set(range(20))
+    assert (rows.count(), rows.columns[:2]) == (20, ["topic", "source"])
 
 
 # The options.
