@@ -64,7 +64,7 @@ class Operator:
             return
         for store in waiting:
             self._world.reach("limbo ended by an operator", store.name)
-            store.engine.writer.submit(store.core.standing.leave_limbo())
+            store.engine.writer.submit(store.core.standing.leave_limbo(by_hand=True))
 
     def end_retired(self) -> None:
         """Have stores that the source has left forget what they still have of a stream that all of

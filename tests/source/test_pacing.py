@@ -229,6 +229,17 @@ def test_who_was_deregistered_holds_it_up_no_more_whatever_an_old_row_says() -> 
     assert core.window.paced_upto == SEQUENCE_MAX
 
 
+def test_a_store_that_may_miss_receivers_frees_nobody() -> None:
+    """An operator had it leave limbo: it says of no receiver that it is gone."""
+    core = paced(r1=5)
+    gone = Told({})
+    core.receivers_told("a", gone)
+    core.receivers_told("b", replace(gone, may_miss=True))
+    assert core.window.paced_upto == 15
+    core.receivers_told("b", gone)
+    assert core.window.paced_upto == SEQUENCE_MAX
+
+
 def test_of_a_store_that_is_not_dealt_with_nothing_counts() -> None:
     core = registered(TEN)
     core.receivers_told("x", positions({1: -1}))

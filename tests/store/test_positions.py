@@ -1,10 +1,14 @@
 from __future__ import annotations
 
-import pytest
-from tests.store.support import ORDERS, World, batch
+from dataclasses import replace
 
+import pytest
+from tests.store.support import ORDERS, TRADES, World, batch
+
+from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE
+from quorate.protocol.policy import Policy
 from quorate.store import positions
 from quorate.store.life_records import End
 from quorate.store.limbo import SourceKnowledge
@@ -107,3 +111,55 @@ def test_ends_are_taken_over_and_those_of_the_disk_are_for_the_peers_to_say(worl
 def test_who_has_ended_as_peers_know_is_dropped_though_it_registered_since(world: World) -> None:
     world.done(world.receivers.register(ORDERS, 1, 0, 6, b"since"))
     assert take_over(world, {}, {1: End(6)}) == {}
+
+
+# Out of limbo by an operator's word.
+
+
+def learn(world: World, **told: SourceKnowledge) -> dict[int, int]:
+    """Where the store a has each receiver after that; the policy is a majority of a, b and c."""
+    core, three = world.core, (Policy.majority_of("abc"),)
+    world.write(positions.learn(_state(world), three, told, core.identities, core.reg_ids))
+    return {each: one.acknowledged_upto for each, one in _state(world).receivers.items()}
+
+
+def by_hand(world: World) -> World:
+    state = _state(world)
+    state.registration = replace(state.registration, may_miss_receivers=True)
+    world.write((state.registration_row(),))
+    return world.restarted()
+
+
+def test_who_left_by_hand_learns_of_the_receivers_that_it_misses(world: World) -> None:
+    world = by_hand(world)
+    lineage = _state(world).lineage
+    b = replace(known(r1=(9, 9, 9), r2=(2, 3, 2)), lineage=lineage)
+    c = replace(known(r2=(2, 4, 2)), lineage=lineage)
+    assert learn(world, b=b) == {1: 8}, "one of three does not know all"
+    assert _state(world).registration.may_miss_receivers
+    assert learn(world, b=b, c=c) == {1: 8, 2: 4}
+    assert not _state(world.restarted()).registration.may_miss_receivers
+
+
+def test_another_one_that_left_by_hand_tells_it_nothing(world: World) -> None:
+    world = by_hand(world)
+    others = replace(known(r2=(2, 3, 2)), may_miss_receivers=True)
+    assert learn(world, b=others, c=others) == {1: 8}
+    assert _state(world).registration.may_miss_receivers
+
+
+def test_it_learns_of_ends_as_well(world: World) -> None:
+    world = by_hand(world)
+    assert learn(world, b=over(5), c=known(r1=(5, 8, 5))) == {}
+    assert _state(world).ended == {1: End(5)}
+
+
+def test_what_a_store_that_left_by_hand_takes_up_later_it_may_have_missed(world: World) -> None:
+    writes = world.standing.enter_limbo("for a test", b"other")
+    writes += world.standing.leave_limbo(by_hand=True)
+    world.write(writes)
+    world.core.promise(TRADES, 1, b"a", 0, False)
+    assert world.core.sources[TRADES].registration.may_miss_receivers
+    world.standing.leave_limbo()
+    world.core.promise(SourceName("news", 1), 1, b"a", 0, False)
+    assert not world.core.sources[SourceName("news", 1)].registration.may_miss_receivers

@@ -190,6 +190,35 @@ async def test_reg_ids_that_differ_by_store_lock_nobody_out(group: Group, how: s
         assert await source.publish(b"0")
 
 
+@pytest.mark.expects_log("in limbo|accepted by an operator|lost its quorum|waits for")
+async def test_who_leaves_limbo_by_hand_says_of_no_receiver_that_it_is_gone(group: Group) -> None:
+    """Before it has heard of its peers which there are."""
+    stores = ",".join(f"{name}={address}" for name, address in group.addresses.items())
+    options = SourceOptions(registration_interval=0.2)
+    async with await Source.open("orders", stores=stores, session_id=0x10, options=options) as one:
+        assert await one.publish(b"0")
+        for name in NAMES:
+            async with group.client(name) as client:
+                await client.call("RegisterReceiver", receiver(7))
+    await group.stop("b", "c")
+    await group.wipe("a")
+    await group.start("a")
+    async with group.client("a") as client, asyncio.timeout(60):
+        asked = store_v1.AcceptLossRequest(
+            first=-1, reason="for a test", protocol_version=PROTOCOL_VERSION
+        )
+        await client.call("AcceptLoss", asked)
+        await client.promise(2, b"me")
+        (status,) = (await client.status()).sources
+        assert (list(status.receivers), status.may_miss_receivers) == ([], True)
+        await group.start("b", "c")
+        opening = Source.open("orders", stores=stores, session_id=0x10, options=options)
+        async with await opening:
+            while (status := (await client.status()).sources[0]).may_miss_receivers:
+                await group.rounds("a", 1)
+            assert [each.session_id for each in status.receivers] == [7]
+
+
 @pytest.mark.expects_log("these are in limbo themselves")
 async def test_two_wiped_stores_never_found_and_say_so(group: Group) -> None:
     await filled(group, a=9, b=9, c=9)

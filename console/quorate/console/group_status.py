@@ -352,7 +352,11 @@ def _paced_rows(
         }
         for store, source in at.items()
     }
-    streaming = {called.get(store, store) for store, source in at.items() if source.live}
+    streaming = {
+        called.get(store, store)
+        for store, source in at.items()
+        if source.live and not source.may_miss_receivers
+    }
     waited = waited_for(membership_from_wire(membership).to_policies, told, streaming)
     slowest, upto = min(waited.items(), key=lambda item: item[1], default=(None, NOTHING))
     behind = max(map(held_upto, at.values())) - upto if slowest is not None else 0

@@ -30,6 +30,8 @@ class Told:
     positions: Mapping[int, Position]
     ended: Mapping[int, int] = field(default_factory=dict)
     """Up to which epoch each is over that was deregistered."""
+    may_miss: bool = False
+    """That it does not name a receiver says nothing."""
 
 
 def counted_upto(acknowledged_upto: int, confirmed_epoch: int, ended_upto: int) -> int:

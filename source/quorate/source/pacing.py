@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Set
+from dataclasses import replace
 
 from quorate.protocol.ends import Position, Told, living
 from quorate.protocol.limits import SEQUENCE_MAX
@@ -97,7 +98,7 @@ class Pacing:
         before = {} if known is None else known.ended
         named = {receiver for each in self._told.values() for receiver in each.positions}
         ended = {receiver: epoch for receiver, epoch in before.items() if receiver in named}
-        self._told[store] = Told(told.positions, {**ended, **told.ended})
+        self._told[store] = replace(told, ended={**ended, **told.ended})
         self._living = living(self._told)
 
     def left(self, store: str) -> None:
@@ -130,9 +131,10 @@ class Pacing:
         policies: in force. streaming: the stores that take the stream. lost: what an operator has
         accepted as lost; nobody acknowledges that.
         """
+        unsure = {store for store, each in self._told.items() if each.may_miss}
         positions = {
             receiver: lost.contiguous_upto(upto + 1)
-            for receiver, upto in waited_for(policies, self._living, streaming).items()
+            for receiver, upto in waited_for(policies, self._living, streaming - unsure).items()
         }
         slowest_first = sorted(positions.items(), key=lambda item: (item[1], item[0]))
         self._positions = [events.LaggingReceiver(*item) for item in slowest_first]
@@ -223,4 +225,5 @@ def told_from_wire(wire: WaitedFor) -> Told:
             for each in wire.receivers
         },
         {each.session_id: each.epoch for each in wire.ended},
+        wire.may_miss,
     )

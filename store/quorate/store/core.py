@@ -385,7 +385,7 @@ class StoreCore:
     ) -> SourceState:
         state = SourceState(
             self.reg_ids.claim(reg_id, f"source {source}"),
-            Registration(source, epoch, instance),
+            Registration(source, epoch, instance, may_miss_receivers=self.standing.record.by_hand),
             Held(RangeSet()),
             takes_data=self.takes_data(source.topic),
         )
@@ -482,6 +482,7 @@ class StoreCore:
             state, adoption.receivers, adoption.ended_receivers, self.identities, self.reg_ids
         )
         state.limbo = ""
+        state.registration = replace(state.registration, may_miss_receivers=False)
         return Change(
             True,
             (

@@ -154,14 +154,15 @@ def _has_deleted(peer: PeerAnswer, source: SourceName) -> bool:
     return not known.limbo and known.begun_epoch == 0 and not known.held
 
 
-def _policies(record: Registration) -> tuple[Policy, ...]:
+def policies(record: Registration) -> tuple[Policy, ...]:
+    """In force, as far as is known."""
     membership = record.membership
     return membership_from_wire(membership).policies if membership is not None else ()
 
 
 def others(record: Registration, me: str) -> frozenset[str]:
     """Every other store that may have a part of a source, or of its receivers."""
-    names = {store for policy in _policies(record) for store in policy.stores}
+    names = {store for policy in policies(record) for store in policy.stores}
     information = record.information
     if information is not None:
         names |= {store.name for store in information.stores}
@@ -201,10 +202,10 @@ def _know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
 
     A stable set, for the rest is no blocking set then, and a blocking set.
     """
-    policies = _policies(tombstone.registration)
-    return bool(policies) and all(
+    in_force = policies(tombstone.registration)
+    return bool(in_force) and all(
         policy.stable(policy.stores & sure) and policy.blocks(policy.stores & sure)
-        for policy in policies
+        for policy in in_force
     )
 
 

@@ -170,6 +170,7 @@ def _source(state: SourceState, limbo: bool) -> store_v1.SourceInventory:
         markers=markers_to_wire(state.markers),
         ended_epoch=record.ended_epoch,
         ended_receivers=ended_receivers(state),
+        may_miss_receivers=record.may_miss_receivers,
     )
 
 
@@ -226,4 +227,5 @@ def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
         wire.durability != DURABILITY_STATE_ONLY,
         wire.ended_epoch,
         tuple(wire.ended_receivers),
+        wire.may_miss_receivers,
     )

@@ -20,7 +20,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.store import ends
+from quorate.store import ends, positions
 from quorate.store.deletion import (
     View,
     asked_for,
@@ -29,6 +29,7 @@ from quorate.store.deletion import (
     gone_everywhere,
     lives_on,
     others,
+    policies,
     settled,
 )
 from quorate.store.deregistration import (
@@ -178,13 +179,25 @@ class Keeper:
             )
             reg_ids = self._core.reg_ids
             writes += self._identities.end_receiver(state, session_id, epoch, reg_ids)
+        record = state.registration
+        if record.may_miss_receivers:
+            writes += self._learn_receivers(state)
         if state.ended:
-            record = state.registration
             me = policy_name(self._core.store, self._engine.address, record.information)
             named, now = others(record, me), self._lives.observed.now
             heard = self._heard_by_name(record)
             writes += self._forgetting.look(state, named, heard, self._clock(), now)
         return writes
+
+    def _learn_receivers(self, state: SourceState) -> list[Write]:
+        record, name = state.registration, state.name
+        told = {
+            store: each.answer.sources.get(name, SourceKnowledge())
+            for store, each in self._heard_by_name(record).items()
+            if each.answer.vouches(name)
+        }
+        reg_ids = self._core.reg_ids
+        return positions.learn(state, policies(record), told, self._identities, reg_ids)
 
     def _write_stamps(self, *, all_of_them: bool = False) -> None:
         known = [

@@ -76,6 +76,8 @@ class SourceKnowledge:
     ended_epoch: int = 0
     """Up to here epochs were of streams that are deleted."""
     ended_receivers: tuple[EndedReceiver, ...] = ()
+    may_miss_receivers: bool = False
+    """That it does not know a receiver says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,9 +346,9 @@ class Standing:
         sure = {answer.address for answer in answers if not answer.limbo}
         return bool(self.record.limbo) and sure == set(configured)
 
-    def leave_limbo(self) -> tuple[Write, ...]:
-        """Vouch again for what is lacking."""
-        self.record = replace(self.record, limbo="", blank=False)
+    def leave_limbo(self, *, by_hand: bool = False) -> tuple[Write, ...]:
+        """Vouch again for what is lacking; by_hand: an operator says so, and no peer."""
+        self.record = replace(self.record, limbo="", blank=False, by_hand=by_hand)
         return (self.row(),)
 
     def founders(

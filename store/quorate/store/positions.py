@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from quorate.protocol.ends import counted_upto
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, diverges_at
+from quorate.protocol.policy import Policy
 from quorate.store.ends import merged
 from quorate.store.identities import Identities
 from quorate.store.life_records import End
@@ -92,6 +93,35 @@ def take_over(
         if session_id in state.receivers:
             writes.append(state.receiver_row(session_id, record))
     return writes
+
+
+def learn(
+    state: SourceState,
+    policies: Iterable[Policy],
+    told: Mapping[str, SourceKnowledge],
+    identities: Identities,
+    reg_ids: RegIds,
+) -> list[Write]:
+    """Have also those receivers that peers know, if they know enough to say that these are all.
+
+    For a store that left limbo by an operator's word. policies: in force. told: what those say that
+    vouch, by the names that the policies use.
+    """
+    sure = {store: each for store, each in told.items() if not each.may_miss_receivers}
+    in_force = tuple(policies)
+    # Whoever is registered is known to a stable set, and so to one of a blocking set.
+    if not in_force or not all(policy.blocks(policy.stores & sure.keys()) for policy in in_force):
+        return []
+    writes: list[Write] = []
+    for session_id, end in merged(sure.values()).items():
+        if not end.settled:
+            writes += identities.end_receiver(state, session_id, end.epoch, reg_ids)
+    for session_id, known in positions(sure.values(), state.lineage).items():
+        if session_id not in state.receivers and known.epoch > state.ended_upto(session_id):
+            _take_over_one(state, session_id, known, identities, reg_ids)
+            writes.append(state.receiver_row(session_id, state.receivers[session_id]))
+    state.registration = replace(state.registration, may_miss_receivers=False)
+    return [*writes, state.registration_row()]
 
 
 def _take_over_ends(state: SourceState, ended: Mapping[int, End]) -> list[Write]:

@@ -72,7 +72,9 @@ def waited_for(state: SourceState) -> store_v1.WaitedFor:
     """Of these those that are waited for, in an order that tells whether anything has changed."""
     receivers = {each.session_id: each for each in statuses(state) if not each.not_waited_for}
     return store_v1.WaitedFor(
-        receivers=[receivers[each] for each in sorted(receivers)], ended=ended_receivers(state)
+        receivers=[receivers[each] for each in sorted(receivers)],
+        ended=ended_receivers(state),
+        may_miss=state.registration.may_miss_receivers,
     )
 
 

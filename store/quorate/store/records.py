@@ -124,10 +124,12 @@ class Registration:
     """Up to here epochs were of streams that are deleted, here or at other stores; 0: none was."""
     fences: bool = False
     """One of this name was deleted here before: what that was promised must stay refused."""
+    may_miss_receivers: bool = False
+    """An operator had the store leave limbo; which receivers there are it has not heard since."""
 
 
 _REGISTRATION = struct.Struct(">BQQQBHHHII")
-_CLEAN, _TAKEN_OVER, _ENDED, _FENCES = 1, 2, 4, 8
+_CLEAN, _TAKEN_OVER, _ENDED, _FENCES, _MAY_MISS = 1, 2, 4, 8, 16
 _REGISTRATION_VERSION = 1
 
 
@@ -144,7 +146,8 @@ def pack_registration(record: Registration) -> bytes:
         record.clean * _CLEAN
         | record.taken_over * _TAKEN_OVER
         | bool(record.ended_epoch) * _ENDED
-        | record.fences * _FENCES,
+        | record.fences * _FENCES
+        | record.may_miss_receivers * _MAY_MISS,
         len(topic),
         len(record.promised_to),
         len(record.lineage.terms),
@@ -176,6 +179,7 @@ def unpack_registration(value: bytes) -> Registration:
             bool(flags & _TAKEN_OVER),
             _U64.unpack(ended)[0] if ended else 0,
             bool(flags & _FENCES),
+            bool(flags & _MAY_MISS),
         )
     except (struct.error, DecodeError, UnicodeDecodeError, AssertionError) as error:
         raise Malformed(f"a registration can not be read: {error}") from None
@@ -367,9 +371,12 @@ class StoreRecord:
     """Incarnations of this name that the present one has replaced, as far as peers told."""
     runs: tuple[bytes, ...] = ()
     """What was drawn at each of the last starts, the present one last."""
+    by_hand: bool = False
+    """An operator had it leave limbo as a whole: it may lack what it did not know then."""
 
 
-_STORE = struct.Struct(">BQ?HHIHH")
+_STORE = struct.Struct(">BQBHHIHH")
+_BLANK, _BY_HAND = 1, 2
 _STORE_VERSION = 2
 
 
@@ -381,7 +388,7 @@ def pack_store(record: StoreRecord) -> bytes:
     head = _STORE.pack(
         _STORE_VERSION,
         record.starts,
-        record.blank,
+        record.blank * _BLANK | record.by_hand * _BY_HAND,
         len(record.incarnation),
         len(reason),
         len(founders),
@@ -393,7 +400,7 @@ def pack_store(record: StoreRecord) -> bytes:
 
 def unpack_store(value: bytes) -> StoreRecord:
     try:
-        version, starts, blank, *lengths = _STORE.unpack_from(value)
+        version, starts, flags, *lengths = _STORE.unpack_from(value)
         if version != _STORE_VERSION:
             raise Malformed(f"the store's record has version {version}")
         incarnation, reason, founders, former, runs = _cut(value, _STORE.size, lengths)
@@ -401,10 +408,11 @@ def unpack_store(value: bytes) -> StoreRecord:
             incarnation,
             starts,
             reason.decode(),
-            blank,
+            bool(flags & _BLANK),
             tuple(StoreInventory.FromString(founders).founders),
             tuple(_uncounted(former)),
             tuple(_uncounted(runs)),
+            bool(flags & _BY_HAND),
         )
     except (struct.error, DecodeError, UnicodeDecodeError, IndexError) as error:
         raise Malformed(f"the store's record can not be read: {error}") from None

@@ -98,6 +98,7 @@ def _source(state: SourceState, engine: Engine, releasing: Releasing) -> store_v
         set_aside=state.held.set_aside,
         receivers=statuses(state),
         ended_receivers=ended_receivers(state),
+        may_miss_receivers=record.may_miss_receivers,
         lineage=lineage_to_wire(record.lineage),
         inactive_seconds=engine.core.identities.lives.silent(Who(state.name)),
         proxy=entry.proxy if entry is not None else "",

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 
 from quorate.protocol.errors import InLimbo, InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -169,9 +170,10 @@ class Upkeep:
         writes = list(change.writes)
         for each in left:
             each.limbo = ""
-            writes.append(each.limbo_row())
+            each.registration = replace(each.registration, may_miss_receivers=True)
+            writes += (each.limbo_row(), each.registration_row())
         if source is None:
-            writes += core.standing.leave_limbo()
+            writes += core.standing.leave_limbo(by_hand=True)
         await engine.writer.durable(engine.writer.submit(writes))
         _log.warning("accepted by an operator: %s", change.answer)
         return store_v1.AcceptLossResponse(records=[str(change.answer)])
