@@ -195,6 +195,13 @@ def test_a_store_that_hangs_is_named_once_among_those_that_might_have_it() -> No
     assert caught.value.might_have == "b: it has said nothing for 0.2 s"
 
 
+def test_a_store_that_ends_without_an_answer_is_asked_for_its_version() -> None:
+    stores = FakeStores(a=[[response(), response()]])
+    with pytest.raises(MissingMessages, match="is its version this one's") as caught:
+        stores.read(0, 9)
+    assert caught.value.might_have.startswith("a: it ended without an answer")
+
+
 def test_a_store_that_comes_back_in_time_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 30.0)
     away: Script = [Unreachable("a", "down")]

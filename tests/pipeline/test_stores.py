@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from tests.pipeline.group import Group, numbered
+from collections.abc import Callable
 
+import pytest
+from tests.pipeline.archive.support import here
+from tests.pipeline.group import Group, numbered
+from typer.testing import CliRunner
+
+from quorate.console import main
+from quorate.pipeline import fetching, stores
+from quorate.pipeline.audit import answers
+from quorate.pipeline.auditing import audit
 from quorate.pipeline.stores import Stores, _merge, nobody, stub_of
-from quorate.protocol.errors import NotAStore, Unreachable
+from quorate.protocol.errors import NotAStore, Unreachable, VersionMismatch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
@@ -66,6 +75,37 @@ def test_that_nobody_answers_says_each_address_and_each_reason_once() -> None:
     assert said.count("Is it running") == said.count(refused) == said.count("a:1") == 1
 
 
+def test_one_that_speaks_another_version_says_more_than_one_that_is_away() -> None:
+    newer = VersionMismatch("b:2", 1, 2)
+    assert nobody({"a:1": Unreachable("a:1", "Connection refused"), "b:2": newer}) is newer
+
+
+def test_stores_of_another_version_are_called_that_wherever_they_are_asked(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = group.publish("versions", numbered(0, 9))
+    client = Stores(group.addresses)
+    known = client.sources().sources[name]
+    for module in (stores, fetching, answers):
+        monkeypatch.setattr(module, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
+    asked: list[Callable[[], object]] = [
+        client.sources,
+        lambda: client.first_since(name, 0),
+        lambda: list(client.fetch(name, known.lineage, 0, 9)),
+        lambda: audit(here, group.addresses),
+    ]
+    for ask in asked:
+        with pytest.raises(VersionMismatch) as caught:
+            ask()
+        assert caught.value.address in group.addresses
+        assert (caught.value.theirs, caught.value.ours) == (PROTOCOL_VERSION, PROTOCOL_VERSION + 1)
+        assert "Upgrade the older" in str(caught.value)
+    # For the command it is an error that says what to do, and no store that is away.
+    result = CliRunner().invoke(main.app, ["stats", "--stores", group.stores])
+    assert "speaks protocol version" in result.stderr
+    assert result.exit_code == 1
+
+
 def test_all_stores_of_a_source_are_told_what_is_archived(group: Group) -> None:
     name = group.publish("told", numbered(0, 99))
     one = Stores(group.addresses[:1])
@@ -74,5 +114,5 @@ def test_all_stores_of_a_source_are_told_what_is_archived(group: Group) -> None:
     less = store_v1.ArchivedRequest(
         source=source_to_wire(name), upto=0, protocol_version=PROTOCOL_VERSION
     )
-    answers = [stub_of(address).Archived(less).archived_upto for address in group.addresses]
-    assert answers == [49, 49, 49]
+    told = [stub_of(address).Archived(less).archived_upto for address in group.addresses]
+    assert told == [49, 49, 49]

@@ -14,7 +14,7 @@ import typer
 from quorate.console.children import StoreChild, founded, free_addresses, others
 from quorate.console.exits import say
 from quorate.console.running import run
-from quorate.protocol.errors import Unreachable
+from quorate.protocol.errors import InvalidArgument, Unreachable
 from quorate.protocol.exit_codes import FAILED
 
 
@@ -56,7 +56,15 @@ def dev(
         end = "Ctrl-C stops all; what they hold stays in " + str(data_directory)
         if not kept:
             end = "Ctrl-C stops all and removes what they hold (--data-directory keeps it)"
-        if not run(lambda: _serve(group, end)):
+        try:
+            signalled = run(lambda: _serve(group, end))
+        except InvalidArgument as error:
+            if error.argument != "listen" or not base_port:
+                raise
+            # What a store calls it is no option here.
+            detail = f"{error.detail}, or let --base-port 0 take any that are free"
+            raise InvalidArgument("--base-port", detail) from None
+        if not signalled:
             raise typer.Exit(FAILED)
 
 

@@ -22,6 +22,7 @@ from quorate.protocol.errors import (
     QuorateError,
     UnknownTopic,
     Unreachable,
+    VersionMismatch,
 )
 from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.identity import SourceName
@@ -76,12 +77,15 @@ class _Said:
     no: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Who knows that it does not have it, nor what follows up to there."""
     cannot_say: dict[str, str] = field(default_factory=dict)
+    mismatched: dict[str, VersionMismatch] = field(default_factory=dict)
+    """Of those that can not say, who never will."""
     lost: tuple[int, str] | None = None
     """As far as an operator accepted the loss, and who told."""
 
     def clear(self) -> None:
         self.no.clear()
         self.cannot_say.clear()
+        self.mismatched.clear()
         self.lost = None
 
 
@@ -101,7 +105,8 @@ def fetch(
 
     addresses: of the stores, in the order in which they are to be asked.
     Raises MessagesGone if all stores say that they do not have what comes next, or an operator
-    accepted its loss; MissingMessages if nobody has it and not all can say.
+    accepted its loss; MissingMessages if nobody has it and not all can say; VersionMismatch if all
+    speak another version.
     """
     said = _Said()
     now = time.monotonic()
@@ -116,6 +121,12 @@ def fetch(
                 for piece in _pieces(answers, address, source, lineage, first, last, said):
                     yield piece
                     first = piece.last + 1
+            if first <= last:
+                # Nothing that this side understands: a newer or an older version may say more.
+                said.cannot_say[address] = (
+                    "it ended without an answer for all that was asked for; is its version this "
+                    "one's (`quorate status`)?"
+                )
         except _NotHere:
             pass
         except QuorateError as error:
@@ -131,6 +142,8 @@ def fetch(
         silent += 1
         if silent < len(addresses):
             continue
+        if len(said.mismatched) == len(addresses):
+            raise said.mismatched[address]
         _check_gone(said, addresses, source, first, last)
         now = time.monotonic()
         give_up_at = give_up_at or now + PATIENCE_SECONDS
@@ -145,6 +158,7 @@ def _only(said: _Said, address: str) -> _Said:
     return _Said(
         {at: no for at, no in said.no.items() if at == address},
         {at: why for at, why in said.cannot_say.items() if at == address},
+        {at: why for at, why in said.mismatched.items() if at == address},
         said.lost,
     )
 
@@ -208,6 +222,8 @@ def _note(said: _Said, address: str, error: QuorateError, last: int) -> None:
         said.no[address] = (last, "it does not know the source")
     else:
         said.cannot_say[address] = reason(error)
+    if isinstance(error, VersionMismatch):
+        said.mismatched[address] = error
     if isinstance(error, Unreachable):
         _troubled[address] = time.monotonic() + TROUBLE_SECONDS
 

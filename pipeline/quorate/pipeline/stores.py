@@ -18,7 +18,13 @@ import grpc
 
 from quorate.pipeline.fetching import Call, Piece, fetch, reason
 from quorate.pipeline.planning import SourceRange
-from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic, Unreachable
+from quorate.protocol.errors import (
+    InvalidArgument,
+    QuorateError,
+    UnknownTopic,
+    Unreachable,
+    VersionMismatch,
+)
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
@@ -136,7 +142,10 @@ class Stores:
         return tuple(sorted({each for others in self.others.values() for each in others}))
 
     def sources(self) -> Catalogue:
-        """What the stores have, as far as they answer; raises Unreachable if none does."""
+        """What the stores have, as far as they answer.
+
+        Raises Unreachable if none does, VersionMismatch if those that do speak another version.
+        """
         return self.sources_within(ANSWER_SECONDS_MAX)
 
     def sources_within(self, grace: float) -> Catalogue:
@@ -168,7 +177,7 @@ class Stores:
     def first_since(self, source: SourceName, time_ns: int) -> int:
         """The first number of a source that was sent at that time (ns since 1970) or later.
 
-        By the clock of the source. Raises Unreachable if no store that knows the source answers.
+        By the clock of the source. Raises as `sources` if no store that knows the source answers.
         """
         request = store_v1.LocateRequest(
             source=source_to_wire(source), time_ns=time_ns, protocol_version=PROTOCOL_VERSION
@@ -305,8 +314,12 @@ def _located(
     return found, silent
 
 
-def nobody(silent: Mapping[str, QuorateError]) -> Unreachable:
-    """That no store answers; silent: by address, why."""
+def nobody(silent: Mapping[str, QuorateError]) -> Unreachable | VersionMismatch:
+    """That no store is of use; silent: by address, why."""
+    for why in silent.values():
+        # They run, and asking again helps nobody.
+        if isinstance(why, VersionMismatch):
+            return why
     reasons = dict.fromkeys(map(reason, silent.values()))
     return Unreachable(", ".join(silent), "; ".join(reasons))
 

@@ -113,7 +113,10 @@ def _meaning(
                 break
     detail = details or code.name
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return NotAStore(address, "it does not know this call")
+        return NotAStore(
+            address,
+            "it does not know this call: it is something else, or a store that is older than this",
+        )
     if any(hint.lower() in detail.lower() for hint in _NOT_GRPC):
         return NotAStore(address, detail)
     return Unreachable(address, detail)
