@@ -461,6 +461,17 @@ def test_a_deregistration_is_settled_once_nobody_can_miss_it() -> None:
     assert not settled(buried(DEREGISTERED), view(answer("s2", expired), still))
 
 
+def test_it_is_settled_if_it_was_so_where_the_source_registered_anew() -> None:
+    """A store that restarts has forgotten that; and a peer may be in limbo, and wait for it."""
+    anew = answer("s2", knowledge(begun_epoch=0, promised_epoch=3, ended_epoch=1))
+    unsure = answer("s3", knowledge(limbo=True))
+    assert settled(buried(), view(anew, unsure))
+    assert settled(buried(DEREGISTERED), view(anew, unsure))
+    assert not settled(replace(buried(), blind=True), view(anew, unsure))
+    former = answer("s2", knowledge(begun_epoch=0, promised_epoch=3, ended_epoch=0))
+    assert not settled(buried(), view(former, unsure))
+
+
 @pytest.mark.parametrize("rule", [IntragroupRule.ALL_ACTIVE, IntragroupRule.ALL])
 def test_it_is_not_while_the_rest_is_a_blocking_set_too(rule: IntragroupRule) -> None:
     policy = Policy((Group("stores", ("s1", "s2"), rule),))

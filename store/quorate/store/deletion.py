@@ -211,7 +211,7 @@ def _know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
 
 def settled(tombstone: Tombstone, view: View) -> bool:
     """Whether this store can vouch for what it lacks of a source that it deleted."""
-    if gone_everywhere(tombstone, view):
+    if gone_everywhere(tombstone, view) or _was_settled(tombstone, view):
         return True
     if tombstone.cause != store_v1.DELETION_DEREGISTERED or tombstone.blind:
         return False
@@ -223,6 +223,16 @@ def settled(tombstone: Tombstone, view: View) -> bool:
         and known.deletion == store_v1.DELETION_DEREGISTERED
     }
     return _know_everything(tombstone, told)
+
+
+def _was_settled(tombstone: Tombstone, view: View) -> bool:
+    """Whether a peer says that this stream was ended: it was settled there, or where the peer has
+    that from, and the source registered anew since. One that was blind may have had a part in what
+    came after."""
+    upto = ended_epoch(tombstone)
+    told = (peer.sources.get(tombstone.registration.name) for peer in view.peers.values())
+    is_over = any(known is not None and known.ended_epoch >= upto for known in told)
+    return is_over and upto > 0 and not tombstone.blind
 
 
 def given_up(record: Registration, view: View) -> bool:
