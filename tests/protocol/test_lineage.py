@@ -101,3 +101,17 @@ def test_terms_ascend(terms: tuple[Term, ...]) -> None:
 def test_before_any_epoch_nothing_belongs_to_the_stream() -> None:
     assert NO_LINEAGE.epoch == 0
     assert NO_LINEAGE.split([HeldRange(0, 3, 1)]) == ([], [HeldRange(0, 3, 1)])
+
+
+@pytest.mark.parametrize("epoch", range(6))
+def test_how_far_what_an_epoch_counted_is_the_same(epoch: int) -> None:
+    for lineage in ALL:
+        if epoch not in {term.epoch for term in lineage.terms}:
+            assert lineage.shared_upto(epoch) is None
+            continue
+        expected = -1
+        while expected < TOP and lineage.epoch_at(expected + 1) <= epoch:
+            expected += 1
+        upto = lineage.shared_upto(epoch)
+        assert upto is not None
+        assert min(upto, TOP) == expected

@@ -175,3 +175,14 @@ def test_what_a_store_acknowledged_and_lost_counts_no_more() -> None:
     tracker.rejoin("a", NOTHING)
     assert tracker.acknowledge("c", 4)
     assert tracker.stable_upto == 4
+
+
+def test_the_slowest_of_some_stores() -> None:
+    tracker = StabilityTracker([THREE], -1)
+    for store, upto in (("a", 5), ("b", 3)):
+        tracker.join(store)
+        tracker.acknowledge(store, upto)
+    assert tracker.slowest_upto("a") == 5
+    assert tracker.slowest_upto("ab") == 3
+    assert tracker.slowest_upto("abc") == NOTHING
+    assert tracker.slowest_upto("") == NOTHING

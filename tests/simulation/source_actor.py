@@ -352,8 +352,8 @@ class SourceInstance:
 
     def _sync_stores(self) -> None:
         """A task for each store that the core deals with now; those of others end by themselves."""
-        if self.core.stores_version != self._stores_version:
-            self._stores_version = self.core.stores_version
+        if self.core.roster.version != self._stores_version:
+            self._stores_version = self.core.roster.version
             for store in self.core.stores:
                 if store not in self._news:
                     self._news[store] = Event(self.process)

@@ -29,7 +29,8 @@ from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
 from quorate.source import registration
 from quorate.source.bringing_up import BringingUp
-from quorate.source.core import Packed, SourceCore
+from quorate.source.core import SourceCore
+from quorate.source.frames import Packed
 from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
 from quorate.store import keeper, leaving, limbo
 from quorate.store.core import StoreCore

@@ -196,7 +196,7 @@ def test_stores_that_only_the_record_names_are_found_through_it() -> None:
         7, b"disk", replace(earlier(3), membership=record), addresses=(("r", "r:1"), ("x", "x:2"))
     )
     core.promised("a", core.epoch, grant, 0.1)
-    assert core.stores_version > 1
+    assert core.roster.version > 1
     assert {name: store.address for name, store in core.stores.items()} == {
         name: f"{name}:1" for name in "abcpqrx"
     }

@@ -46,6 +46,7 @@ def registered(options: SourceOptions | None = None) -> SourceCore:
     promise(core, {"a": Promise(), "b": Promise(), "c": NONE})
     begin(core, "abc")
     for store in "abc":
+        core.receivers_told(store, positions({}))
         core.opened(store, core.epoch, 0, STATE_ONLY if store == "c" else FSYNC, 0.0)
     assert core.complete
     return core

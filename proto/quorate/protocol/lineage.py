@@ -94,6 +94,16 @@ class Lineage:
         """Whether the stream may have messages of this epoch, or of an older one."""
         return bool(self.terms) and self.terms[0].epoch <= epoch
 
+    def shared_upto(self, epoch: int) -> int | None:
+        """How far what was counted in that epoch is the same here; None if it has no part in it.
+
+        What the lineage gave to later epochs, nobody had in that one.
+        """
+        if all(term.epoch != epoch for term in self.terms):
+            return None
+        later = (term.first for term in self.terms if term.epoch > epoch)
+        return min(later, default=SEQUENCE_MAX + 1) - 1
+
     def extended(self, kept_upto: int, epoch: int) -> Lineage:
         """This lineage as far as kept_upto, then the new epoch."""
         assert epoch > self.epoch

@@ -7,7 +7,7 @@ three-valued: a store that did not answer, or is in limbo, may hold anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from quorate.protocol.consensus import Behaviour, consensus
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
@@ -86,6 +86,11 @@ class Decision:
     retained_from: int = 0
     """Everything below was stable and was let go on purpose by some store: nobody has to have it,
     though holders may."""
+
+    def without(self, store: str) -> Decision:
+        """The same when the store turns out to hold nothing of it any more."""
+        holders = {name: held for name, held in self.holders.items() if name != store}
+        return replace(self, holders=holders)
 
 
 def released_below(lineage: Lineage, theirs: Lineage, retained_from: int, stable_upto: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
 
 
@@ -65,6 +66,10 @@ class StabilityTracker:
     def acknowledged_upto(self, store: str) -> int | None:
         """What the store acknowledged last; None if it never joined."""
         return self._upto.get(store)
+
+    def slowest_upto(self, stores: Iterable[str]) -> int:
+        """What all of these have acknowledged; of one that never joined that is nothing."""
+        return min((self._upto.get(store, NOTHING) for store in stores), default=NOTHING)
 
     @property
     def active(self) -> frozenset[str]:

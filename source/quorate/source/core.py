@@ -8,8 +8,7 @@ the publish store, and only then released to the wire.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 
 from quorate.protocol.ends import Told
 from quorate.protocol.errors import (
@@ -29,11 +28,11 @@ from quorate.protocol.ranges import RangeSet
 from quorate.protocol.recovery import Decision
 from quorate.protocol.tracker import StabilityTracker
 from quorate.source import events
-from quorate.source.backups import Backups
-from quorate.source.bringing_up import BringingUp
+from quorate.source.changing import Changing
 from quorate.source.confirmations import Confirmations
-from quorate.source.describing import describe
+from quorate.source.describing import describe, lifetimes_of
 from quorate.source.frames import (
+    Packed,
     batch_frame,
     batch_of,
     goodbye_frame,
@@ -52,31 +51,20 @@ from quorate.source.registration import (
     Step,
 )
 from quorate.source.retention import Retention
+from quorate.source.roster import Roster
 from quorate.source.state_only import who_takes
 from quorate.source.streams import Streams
 from quorate.source.survivors import (
     Kept,
     Load,
+    carried_over,
     conflict,
     first_of,
     newest_marker,
     plan_load,
-    sent_again,
 )
 from quorate.source.window import Window
-from quorate.v1.messages_pb2 import Lifetimes, SourceInformation
-
-_CHANGE_SECONDS = 10.0
-"""So long may a change of the stores take before it counts as a lost quorum."""
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A batch that must be in the publish store before it is released."""
-
-    first: int
-    last: int
-    batch: bytes
+from quorate.v1.messages_pb2 import SourceInformation
 
 
 class SourceCore:
@@ -129,19 +117,12 @@ class SourceCore:
         )
         self.tracker = StabilityTracker((policy,), stable_upto)
         self.streams = Streams(())
-        self.stores: dict[str, StoreAddress] = {}
-        """The stores to deal with now; they change with the policies in force."""
-        self.stores_version = 0
-        """Grows whenever they change."""
-        self._known = {store.name: store for layout in previous for store in layout.stores}
-        self._known |= {store.name: store for store in stores}
-        self.registration.addresses = {store.name: store.address for store in self._known.values()}
+        self.roster = Roster(stores, previous)
+        self.registration.addresses = self.roster.addresses
         self._notices = Notices(policy, options, stable_upto)
         self._tells_stable = options.stability_events is not StabilityEvents.NONE
         self._tells_stored = options.stability_events is StabilityEvents.STORE
-        self._backups = Backups(policy, options.backup_after)
-        self._bringing_up: BringingUp | None = None
-        self._changing_until: float | None = None
+        self._changing = Changing(policy, options.backup_after)
         self.instance = instance
         """Tells this object from every other one with its identity."""
         self._options = options
@@ -161,6 +142,11 @@ class SourceCore:
     @property
     def epoch(self) -> int:
         return self.registration.epoch
+
+    @property
+    def stores(self) -> Mapping[str, StoreAddress]:
+        """The stores to deal with now; they change with the policies in force."""
+        return self.roster.stores
 
     @property
     def stable_upto(self) -> int:
@@ -219,35 +205,25 @@ class SourceCore:
 
     def _sync_stores(self) -> None:
         """Deal with the stores that the policies in force name, and with no others."""
-        wanted = [store for store in self.registration.wanted() if store in self._known]
-        if wanted == list(self.stores):
+        gone = self.roster.deal_with(self.registration.wanted())
+        if gone is None:
             return
-        for store in [store for store in self.stores if store not in wanted]:
+        for store in gone:
             self.streams.remove(store)
             self.tracker.void(store)
-            self._left(store)
+            self._changing.left(store)
             self.pacing.left(store)
-        for store in wanted:
+            self._notices.left(store)
+        for store in self.stores:
             self.streams.add(store)
-        self.stores = {store: self._known[store] for store in wanted}
-        self.stores_version += 1
         self._version += 1
 
     def _learn(self, addresses: Iterable[tuple[str, str]]) -> None:
         """Where stores are that this source's configuration does not know."""
-        for name, address in addresses:
-            if name in self._known or not address:
-                continue
-            taken = next((s.name for s in self._known.values() if s.address == address), None)
-            if taken is not None:
-                self.registration.error = InvalidArgument(
-                    "stores",
-                    f"{address} is called {taken} here and {name} by the policy in force; a store "
-                    "keeps the name that it has",
-                )
-                return
-            self._known[name] = StoreAddress(name, address)
-            self.registration.addresses[name] = address
+        try:
+            self.roster.learn(addresses)
+        except InvalidArgument as error:
+            self.registration.error = error
 
     def promised(self, store: str, epoch: int, grant: Grant, now: float) -> None:
         """The store has promised the epoch."""
@@ -291,16 +267,11 @@ class SourceCore:
     def _void(self, store: str) -> None:
         """What the store's former incarnation acknowledged counts no more."""
         self.streams.cursors[store].close()
-        self._left(store)
+        self._changing.left(store)
         self.tracker.void(store)
         if self._decision is not None:
-            holders = {name: held for name, held in self._decision.holders.items() if name != store}
-            self._decision = replace(self._decision, holders=holders)
+            self._decision = self._decision.without(store)
         self._settle()
-
-    def _left(self, store: str) -> None:
-        if self._bringing_up is not None:
-            self._bringing_up.left(store)
 
     def begun(
         self, store: str, epoch: int, now: float, membership: Membership | None = None
@@ -338,25 +309,24 @@ class SourceCore:
             self.events += self._notices.refused(store, error)
         self.events += self._notices.contradicted(store, error)
         cursor.close()
-        self._left(store)
+        self._changing.left(store)
         self.tracker.leave(store)
         self.registration.failed(store, error, now)
         self._progress(now)
         if isinstance(error, InLimbo):
             self.events += self._notices.in_limbo(store, error.reason)
-        kind = type(error).__name__
-        lost = was_complete and not self.complete
         # Failures while the first registration goes on are reported by open() if it fails.
-        if (kind != cursor.reported or lost) and self.registration.phase is Phase.STREAMING:
-            cursor.reported = kind
-            self.events.append(events.StoreUnresponsive(store, error, lost))
+        if self.registration.phase is Phase.STREAMING:
+            lost = was_complete and not self.complete
+            self.events += self._notices.unresponsive(store, error, quorum_lost=lost)
         self._settle()
 
     def _progress(self, now: float) -> None:
         """Go as far as what is known allows."""
         registration = self.registration
         if registration.phase is Phase.PROMISING and registration.error is None:
-            decision = registration.decide(now, self._own_knowledge())
+            own = OwnKnowledge(self.tracker.stable_upto, first_of(self._unstable))
+            decision = registration.decide(now, own)
             if decision is not None:
                 self._begin(decision)
         if registration.phase is Phase.BEGINNING and registration.begun_enough():
@@ -388,9 +358,6 @@ class SourceCore:
             )
         )
 
-    def _own_knowledge(self) -> OwnKnowledge:
-        return OwnKnowledge(self.tracker.stable_upto, first_of(self._unstable))
-
     def _begin(self, decision: Decision) -> None:
         if self.started and decision.kept_upto > self.packed_upto:
             # Somebody else went on with the stream: their numbers must not pass for ours.
@@ -404,9 +371,7 @@ class SourceCore:
         stable_upto = max(decision.stable_upto, self.tracker.stable_upto)
         self.tracker = StabilityTracker(membership.to_policies, stable_upto)
         self._notices.known_stable(stable_upto)
-        self._bringing_up = None
-        if membership.to_policies != (self.registration.policy,):
-            self._bringing_up = BringingUp(membership.policies, self.registration.policy)
+        self._changing.decided(membership, self.registration.policy)
 
     def _after_begin(self, now: float) -> None:
         if self.registration.final:
@@ -432,14 +397,9 @@ class SourceCore:
             return
         self._compared_upto = None
         kept_upto = self._decision.kept_upto
-        needed = [item for item in kept if item.last > self.stable_upto]
-        self.retention = Retention(needed[0].first if needed else kept_upto + 1)
+        stable_upto = self.stable_upto
+        self.retention = carried_over(kept, self._unstable, self.epoch, kept_upto, stable_upto, now)
         self._notices.retained_from(self.retention.first)
-        for item in needed:
-            self._retain(item.first, item.last, item.batch, now)
-        self.retention.ends_before(kept_upto + 1)
-        for again in sent_again(self.epoch, kept_upto, self._unstable):
-            self._retain(*again, now)
         self.marker = newest_marker(self._decision, self._unstable)
         self._unstable = []
         self._version = 1
@@ -455,69 +415,49 @@ class SourceCore:
         self._streamed_epoch = self.epoch
         self._settle()
 
-    def _retain(self, first: int, last: int, batch: bytes, now: float) -> None:
-        size = self.retention.payload_bytes + len(batch)
-        self.retention.append(first, last, batch_frame(batch, self.stable_upto), size, now)
-
     def _check_complete(self, now: float) -> None:
         taking = self.streams.open_stores()
         policies = self.registration.membership.to_policies
         able = self.error is None and all(policy.stable(taking, taking) for policy in policies)
         able = able and self.pacing.knows_enough(policies)
         if able:
-            self._changing_until = None
+            self._changing.complete()
         if able and not self.complete and not self._others_open_soon(now):
             self._set_complete(True)
             first = self.window.next_sequence
             self.events += self._notices.complete(first, self.epoch, self.streams)
-        elif self.complete and not able and not self._changing(now):
+        elif self.complete and not able and not self._changing.is_waited_for(now):
             self._set_complete(False)
             self.events.append(events.QuorumLost(tuple(sorted(taking))))
-
-    def _changing(self, now: float) -> bool:
-        """The stores are being changed: what is sent meanwhile waits for that."""
-        return self._changing_until is not None and now < self._changing_until
 
     def _check_stores(self, now: float) -> None:
         """Go on with a change of the stores, or begin one."""
         registration = self.registration
         if registration.phase is not Phase.STREAMING or self._taken or self.closing:
             return
-        if self._bringing_up is not None:
+        if self._changing.brings_up:
             assert self._decision is not None
-            kept_upto = self._decision.kept_upto
-            if self.stable_upto >= kept_upto and self._bringing_up.ready(kept_upto):
+            if self._changing.is_brought_up(self.stable_upto, self._decision.kept_upto):
                 self._register_anew(self.epoch + 1, now, advance=True)
         elif self.complete:
-            taking = self.streams.connected()
-            caught_up = {s for s in taking if not self.streams.cursors[s].catching_up}
-            present = registration.policy
-            wanted = self._backups.wanted(present, taking, caught_up, now)
-            # A registration needs blocking sets: without them it would stop what still goes on.
-            if wanted != present and all(
-                policy.blocks(taking & policy.stores) for policy in (present, wanted)
-            ):
+            wanted = self._changing.wanted(registration.policy, self.streams, now)
+            if wanted is not None:
                 registration.retarget(wanted)
                 self._register_anew(self.epoch + 1, now, change=True)
 
     def looks_due(self, now: float) -> list[str]:
         """Stores to be asked once more for the promise of this epoch, to hear what they hold."""
-        if self._bringing_up is None or self.registration.phase is not Phase.STREAMING:
-            return []
-        return self._bringing_up.due(now)
+        return self._changing.due(now) if self.registration.phase is Phase.STREAMING else []
 
     def looked(self, store: str, epoch: int, grant: Grant | None, now: float) -> None:
         """What a store holds that was due; None if it did not answer."""
-        if self._bringing_up is None or epoch != self.epoch:
+        if not self._changing.brings_up or epoch != self.epoch:
             return
         held, retained_from = None, 0
-        if grant is not None and grant.promise.begun_epoch == epoch:
-            # Of a former incarnation the answer is void, though the store has joined again since.
-            present = self.registration.grant(store)
-            if present is not None and present.incarnation == grant.incarnation:
-                held = self.registration.lineage.belonging(grant.promise.held)
-                retained_from = grant.promise.retained_from
-        self._bringing_up.answered(store, held, now, retained_from)
+        if grant is not None and self.registration.is_of_the_same(store, grant):
+            held = self.registration.lineage.belonging(grant.promise.held)
+            retained_from = grant.promise.retained_from
+        self._changing.answered(store, held, now, retained_from)
         self._check_stores(now)
 
     def _others_open_soon(self, now: float) -> bool:
@@ -545,13 +485,11 @@ class SourceCore:
         if self.registration.phase is Phase.STREAMING:
             self._unstable = [batch_of(item.frame) for item in self.retention.unsettled()]
             self._compared_upto = self.stable_upto if self._unstable else None
-        if change or advance:
-            self._changing_until = now + _CHANGE_SECONDS
-        elif self.complete:
+        self._changing.registers(now, to_change=change or advance)
+        if self.complete and not (change or advance):
             self._set_complete(False)
             self.events.append(events.QuorumLost(()))
         self.streams.close_all()
-        self._bringing_up = None
         self.registration.start(now, epoch, advance)
         self._sync_stores()
 
@@ -571,10 +509,7 @@ class SourceCore:
             self.instance,
             self.retention.first,
             self.stable_upto,
-            Lifetimes(
-                activity_timeout_seconds=self._options.activity_timeout or 0.0,
-                state_lifetime_seconds=self._options.state_lifetime or 0.0,
-            ),
+            lifetimes_of(self._options),
         )
 
     def opened(
@@ -586,13 +521,10 @@ class SourceCore:
         """
         if store not in self.stores or self.step(store) != OpenStream(epoch):
             return False
-        if self.streams.cursors[store].reported:
-            self.events.append(events.StoreReturned(store))
         takes_data = self.streams.opened(
             store, next_sequence, durability, self._version, self.retention
         )
-        if self._bringing_up is not None:
-            self._bringing_up.joined(store, now, takes_data)
+        self._changing.joined(store, now, takes_data)
         if takes_data:
             self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
         else:
@@ -643,12 +575,10 @@ class SourceCore:
 
     def confirmed(self, session_id: int, reg_id: int, epoch: int, upto: int) -> None:
         """A receiver has consumed everything up to here, counted in the lineage of that epoch."""
-        terms = self.registration.lineage.terms
-        if not self.started or all(term.epoch != epoch for term in terms):
+        shared_upto = self.registration.lineage.shared_upto(epoch)
+        if not self.started or shared_upto is None:
             return
-        # What the lineage gave to later epochs the receiver has not had.
-        later = [term.first for term in terms if term.epoch > epoch]
-        upto = min([upto, self.packed_upto, *(first - 1 for first in later)])
+        upto = min(upto, self.packed_upto, shared_upto)
         if self.confirmations.confirmed(session_id, upto):
             unique = self.confirmations.upto if self._options.unique_confirmations else None
             self.events.append(events.DeliveryConfirmed(session_id, reg_id, upto, unique))
@@ -670,14 +600,8 @@ class SourceCore:
         self._trim()
 
     def _trim(self) -> None:
-        needed_from = 1 + min(
-            (
-                NOTHING if upto is None else upto
-                for upto in map(self.tracker.acknowledged_upto, self.streams.takers)
-            ),
-            default=NOTHING,
-        )
-        needed_from = min(needed_from, self.confirmations.upto + 1)
+        slowest = self.tracker.slowest_upto(self.streams.takers)
+        needed_from = min(slowest, self.confirmations.upto) + 1
         self.retention.trim(needed_from, self._options.retention_bytes_max)
 
     # -- packing ----------------------------------------------------------------------------
@@ -747,15 +671,12 @@ class SourceCore:
         self._pace()
         self.events += self.pacing.news(self.window, now)
         self.events += self._notices.waiting(*self.registration.waiting_for(now))
-        if self.complete and self.registration.phase is not Phase.STREAMING:
-            self._check_change_stuck(now)
-        self.events += self._notices.overdue(self.retention, self.stable_upto, now)
-        self.events += self._notices.reclaimed(self.retention)
-
-    def _check_change_stuck(self, now: float) -> None:
-        if not self._changing(now):
+        changes = self.complete and self.registration.phase is not Phase.STREAMING
+        if changes and not self._changing.is_waited_for(now):
             self._set_complete(False)
             self.events.append(events.QuorumLost(()))
+        self.events += self._notices.overdue(self.retention, self.stable_upto, now)
+        self.events += self._notices.reclaimed(self.retention)
 
     def _overtake(self, now: float) -> None:
         epoch = self.registration.overtake_epoch(now)

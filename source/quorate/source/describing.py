@@ -11,7 +11,7 @@ from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.wire import pacing_to_wire, policy_to_wire, source_to_wire
 from quorate.source.options import SourceOptions
 from quorate.source.registration import Registration
-from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
+from quorate.v1.messages_pb2 import Lifetimes, SourceInformation, StoreEntry
 
 
 def describe(
@@ -47,4 +47,12 @@ def describe(
         stores=entries,
         version=changes,
         receiver_pacing=pacing_to_wire(options.receiver_pacing),
+    )
+
+
+def lifetimes_of(options: SourceOptions) -> Lifetimes:
+    """What the source asks of its stores; 0 where they are to do as they are configured."""
+    return Lifetimes(
+        activity_timeout_seconds=options.activity_timeout or 0.0,
+        state_lifetime_seconds=options.state_lifetime or 0.0,
     )

@@ -207,7 +207,7 @@ class Engine:
 
     def _sync_sessions(self) -> None:
         """One session for each store that the core deals with now."""
-        self._stores_version = self.core.stores_version
+        self._stores_version = self.core.roster.version
         for store in self._sessions.keys() - self.core.stores.keys():
             task = self._running.pop(store)
             del self._sessions[store]
@@ -223,7 +223,7 @@ class Engine:
     def after_input(self) -> None:
         """The core was told something: act on what follows from it."""
         core = self.core
-        if core.stores_version != self._stores_version:
+        if core.roster.version != self._stores_version:
             self._sync_sessions()
         if core.stable_upto > self._settled_upto:
             self._settle(core.stable_upto)

@@ -5,6 +5,8 @@ Nothing here knows to whom they go.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from quorate.protocol.fields import varint
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.v1.messages_pb2 import (
@@ -16,6 +18,16 @@ from quorate.v1.messages_pb2 import (
     Skip,
     SourceInformation,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A batch that must be in the publish store before it is released."""
+
+    first: int
+    last: int
+    batch: bytes
+
 
 _BATCH_TAG = b"\x0a"  # field 1, length-delimited
 _STABLE_TAG = b"\x78"  # field 15, varint

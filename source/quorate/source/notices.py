@@ -38,6 +38,8 @@ class Notices:
         self._waiting: tuple[tuple[str, ...], bool] = ((), False)
         self._limbo: dict[str, str] = {}
         self._state_only: set[str] = set()
+        self._unresponsive: dict[str, str] = {}
+        """By store, the kind of reason that was told."""
         self._refusals: set[tuple[str, str]] = set()
         self._overdue_upto = NOTHING
         self._stable_upto = stable_upto
@@ -76,14 +78,29 @@ class Notices:
             )
         ]
 
+    def unresponsive(self, store: str, error: QuorateError, *, quorum_lost: bool) -> Told:
+        """A store does not take the stream; told once for each kind of reason."""
+        kind = type(error).__name__
+        if self._unresponsive.get(store) == kind and not quorum_lost:
+            return []
+        self._unresponsive[store] = kind
+        return [events.StoreUnresponsive(store, error, quorum_lost)]
+
+    def left(self, store: str) -> None:
+        """A store is dealt with no more."""
+        self._unresponsive.pop(store, None)
+
     def opened(self, store: str, *, takes_data: bool) -> Told:
         """A store's stream is open, and it takes messages from it or not."""
+        told: Told = []
+        if self._unresponsive.pop(store, None) is not None:
+            told.append(events.StoreReturned(store))
         if takes_data:
             self._state_only.discard(store)
         elif store not in self._state_only:
             self._state_only.add(store)
-            return [events.StoreKeepsState(store)]
-        return []
+            told.append(events.StoreKeepsState(store))
+        return told
 
     def refused(self, store: str, error: QuorateError) -> Told:
         """A store did not promise or begin; not answering is not refusing."""

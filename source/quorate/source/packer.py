@@ -13,7 +13,8 @@ from collections.abc import Callable
 from functools import partial
 
 from quorate.protocol.errors import NotRegistered, QuorateError
-from quorate.source.core import Packed, SourceCore
+from quorate.source.core import SourceCore
+from quorate.source.frames import Packed
 from quorate.source.outgoing import Ready
 from quorate.source.publish_store import PublishStore
 

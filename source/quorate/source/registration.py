@@ -310,6 +310,19 @@ class Registration:
         """What the store answered in this epoch."""
         return self._grants.get(store)
 
+    def is_of_the_same(self, store: str, grant: Grant) -> bool:
+        """Whether this answer, in which the store has begun the epoch in force, is of the data
+        directory that it had when it promised it.
+
+        Of a former one the answer is void, though the store has joined again since.
+        """
+        present = self.grant(store)
+        return (
+            grant.promise.begun_epoch == self.epoch
+            and present is not None
+            and present.incarnation == grant.incarnation
+        )
+
     def unused_promises(self) -> set[str]:
         """Stores that promised the epoch, if nobody was told more: they may forget that, or need
         at least not keep the next instance out.

@@ -33,8 +33,6 @@ class Cursor:
     """False: the store keeps no messages of the topic, and is sent none."""
     told_stable_upto: int = NOTHING
     """What such a store was told last."""
-    reported: str = ""
-    """The reason for which the application was told that the store is unresponsive."""
 
     def close(self) -> None:
         self.open = self.idle = False

@@ -15,6 +15,8 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.recovery import Decision
+from quorate.source.frames import batch_frame
+from quorate.source.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +107,30 @@ def sent_again(
         if header.last > kept_upto:
             first = max(header.first, kept_upto + 1)
             yield first, header.last, cut(own, header, first, header.last, epoch)
+
+
+def carried_over(
+    kept: Sequence[Kept],
+    unstable: Iterable[bytes],
+    epoch: int,
+    kept_upto: int,
+    stable_upto: int,
+    now: float,
+) -> Retention:
+    """What an epoch begins with: what stores kept and is not stable, then what none of them kept.
+
+    stable_upto: with the content that the source has.
+    """
+    needed = [item for item in kept if item.last > stable_upto]
+    retention = Retention(needed[0].first if needed else kept_upto + 1)
+
+    def retain(first: int, last: int, batch: bytes) -> None:
+        size = retention.payload_bytes + len(batch)
+        retention.append(first, last, batch_frame(batch, stable_upto), size, now)
+
+    for item in needed:
+        retain(item.first, item.last, item.batch)
+    retention.ends_before(kept_upto + 1)
+    for again in sent_again(epoch, kept_upto, unstable):
+        retain(*again)
+    return retention
