@@ -7,6 +7,7 @@ what to send is the core's affair.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Iterable
@@ -128,9 +129,19 @@ class StoreSession:
         return asyncio.get_running_loop().time()
 
     async def _pause(self) -> None:
+        """Before the same is asked once more; while it registers, something else is at once."""
         delay = min(_RETRY_SECONDS_MAX, _RETRY_SECONDS_FIRST * 2 ** min(self._failures, 10))
         self._failures += 1
-        await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+        step = self._core.step(self.store.name)
+        delay *= random.uniform(0.5, 1.0)
+        if isinstance(step, OpenStream):
+            await asyncio.sleep(delay)  # with every batch of the others there is news
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                while self._core.step(self.store.name) == step:
+                    self._news.clear()
+                    await self._news.wait()
 
     async def _take(self, step: object) -> None:
         match step:
