@@ -506,7 +506,8 @@ def test_one_that_expired_is_asked_for_where_a_peer_that_has_it_promised_more_si
     back = knowledge(promised_epoch=2, promised_to=b"b")
     assert asked_for(buried(), view(answer("s2", back))) == back
     assert asked_for(buried(), view(answer("s2", knowledge()))) is None
-    for other in (replace(back, deletion=EXPIRED), replace(back, begun_epoch=0)):
+    ended = replace(back, ended_epoch=1)
+    for other in (replace(back, deletion=EXPIRED), replace(back, begun_epoch=0), ended):
         assert asked_for(buried(), view(answer("s2", other))) is None
     later = replace(back, promised_epoch=3)
     assert asked_for(buried(), view(answer("s2", back), answer("s3", later))) == later
@@ -525,9 +526,14 @@ async def test_one_that_is_asked_for_is_back_with_the_promise_that_it_missed() -
     assert (back.limbo, list(back.held.ranges)) == ("", [Range(0, 29)])
     record = back.registration
     assert (record.promised_epoch, record.promised_to, record.taken_over) == (2, b"b", True)
-    # Should its time be over again, it is not asked back for the same promise.
+    # Should its time be over again, it is not asked back for the same promise, nor once nobody can
+    # have anything of it any more.
     bury(world)
     await looking.look(1.0)
+    assert ORDERS in world.core.identities.tombstones
+    later = answer("s2", knowledge(promised_epoch=3, promised_to=b"c"))
+    world.core.identities.settled.add(ORDERS)
+    await keeping(world, later, answer("s3", limbo=True)).look(2.0)
     assert ORDERS in world.core.identities.tombstones
 
 

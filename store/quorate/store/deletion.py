@@ -275,7 +275,7 @@ def asked_for(tombstone: Tombstone, view: View) -> SourceKnowledge | None:
         known
         for peer in view.peers.values()
         if (known := peer.sources.get(record.name)) is not None and not known.deletion
-        if known.begun_epoch > 0 and known.promised_epoch > record.promised_epoch
+        if known.begun_epoch > known.ended_epoch and known.promised_epoch > record.promised_epoch
     )
     is_expired = tombstone.cause == store_v1.DELETION_EXPIRED
     return max(told, key=lambda known: known.promised_epoch, default=None) if is_expired else None

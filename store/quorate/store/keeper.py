@@ -232,12 +232,13 @@ class Keeper:
             return
         if source not in identities.settled and settled(tombstone, view):
             identities.settled.add(source)
-        if source in identities.settled and lives_on(tombstone, view):
+        is_settled = source in identities.settled
+        if is_settled and lives_on(tombstone, view):
             await self.make_way(source)  # this store has a part in the one that is new
             return
         if gone_everywhere(tombstone, view):
             identities.unlisted.add(source)
-        elif lives_on(tombstone, view) or asked_for(tombstone, view):
+        elif not is_settled and (lives_on(tombstone, view) or asked_for(tombstone, view)):
             await self._bring_back(source, tombstone, view)
             return
         if not tombstone.emptied and self._grace_is_over(source, tombstone):
