@@ -133,6 +133,21 @@ async def test_joining_never_fences_a_newer_instance(registering: Registering) -
     away.receivers[NAME, 0x20] = [7, 5]
     assert await registering.registrar.join("c", away.address) is None
     assert registering.epochs() == [1, 1, 7]
+    registering.registrar.check_not_replaced(POLICY)
+
+
+@pytest.mark.expects_log("has a newer instance")
+async def test_one_that_is_newer_at_enough_stores_has_replaced_it(registering: Registering) -> None:
+    """A source that moved to other stores: none of those that knew the older one says so."""
+    registrar, stores = registering.registrar, registering.group.stores
+    await registrar.register(registering.record, 1.0)
+    for store in stores[:2]:
+        registrar.forget(store.name)
+        store.receivers[NAME, 0x20] = [7, 5]
+        registrar.check_not_replaced(POLICY)
+        assert await registrar.join(store.name, store.address) is None
+    with pytest.raises(Fenced):
+        registrar.check_not_replaced(POLICY)
 
 
 def test_a_receiver_that_nobody_knew_starts_at_what_is_still_there() -> None:

@@ -1,7 +1,8 @@
 """What must hold in the simulated world, checked as it happens (DESIGN 7.2).
 
-Knows what applications saw: what was accepted, what was reported stable, what receivers were
-handed and acknowledged. Looks into stores only through their disks, and decides nothing.
+Knows what applications saw: what was accepted, and what was reported stable; what receivers saw is
+in tests.simulation.receiver_checks. Looks into stores only through their disks, and decides
+nothing.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from tests.simulation.content import contents_of
 from tests.simulation.endings import IMMORTAL, Endings, Life, Mortality
-from tests.simulation.listener import Listener
+from tests.simulation.receiver_checks import ReceiverChecks
 from tests.simulation.rules import Setup
 from tests.simulation.world import World
 
 from quorate.protocol.errors import ContentConflict
-from quorate.protocol.framing import check_batch, read_payloads
+from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.receiver.plan import Answer, ProvenGap
 from quorate.store.core import StoreCore
 from quorate.store.deletion import as_it_was
 from quorate.store.life_records import gone_key, unpack_tombstone
@@ -56,6 +57,7 @@ class StoreOf(Protocol):
     """What the checker looks at of a store."""
 
     name: str
+    label: str
     core: StoreCore
 
     @property
@@ -92,7 +94,11 @@ class Checker:
         self._accepted: dict[tuple[int, int], bytes] = {}
         self._released: dict[tuple[int, int], bytes] = {}
         self._remembered: dict[int, bytes] = {}
+        self._sent_by: dict[tuple[int, bytes], int] = {}
+        """By number and content: the instance that gave it that number."""
         self._stable_of: dict[int, int] = {}
+        self._fenced: set[int] = set()
+        """Instances that were told so."""
         self.endings = Endings(world, mortality, self.require)
         self._life = Life()
         self._life_of: dict[int, Life] = {}
@@ -106,6 +112,7 @@ class Checker:
         self._decisions: dict[tuple[int, str], int] = {}
         """By epoch and who decided: the first number that is not kept. Where blocking sets need not
         meet two may decide one epoch; then neither can begin it on enough stores."""
+        self._decided_under: dict[tuple[int, str], Sequence[Setup]] = {}
         self._senders: dict[int, int] = {}
         """By epoch: who sent messages in it."""
         self._promised: dict[str, int] = {}
@@ -116,7 +123,7 @@ class Checker:
         """Batches whose contents are known."""
         self._unchecked: dict[str, list[Range]] = {}
         """By store: numbers that it serves anew since they were last compared."""
-        self._receivers: dict[str, Listener] = {}
+        self.receivers = ReceiverChecks(world, self)
         self.failed: dict[str, dict[int, bytes]] = {}
         """By store whose data was destroyed and that does not vouch yet: what it had had."""
         self.beyond = False
@@ -124,6 +131,8 @@ class Checker:
         silence."""
         self._let_go: dict[str, dict[int, bytes]] = {}
         """By store: what it let go on purpose; that makes nothing less stable."""
+        self._twice: set[str] = set()
+        """Stores that run twice, each on its own copy of the disk; they count as failed."""
         self.wiped: set[str] = set()
         """Stores that vouch again, though they were failed once."""
         self._deleted: set[str] = set()
@@ -170,6 +179,7 @@ class Checker:
         self.failed.setdefault(store, {}).update(held)
         self._deleted.discard(store)
         self._promised.pop(store, None)
+        self.receivers.forgotten(store)
         self.wiped.discard(store)
 
     def may_lose(self, store: str) -> bool:
@@ -177,6 +187,30 @@ class Checker:
         if tolerated := self.tolerates(store):
             self.destroys(store)
         return tolerated
+
+    def copied(self, store: str) -> None:
+        """A second process is about to run on a copy of its disk: nobody knows which is the one."""
+        self.destroys(store)
+        self._twice.add(store)
+
+    def goes(self, gone: StoreOf) -> None:
+        """One of the two ends for good; what it has counts as held as long as the store is failed.
+
+        The other one has the name alone.
+        """
+        held = self.on_disk(gone, gone.disk.synced, 0, SEQUENCE_MAX)
+        self.failed[gone.name].update(held)
+        self._twice.discard(gone.name)
+        for label in [each for each in self._stores if each != gone.name]:
+            if self._stores[label].name == gone.name:
+                del self._stores[label]
+                self._promised.pop(label, None)
+                self._unchecked.pop(label, None)
+                self.receivers.forgotten(label)
+        if gone.label == gone.name:
+            # Its place is taken by the other one's disk.
+            self._promised.pop(gone.name, None)
+            self.receivers.forgotten(gone.name)
 
     def loses(self, part: Range) -> None:
         """An operator accepts that nobody has these any more: what was stable, and is destroyed."""
@@ -206,6 +240,9 @@ class Checker:
         doubt = core.limbo_of(None) or core.limbo_without(self.source)
         doubt = core.doubt_of(state) if state is not None else doubt
         if store.name not in self.failed or doubt:
+            return
+        if store.name in self._twice:
+            self._world.reach("vouches while it runs twice", store.label)
             return
         rows = store.disk.synced
         if state is not None:
@@ -241,7 +278,7 @@ class Checker:
         self._life.retained_from = max(self._life.retained_from, upto + 1)
 
     def started(self, store: StoreOf) -> None:
-        self._stores[store.name] = store
+        self._stores[store.label] = store
         if store.disk.synced.get(Table.META, [self._gone_key])[0] is None:
             self.endings.raised(store.name)
 
@@ -253,9 +290,9 @@ class Checker:
             if write.value not in self._frames:
                 self._frames.add(write.value)
                 header = check_batch(write.value)
-                payloads = read_payloads(write.value, header)
+                payloads = contents_of(write.value, header)
                 for sequence, payload in enumerate(payloads, header.first):
-                    self._same(header.epoch, sequence, payload, store)
+                    self.same(header.epoch, sequence, payload, store)
 
     def submitted(self, store: str, writes: Sequence[Write]) -> None:
         """A change is on its way to the disk: who is deleted with it was not heard for long."""
@@ -271,9 +308,11 @@ class Checker:
             if write.value is None and write.table is Table.REGISTRATIONS:
                 # It never began, and takes its promise back.
                 self._promised.pop(store, None)
+                self.receivers.forgotten(store)
                 is_forgotten = True
             elif write.value is None and write.table is Table.RECEIVERS and not is_forgotten:
                 _, session_id = receiver_of(write.key)
+                self.receivers.forgotten(store, session_id)
                 self.endings.receiver_deleted(store, session_id)
 
     def _tombstone(self, store: str, value: bytes | None) -> None:
@@ -290,6 +329,7 @@ class Checker:
         # Until it vouches again it is as if its data were gone: what others hold must be enough.
         if store not in self.failed:
             self._deleted.add(store)
+        self.receivers.forgotten(store)
         # It is out of service already; its rows are there until this is durable.
         actor, state = self._stores[store], as_it_was(tombstone)
         had = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX, state)
@@ -310,7 +350,7 @@ class Checker:
                 self._life.had.add(store)
                 self._life.deleted.discard(store)
 
-    def _same(self, epoch: int, sequence: int, payload: bytes, where: str) -> None:
+    def same(self, epoch: int, sequence: int, payload: bytes, where: str) -> None:
         known = self.contents.setdefault((epoch, sequence), payload)
         self.require(
             known == payload,
@@ -344,7 +384,15 @@ class Checker:
         self._stable_of[instance] = -1
         self._setups[setup] = None
 
+    def fenced(self, instance: int) -> None:
+        """An instance is told, for good, that another one has its identity."""
+        self._fenced.add(instance)
+
+    def _goes_on(self, instance: int, what: str) -> None:
+        self.require(instance not in self._fenced, "I5", f"source{instance} is fenced, and {what}")
+
     def accepted(self, instance: int, sequence: int, payload: bytes) -> None:
+        self._goes_on(instance, f"accepts {sequence}")
         known = self._accepted.setdefault((instance, sequence), payload)
         self.require(known == payload, "I2", f"{sequence} was given to two messages: {payload!r}")
 
@@ -358,6 +406,7 @@ class Checker:
         remembered: bool,
     ) -> None:
         """A batch goes to the wire: under the numbers that the application was told."""
+        self._goes_on(instance, f"sends {first}")
         sender = self._senders.setdefault(epoch, instance)
         self.require(sender == instance, "I5", f"{sender} and {instance} send in epoch {epoch}")
         for sequence, payload in enumerate(payloads, first):
@@ -367,6 +416,7 @@ class Checker:
                 f"{payload!r} goes out as {sequence}, its sender was told another number",
             )
             self._released[instance, sequence] = payload
+            self._sent_by[sequence, payload] = instance
             if remembered:
                 known = self._remembered.setdefault(sequence, payload)
                 self.require(
@@ -386,6 +436,7 @@ class Checker:
         if any(epoch == other for other, _ in self._decisions):
             self._world.reach("one epoch decided by two", "%s", epoch)
         self._decisions[epoch, who] = first
+        self._decided_under[epoch, who] = setups
         for older, upto in self._life.stable_in.items():
             self.require(
                 older > epoch or upto < first,
@@ -454,7 +505,7 @@ class Checker:
 
         setups: those in force, all of which must agree. active: stores that take the stream.
         """
-        if self._of(epoch) is not self._life:
+        if self.life_of(epoch) is not self._life:
             self._world.reach("stable in a stream that is over", "%s %s", epoch, upto)
             return
         for (newer, _), first in self._decisions.items():
@@ -464,10 +515,10 @@ class Checker:
                 f"{upto} is stable in epoch {epoch}, but epoch {newer} begins at {first}",
             )
         first = len(self.stable_contents)
-        found = self._durable(first, upto) if upto >= first else {}
+        found = self._durable(first, upto) if upto >= first else []
         for sequence in range(first, upto + 1):
             holders: dict[bytes, set[str]] = {}
-            for store, contents in found.items():
+            for store, contents in found:
                 if sequence in contents:
                     holders.setdefault(contents[sequence], set()).add(store)
             stable = [
@@ -481,9 +532,31 @@ class Checker:
                 f"{sequence} is reported stable by {setups}, but is durable only on {holders}; "
                 f"active: {sorted(active)}",
             )
+            self._check_not_fenced(sequence, stable[0])
             self.stable_contents[sequence] = stable[0]
             self._life.newest = max(epoch, self._life.newest)
         self._life.stable_in[epoch] = max(upto, self._life.stable_in.get(epoch, -1))
+
+    def _check_not_fenced(self, sequence: int, content: bytes) -> None:
+        """Nothing is stable that a source sent which another one has replaced without keeping it.
+
+        Replaced: enough stores have begun a later epoch to know of it for ever. What a publish
+        store has may be sent again by whoever opens it.
+        """
+        sender = self._sent_by.get((sequence, content))
+        if sender is None or sequence in self._remembered:
+            return
+        mine = f"source{sender}"
+        newest = max((epoch for epoch, who in self._decisions if who == mine), default=0)
+        for (epoch, who), first in self._decisions.items():
+            if epoch > newest and first <= sequence and epoch >= self._life.begins_in:
+                begun, setups = self._begun.get(epoch, set()), self._decided_under[epoch, who]
+                self.require(
+                    not all(setup.stable(begun) for setup in setups),
+                    "I5",
+                    f"{sequence} of {mine} is stable, though epoch {epoch} of {who} is from "
+                    f"{first} on",
+                )
 
     def stable(
         self,
@@ -510,22 +583,32 @@ class Checker:
             )
         self._stable_of[instance] = upto
 
-    def _of(self, epoch: int) -> Life:
+    def life_of(self, epoch: int) -> Life:
         """The stream that an epoch belongs to; the present one if nobody decided that epoch."""
         return self._life_of.get(epoch, self._life)
 
-    def _durable(self, first: int, last: int) -> dict[str, dict[int, bytes]]:
+    def _durable(self, first: int, last: int) -> list[tuple[str, dict[int, bytes]]]:
         """What each store's disk is sure to have after a crash at this moment; or had, if it is
-        failed: that is what the rules tolerate."""
+        failed: that is what the rules tolerate. One that runs twice is there twice."""
         found = {
-            name: self.on_disk(store, store.disk.synced, first, last)
-            for name, store in self._stores.items()
+            label: self.on_disk(store, store.disk.synced, first, last)
+            for label, store in self._stores.items()
         }
         for name, had in (*self.failed.items(), *self._let_go.items()):
             for sequence in range(first, last + 1):
                 if sequence in had:
                     found[name].setdefault(sequence, had[sequence])
-        return found
+        return [(self._stores[label].name, contents) for label, contents in found.items()]
+
+    def may_be_stable(self, life: Life, sequence: int, content: bytes) -> bool:
+        """Whether enough stores have this content, by any rule; of a stream that is over nobody
+        can tell."""
+        holders = {
+            store
+            for store, contents in self._durable(sequence, sequence)
+            if contents.get(sequence) == content
+        }
+        return life is not self._life or any(setup.stable(holders) for setup in self._setups)
 
     def on_disk(
         self, store: StoreOf, rows: MemoryRows, first: int, last: int, of: SourceState | None = None
@@ -546,7 +629,7 @@ class Checker:
                         self.unreadable(store.name, batch.part, batch.problem)
                         continue
                     header = check_batch(batch.frame)
-                    payloads = read_payloads(batch.frame, header)
+                    payloads = contents_of(batch.frame, header)
                     for sequence in range(batch.part.first, batch.part.last + 1):
                         contents[sequence] = payloads[sequence - header.first]
         return contents
@@ -559,7 +642,7 @@ class Checker:
         newest = max((epoch for epoch, _ in self._decisions), default=0)
         stable_upto = len(self.stable_contents) - 1
         for store in self._stores.values():
-            unchecked = self._unchecked.get(store.name)
+            unchecked = self._unchecked.get(store.label)
             state = store.core.sources.get(self.source)
             rows = store.disk.synced
             row = rows.get(Table.REGISTRATIONS, [reg_id_key(state.reg_id)])[0] if state else None
@@ -575,135 +658,11 @@ class Checker:
                         f"{store.name} holds {payload!r} under {sequence}, which is stable as "
                         f"{self.stable_contents[sequence]!r}",
                     )
-            self._unchecked[store.name] = later
+            self._unchecked[store.label] = later
 
-    # Receivers.
-
-    def receiver(self, name: str, stable_only: bool) -> None:
-        self._receivers[name] = Listener(stable_only, self._life)
-
-    def _receiver_in(self, name: str, epoch: int) -> Listener:
-        """A receiver, as it counts in that epoch: what it was handed of a stream that is over says
-        nothing of the next. An epoch of 0 says nothing."""
-        receiver, life = self._receivers[name], self._of(epoch)
-        if epoch and life is not receiver.life:
-            self.require(
-                life.number > receiver.life.number,
-                "I3",
-                f"{name} is told of epoch {epoch}, of stream {life.number}, after stream "
-                f"{receiver.life.number}",
-            )
-            self._world.reach("receiver follows a stream that begins anew", name)
-            self._receivers[name] = receiver = Listener(receiver.stable_only, life)
-        return receiver
-
-    def started_at(self, name: str, first: int, epoch: int = 0, *, is_new: bool = False) -> None:
-        """An instance starts: never above what was consumed before.
-
-        epoch: of the lineage that it starts in. is_new: no store knows it; it starts at what is
-        still there.
-        """
-        receiver = self._receiver_in(name, epoch)
-        if self.endings.receiver_is_over(name, self._setups) and not self.beyond:
-            self._world.reach("receiver begins anew, after it was deregistered", name)
-            receiver.begins_anew()
-        self.endings.receiver_starts(name)
-        if is_new:
-            receiver.skipped.update(range(min(first, receiver.life.retained_from)))
-        for sequence in range(receiver.done_upto + 1, first):
-            if sequence in receiver.life.lost:
-                continue
-            consumed = receiver.consumed.get(sequence, set())
-            stable = receiver.life.stable_contents.get(sequence)
-            self.require(
-                sequence in receiver.skipped or (stable is not None and stable in consumed),
-                "I4",
-                f"{name} starts at {first}, but of {sequence} it consumed {consumed}, and "
-                f"{stable!r} is stable",
-            )
-        receiver.next = first
-        receiver.running = {}
-
-    def delivered(self, name: str, epoch: int, sequence: int, payload: bytes) -> None:
-        receiver = self._receiver_in(name, epoch)
-        self._same(epoch, sequence, payload, name)
-        expected = receiver.passing_over(sequence)
-        self.require(
-            sequence == expected, "I3", f"{name} is handed {sequence} where {expected} should come"
-        )
-        receiver.next = sequence + 1
-        receiver.running[sequence] = payload
-        receiver.handed.setdefault(sequence, set()).add(payload)
-        stable = receiver.life.stable_contents.get(sequence)
-        if receiver.stable_only and stable != payload and receiver.life is self._life:
-            holders = {
-                store
-                for store, contents in self._durable(sequence, sequence).items()
-                if contents.get(sequence) == payload
-            }
-            self.require(
-                any(setup.stable(holders) for setup in self._setups),
-                "I3",
-                f"{name} is handed unstable {sequence}",
-            )
-
-    def consumed(self, name: str, epoch: int, sequence: int) -> None:
-        receiver = self._receivers[name]
-        if sequence in receiver.running and self._of(epoch) is receiver.life:
-            receiver.consumed.setdefault(sequence, set()).add(receiver.running[sequence])
-
-    def acknowledges(self, name: str, upto: int, epoch: int = 0) -> None:
-        """Stores are told a position: everything before it was consumed, and is what is stable.
-
-        epoch: of the lineage that it counts in.
-        """
-        receiver = self._receiver_in(name, epoch)
-        consumed = receiver.consumed
-        for sequence in range(receiver.done_upto + 1, upto + 1):
-            if sequence in receiver.life.lost:
-                continue
-            stable = receiver.life.stable_contents.get(sequence)
-            self.require(
-                sequence in receiver.skipped
-                or (stable is not None and stable in consumed.get(sequence, ())),
-                "I4",
-                f"{name} acknowledges {upto}, but of {sequence} it consumed "
-                f"{consumed.get(sequence)}, and {stable!r} is stable",
-            )
-        receiver.done_upto = max(receiver.done_upto, upto)
-
-    def withdrawn(self, name: str, first: int, last: int, epoch: int = 0) -> None:
-        """It is told that these do not belong to the stream, which is in that epoch now."""
-        before = self._receivers[name]
-        receiver = self._receiver_in(name, epoch)
-        if receiver is not before:
-            return  # all of the former stream
-        self.require(not receiver.stable_only, "I3", f"{name} delivers what is stable only")
-        for sequence in range(first, last + 1):
-            self.require(
-                receiver.running.pop(sequence, None) is not None or sequence in receiver.skipped,
-                "I3",
-                f"{name} is told that {sequence} is withdrawn, which it does not have",
-            )
-        receiver.next = first
-
-    def gap(self, name: str, gap: ProvenGap, epoch: int = 0) -> None:
-        """It is told of a gap: only of what was let go, or accepted as lost.
-
-        epoch: of the lineage that it counts in.
-        """
-        receiver = self._receiver_in(name, epoch)
-        numbers = range(gap.first, gap.last + 1)
-        let_go = gap.cause is Answer.RELEASED and gap.last < receiver.life.retained_from
-        self.require(
-            let_go or receiver.life.lost.issuperset(numbers),
-            "I3",
-            f"{name} is told that [{gap.first}, {gap.last}] is lost: {gap.evidence}",
-        )
-        # What comes before may still be on its way to the application.
-        receiver.skipped.update(numbers)
-        what = "let go" if let_go else "accepted as lost"
-        self._world.reach(f"gap of what was {what}", name)
+    def receiver_is_over(self, name: str) -> bool:
+        """Whether it was deregistered, and what it had acknowledged says nothing any more."""
+        return self.endings.receiver_is_over(name, self._setups) and not self.beyond
 
     # The end.
 
@@ -725,14 +684,8 @@ class Checker:
                     return f"{name} was not told that {upto} is stable"
             elif state.has_upto(0) < upto:
                 return f"{name} lacks some of {upto}: {state.held}"
-        for name, receiver in self._receivers.items():
-            if receiver.life is not self._life and upto >= 0:
-                return f"{name} was handed nothing of the stream that began anew"
-            if receiver.passing_over(upto + 1) <= upto:
-                return f"{name} was handed everything before {receiver.next} of {upto}"
-            for sequence, payload in receiver.running.items():
-                if self.stable_contents.get(sequence) != payload:
-                    return f"{name} keeps {payload!r} as {sequence}, which is another"
+        if waits := self.receivers.unfinished(upto):
+            return waits
         for sequence, payload in (accepted or {}).items():
             if self.stable_contents.get(sequence) != payload:
                 return f"{payload!r} is not stable under {sequence}"
@@ -760,15 +713,7 @@ class Checker:
                 "I1",
                 f"{payload!r} was in the publish store as {sequence} and is not stable so",
             )
-        for name, receiver in self._receivers.items():
-            for sequence, payload in self.stable_contents.items():
-                self.require(
-                    sequence in receiver.skipped
-                    or sequence in self.lost
-                    or payload in receiver.handed.get(sequence, ()),
-                    "I3",
-                    f"{name} was never handed {payload!r}, which is {sequence}",
-                )
+        self.receivers.check_end()
         for stores in self._begun.values():
             if not any(setup.stable(stores) for setup in self._setups):
                 self._world.reach("epoch begun by a minority")

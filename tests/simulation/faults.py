@@ -12,8 +12,9 @@ from tests.simulation.checker import Checker
 from tests.simulation.disk import CachedDisk, Snapshot
 from tests.simulation.endings import AGES
 from tests.simulation.network import Network
-from tests.simulation.receiver_actor import ReceiverApplication
-from tests.simulation.source_actor import SourceApplication, SourceInstance
+from tests.simulation.receiver_application import ReceiverApplication
+from tests.simulation.source_actor import SourceInstance
+from tests.simulation.source_application import SourceApplication
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.weather import Weather
 from tests.simulation.world import World
@@ -51,6 +52,8 @@ class Faults:
         self._kept_for_seconds = (kept_for or RESTED_SECONDS) / AGES
         self._kinds: list[Callable[[], None]] = [getattr(self, kind) for kind in weather.kinds]
         self._copies: dict[str, Snapshot] = {}
+        self._doubles: dict[str, StoreActor] = {}
+        """By name: stores that run beside the one whose disk theirs is a copy of."""
         self._zombies: list[SourceInstance] = []
         self._stopped = False
         network.failure_rate = weather.failure_rate
@@ -68,13 +71,14 @@ class Faults:
         for zombie in self._zombies:
             zombie.kill()
         for store in self._stores:
+            self._end_double(store)
             store.disk.sync_seconds_max = 0.002
             store.disk.fails_next_sync = False
             store.process.wake()
             store.start_if_down()
-        self._source.current.process.wake()
+        self._source.wake()
         for receiver in self._receivers:
-            receiver.instance.process.wake()
+            receiver.wake()
 
     def _next(self) -> None:
         if not self._stopped:
@@ -180,6 +184,9 @@ class Faults:
         self._checker.destroys(store.name)
         for other in self._stores:
             other.forgotten_by(store.name)
+            double = self._doubles.get(other.name)
+            if double is not None and double.witnesses == {store.name}:
+                self._end_double(other)
 
     def _fail_in_need(self, destroy: Callable[[StoreActor], None], seconds: float) -> None:
         """One store lags, another loses its data, the others are away, and then the source dies:
@@ -261,19 +268,64 @@ class Faults:
     def _put_back(self, store: StoreActor) -> bool:
         if (copy := self._copies.get(store.name)) is None:
             return False
-        # What nobody has seen since can not be told from what it was.
-        witnesses = [
+        if witnesses := self._witnesses(store, copy):
+            self._world.fault("disk put back", store.name)
+            self._destroys(store)
+            store.put_back(copy, witnesses)
+        return bool(witnesses)
+
+    def _witnesses(self, store: StoreActor, copy: Snapshot) -> list[str]:
+        """Who can tell that it is a copy: what nobody has seen since can not be told from what it
+        was."""
+        return [
             other.name
             for other in self._stores
             if other is not store
             and other.name not in self._checker.failed
             and other.remembers_more(store, copy)
         ]
-        if witnesses:
-            self._world.fault("disk put back", store.name)
-            self._destroys(store)
-            store.put_back(copy, witnesses)
-        return bool(witnesses)
+
+    def run_copy(self) -> None:
+        """A copy of a store's disk, of now or of before, is started while the store goes on."""
+        store, chooser = self._destroyable(), self._chooser
+        if store is None or not store.alive:
+            return
+        copies = [store.disk.snapshot(), self._copies.get(store.name)]
+        copy = chooser.choice([copy for copy in copies if copy is not None])
+        self._world.later(chooser.choice((0.0, 0.3, 1.0)), lambda: self._double(store, copy))
+
+    def _double(self, store: StoreActor, copy: Snapshot) -> None:
+        if self._stopped or store.name in self._doubles or not self._checker.tolerates(store.name):
+            return
+        if not (witnesses := self._witnesses(store, copy)):
+            return  # as with one that is put back
+        self._world.fault("copy started beside its store", store.name)
+        self._checker.copied(store.name)
+        double = self._doubles[store.name] = store.double(copy, witnesses)
+        double.disk.boot = store.disk.boot
+        self._network.double(store.name, double.label)
+        self._world.later(
+            self._chooser.choice((0.5, 1.5, 3.0)), lambda: self._end_if(store, double)
+        )
+
+    def _end_if(self, store: StoreActor, double: StoreActor) -> None:
+        if self._doubles.get(store.name) is double:
+            self._end_double(store)
+
+    def _end_double(self, store: StoreActor) -> None:
+        """One of the two ends for good; if it is the first, the copy gets its place."""
+        if (double := self._doubles.pop(store.name, None)) is None:
+            return
+        self._network.undouble(store.name)
+        if double.witnesses or self._chooser.random() < 0.5:
+            self._world.note("%s ends", double.label)
+            self._checker.goes(double)
+            double.go()
+            return
+        self._world.reach("copy goes on in place of its store", store.name)
+        self._checker.goes(store)
+        store.put_back(double.go(), ())
+        self._restart(store)
 
     def reboot_host(self) -> None:
         """A host goes down; what its store had only in the page cache may be gone."""
@@ -324,6 +376,7 @@ class Faults:
     def _everyone(self) -> list[str]:
         return [
             *(store.name for store in self._stores),
+            *(double.label for double in self._doubles.values()),
             *(instance.process.name for instance in self._source.instances[-2:]),
             *(receiver.name for receiver in self._receivers),
         ]
@@ -442,7 +495,7 @@ class Faults:
         chooser, source = self._chooser, self._source.current
         if source.over or source.process.paused:
             return
-        if not self._source.may_have_zombies or chooser.random() < 0.3:
+        if not self._source.may_run_twice or chooser.random() < 0.3:
             self._world.fault("source pause", source.process.name)
             source.process.pause()
             self._world.later(chooser.choice((0.1, 0.5, 1.5)), source.process.wake)
@@ -457,6 +510,17 @@ class Faults:
             zombie.process.wake()
 
         self._world.later(chooser.choice((0.02, 0.2, 0.6, 1.5)), wake)
+
+    def second_source(self) -> None:
+        """The source is started once more while it goes on."""
+        source, chooser = self._source, self._chooser
+        instance, take_over = source.current, chooser.random() < 0.5
+        if source.may_run_twice and not source.runs_twice and instance.owns:
+            if instance.process.paused:
+                return
+            name = instance.process.name
+            self._world.fault("source started twice", "%s, take_over=%s", name, take_over)
+            source.start_second(take_over)
 
     def rest_source(self) -> None:
         """The source is away for about as long as its state is kept."""
@@ -489,7 +553,8 @@ class Faults:
     def deregister_receiver(self) -> None:
         """A receiver has itself forgotten; later it comes back."""
         receiver = self._chooser.choice(self._receivers)
-        if receiver.instance.registered and receiver.instance.process.alive:
+        is_alone = not receiver.former
+        if is_alone and receiver.instance.registered and receiver.instance.process.alive:
             self._world.fault("receiver deregistered", receiver.name)
             receiver.instance.deregister()
             self._world.later(self._chooser.choice((0.005, 0.1, 1.0)), receiver.restart)
@@ -499,6 +564,15 @@ class Faults:
         if receiver.instance.process.alive:
             self._world.fault("receiver crash", receiver.name)
             receiver.restart()
+
+    def second_receiver(self) -> None:
+        """A receiver is started once more while it goes on."""
+        receiver, take_over = self._chooser.choice(self._receivers), self._chooser.random() < 0.5
+        if receiver.instance.registered and not receiver.instance.over and not receiver.former:
+            self._world.fault(
+                "receiver started twice", "%s, take_over=%s", receiver.name, take_over
+            )
+            receiver.start_second(take_over=take_over)
 
     def pause_receiver(self) -> None:
         process = self._chooser.choice(self._receivers).instance.process

@@ -69,3 +69,12 @@ def first_found(weather: Mapping[str, Any], rules: tuple[str, ...], seeds: int) 
                     return seed
             collect()
     return None
+
+
+def missed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the guard a world is found that with it holds."""
+    with monkeypatch.context() as to:
+        mutation.patch(to)
+        seed = first_found(mutation.weather, mutation.rules, mutation.seeds)
+    assert seed is not None
+    simulate(seed, **mutation.weather)

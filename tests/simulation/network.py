@@ -18,6 +18,8 @@ from quorate.protocol.errors import Closed, QuorateError, Unreachable
 IN_FLIGHT_MAX = 6
 """Messages of a stream that may wait for their reader: gRPC's flow control."""
 CALL_SECONDS = 2.0
+TURN_RATE = 0.15
+"""How likely it is that a name which leads to two leads to the other one this time."""
 
 Handler = Callable[..., Coroutine[Wait, None, Any]]
 
@@ -32,6 +34,9 @@ class Network:
         self.duplicate_rate = 0.0
         self.slow_rate = 0.0
         self._servers: dict[str, tuple[Process, Any]] = {}
+        self._doubles: dict[str, str] = {}
+        """By name: under which name another process can be reached that has it, too."""
+        self._led_to: dict[tuple[str, str], str] = {}
         self._blocked: Counter[tuple[str, str]] = Counter()
         self._waiting: dict[tuple[str, str], list[tuple[Process | None, Callable[[], None]]]] = {}
         self._connections: dict[Connection, None] = {}
@@ -82,12 +87,34 @@ class Network:
                 connection.reset()
                 self.forget(connection)
 
+    # Two processes under one name.
+
+    def double(self, name: str, other: str) -> None:
+        """This name leads to another process as well, now to the one and now to the other."""
+        self._doubles[name] = other
+
+    def undouble(self, name: str) -> None:
+        """It leads to the one that has it."""
+        del self._doubles[name]
+        for way in [way for way in self._led_to if way[1] == name]:
+            del self._led_to[way]
+
+    def _resolved(self, client: Process, name: str) -> str:
+        """Whom a client reaches under this name: mostly whom it has reached before."""
+        if name not in self._doubles:
+            return name
+        way, chooser = (client.name, name), self.world.chooser
+        if way not in self._led_to or chooser.random() < TURN_RATE:
+            self._led_to[way] = chooser.choice((name, self._doubles[name]))
+        return self._led_to[way]
+
     # Calls.
 
     async def call(
         self, client: Process, server: str, method: str, request: Any, seconds: float = CALL_SECONDS
     ) -> Any:
         """Ask once; raises what the server raises, and Unreachable."""
+        server = self._resolved(client, server)
         answer: Pending[Any] = Pending()
         client.later(seconds, lambda: answer.fail(Unreachable(server, "it did not answer in time")))
         chooser = self.world.chooser
@@ -149,6 +176,7 @@ class Network:
 
     def connect(self, client: Process, server: str, method: str, request: Any = None) -> End:
         """Open a stream; returns the client's end. The server's method gets the other end."""
+        server = self._resolved(client, server)
         process, handlers = self._servers.get(server, (None, None))
         if process is None or not process.alive:
             # Nobody reads it; the client hears so.

@@ -1,22 +1,22 @@
-"""A receiver of the simulated world: the production core, a thin shell, and the application.
+"""A receiver of the simulated world: the production core, a thin shell, and what takes messages.
 
 The shell does what quorate.receiver's session, registrar, live stream, fetching and acknowledger
-do, in virtual time. Nothing here decides the order of messages.
+do, in virtual time. Nothing here decides the order of messages, nor who runs when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from tests.simulation.asks import AskedAcknowledge, AskedDeregister, AskedReceiver, Entry
 from tests.simulation.checker import Checker
+from tests.simulation.content import handed
 from tests.simulation.network import End, Network
 from tests.simulation.world import Event, Process, Task, World
 
 from quorate.protocol.consensus import Behaviour, enough_for_receivers
-from quorate.protocol.errors import Closed, Fenced, QuorateError, Unreachable
+from quorate.protocol.errors import Closed, Fenced, QuorateError, ReceiverActive, Unreachable
 from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
@@ -72,12 +72,23 @@ class ReceiverInstance:
         stable: bool,
         mode: AcknowledgeMode,
         consensus: Behaviour,
-        repeat_seconds: float = REPEAT_SECONDS,
+        repeat_seconds: float,
+        ends: Callable[[], None],
+        number: int,
+        take_over: bool,
     ) -> None:
+        """ends: is called when it was fenced, or refused.
+
+        number: which one it is of this receiver's instances, from 0 on.
+        """
+        self._ends = ends
         self._repeat_seconds = repeat_seconds
+        self._take_over = take_over
+        self.number = number
         self.world = world
         self.network = network
         self.checker = checker
+        self._checks = checker.receivers
         self.name = name
         self.source = source
         self.session_id = session_id
@@ -86,16 +97,19 @@ class ReceiverInstance:
         self.options = ReceiverOptions(consensus=consensus)
         self.process = Process(world, name)
         self.fenced = False
+        self.refused_by: set[str] = set()
+        """Stores at which another instance is protected."""
         self.epoch = 1
         self.ended_epoch = 0
         self.answers: dict[str, StoreAnswer] = {}
         self._new_at: set[str] = set()
+        self._newer_at: dict[str, int] = {}
         self.record: SourceRecord
         self.stream: Stream
         self.plan: FetchPlan
         self.acknowledgements: Acknowledgements
         self.registered = False
-        self._identity = f"{name} of {world.now}".encode()
+        self._identity = f"{name}, the {number}".encode()
         self._directory = Directory()
         self._known = False
         self._inbox = Inbox(1 << 30)
@@ -113,6 +127,12 @@ class ReceiverInstance:
     def kill(self) -> None:
         self.process.kill()
         self.network.killed(self.process)
+        self._checks.ended(self.name, self.number)
+
+    @property
+    def over(self) -> bool:
+        """It is dead, or another instance has fenced it."""
+        return self.fenced or not self.process.alive
 
     def deregister(self) -> None:
         """Have the stores forget it, as quorate.receiver.deregistering; it does nothing else."""
@@ -142,7 +162,8 @@ class ReceiverInstance:
         while not self._known:
             await self._directory_changed.pause()
         start = await self._register()
-        self.checker.started_at(self.name, start.first, start.lineage.epoch, is_new=start.is_new)
+        epoch = start.lineage.epoch
+        self._checks.started_at(self.name, self.number, start.first, epoch, is_new=start.is_new)
         self.world.note("%s starts at %s %s", self.name, start.first, start.point)
         self.stream = Stream(
             start.lineage,
@@ -247,29 +268,34 @@ class ReceiverInstance:
 
     async def _register_with_all(self) -> None:
         while True:
-            heard = [0]
-            sure = vouching(self.answers)
-            left = [name for name, _ in self.record.stores if name not in sure]
-            answered = Event(self.process)
-            waiting = set(left)
-            for name in left:
-                self.process.start(self._ask_one(name, self.epoch, heard, waiting, answered))
-            deadline = self.world.now + REGISTRATION_SECONDS
-            while waiting and not heard[0]:
-                if self._enough():
-                    if self.world.now >= deadline:
-                        break
-                    await answered.pause(deadline - self.world.now + 1e-6)
-                else:
-                    await answered.pause()
-            if not heard[0]:
+            if heard := await self._ask_all():
+                self.epoch, self.answers = heard + 1, {}
+            else:
                 self.answers, outdated = without_outdated(self.answers, self.ended_epoch)
                 if not outdated:
                     return
                 self.world.reach("store heard from its receiver that it had ended", self.name)
                 continue
-            self.epoch, self.answers = heard[0] + 1, {}
             await self.process.sleep(self.world.chooser.uniform(0, 0.02))
+
+    async def _ask_all(self) -> int:
+        """Returns the epoch that some store holds against this one; 0: none does."""
+        heard = [0]
+        sure = vouching(self.answers)
+        left = [name for name, _ in self.record.stores if name not in sure]
+        answered = Event(self.process)
+        waiting = set(left)
+        for name in left:
+            self.process.start(self._ask_one(name, self.epoch, heard, waiting, answered))
+        deadline = self.world.now + REGISTRATION_SECONDS
+        while waiting and not heard[0]:
+            if self._enough():
+                if self.world.now >= deadline:
+                    break
+                await answered.pause(deadline - self.world.now + 1e-6)
+            else:
+                await answered.pause()
+        return heard[0]
 
     async def _ask_one(
         self, name: str, epoch: int, heard: list[int], waiting: set[str], answered: Event
@@ -281,15 +307,24 @@ class ReceiverInstance:
             answered.set()
 
     async def _ask(self, name: str, epoch: int) -> int:
-        asked = AskedReceiver(self.source, self.session_id, epoch, self._identity, self.ended_epoch)
+        asked = AskedReceiver(
+            self.source, self.session_id, epoch, self._identity, self.ended_epoch, self._take_over
+        )
+        self.refused_by.discard(name)
         try:
             answer, limbo = await self.network.call(self.process, name, "register_receiver", asked)
         except Fenced as error:
+            self._newer_at[name] = error.promised
             return error.promised
+        except ReceiverActive:
+            self.refused_by.add(name)
+            self.world.later(0.0, self._ends)
+            return 0
         except QuorateError:
             return 0
         assert isinstance(answer, Registered)
         self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
+        self._newer_at.pop(name, None)
         if not answer.known:
             self._new_at.add(name)
         if epoch == self.epoch:
@@ -317,12 +352,30 @@ class ReceiverInstance:
                 if name in self.answers:
                     continue
                 if await self._ask(name, self.epoch) == self.epoch:
-                    # Another instance has the same epoch there: whoever notices goes beyond it.
-                    self.epoch, self.answers = self.epoch + 1, {}
-                    await self._register_with_all()
+                    await self._contest()
                     break
                 if (answer := self.answers.get(name)) is not None:
                     self._withdraw(self.stream.adopt(answer.lineage))
+            newer = {name for name, epoch in self._newer_at.items() if epoch > self.epoch}
+            if enough_for_receivers(self.record.policy, newer):
+                self._end_fenced()
+
+    async def _contest(self) -> None:
+        """Another instance has the same epoch: whoever notices first goes beyond it."""
+        while True:
+            self.epoch, self.answers = self.epoch + 1, {}
+            heard = await self._ask_all()
+            if heard > self.epoch:
+                self._end_fenced()
+            if heard != self.epoch:
+                return
+            await self.process.sleep(self.world.chooser.uniform(0, 0.1))
+
+    def _end_fenced(self) -> None:
+        self.fenced = True
+        self.world.reach("receiver fenced", self.name)
+        self.kill()
+        self.world.later(0.0, self._ends)
 
     # The live stream.
 
@@ -419,7 +472,8 @@ class ReceiverInstance:
         delivered = min(self._inbox.take_back(self.source, withdrawn.first), withdrawn.last)
         if delivered >= withdrawn.first:
             self.world.reach("delivered messages withdrawn", "%s %s", self.name, withdrawn)
-            self.checker.withdrawn(self.name, withdrawn.first, delivered, self.stream.lineage.epoch)
+            epoch = self.stream.lineage.epoch
+            self._checks.withdrawn(self.name, self.number, withdrawn.first, delivered, epoch)
 
     def _hand_on(self) -> None:
         for piece in self.stream.take_ready():
@@ -432,7 +486,7 @@ class ReceiverInstance:
         self._hand_on()
         while (gap := self.plan.gap(self.world.now)) is not None:
             self.world.reach("gap", "%s [%s, %s]", self.name, gap.first, gap.last)
-            self.checker.gap(self.name, gap, self.stream.lineage.epoch)
+            self._checks.gap(self.name, self.number, gap, self.stream.lineage.epoch)
             self.acknowledgements.progress.skip(gap.first, gap.last)
             self.stream.skip(gap.last)
             self._hand_on()
@@ -518,13 +572,12 @@ class ReceiverInstance:
                 await self._filled.wait()
                 continue
             self._cursor.enter(batch)
-            payloads = batch.payloads
-            for sequence, payload in zip(range(batch.first, batch.last + 1), payloads, strict=True):
-                self.checker.delivered(self.name, batch.epoch, sequence, payload)
+            for sequence, content in enumerate(handed(batch), batch.first):
+                self._checks.delivered(self.name, self.number, batch.epoch, sequence, content)
             if chooser.random() < 0.2:
                 await self.process.sleep(chooser.uniform(0.0, 0.02))
             for sequence in range(batch.first, batch.last + 1):
-                self.checker.consumed(self.name, batch.epoch, sequence)
+                self._checks.consumed(self.name, self.number, batch.epoch, sequence)
             match self.mode:
                 case AcknowledgeMode.BATCHED:
                     held_back += [(batch, n) for n in range(batch.first, batch.last + 1)]
@@ -575,7 +628,7 @@ class ReceiverInstance:
         busy: set[str],
     ) -> None:
         source_epoch = self.stream.lineage.epoch
-        self.checker.acknowledges(self.name, position, source_epoch)
+        self._checks.acknowledges(self.name, self.number, position, source_epoch)
         asked = AskedAcknowledge(
             self.source, self.session_id, self.epoch, position, source_epoch, self._identity
         )
@@ -583,68 +636,11 @@ class ReceiverInstance:
             await self.network.call(self.process, store, "acknowledge", asked)
             confirmed[store] = position, self.world.now
         except Fenced as error:
-            if error.promised > self.epoch:
-                self.fenced = True
-                self.world.reach("receiver fenced", self.name)
+            if error.promised > self.epoch and not self.fenced:
+                self._end_fenced()
         except Unreachable:
             pass
         except QuorateError:
             confirmed.pop(store, None)
             self.answers.pop(store, None)
         busy.discard(store)
-
-
-class ReceiverApplication:
-    """Starts instances of one receiver, one after the other."""
-
-    def __init__(
-        self,
-        world: World,
-        network: Network,
-        checker: Checker,
-        name: str,
-        source: SourceName,
-        session_id: int,
-        stores: Sequence[str],
-        stable: bool,
-        mode: AcknowledgeMode,
-        consensus: Behaviour,
-        repeat_seconds: float = REPEAT_SECONDS,
-    ) -> None:
-        """repeat_seconds: so often it shows that it lives."""
-        self.name = name
-        self.world = world
-        self._new = partial(
-            ReceiverInstance,
-            world,
-            network,
-            checker,
-            name,
-            source,
-            session_id,
-            stores,
-            stable,
-            mode,
-            consensus,
-            repeat_seconds,
-        )
-        checker.receiver(name, stable)
-        self.instance = self._new()
-
-    def restart(self) -> None:
-        """The process dies; its supervisor starts it again."""
-        self.restart_after(self.world.chooser.uniform(0.01, 2.0))
-
-    def restart_after(self, seconds: float) -> None:
-        """The same, after so long."""
-        self.instance.kill()
-        self.world.later(seconds, self.start_now)
-
-    def start_now(self) -> None:
-        if not self.instance.process.alive:
-            self.instance = self._new()
-
-    def start_if_fenced(self) -> None:
-        """An application that was fenced though it is the only one starts again."""
-        if self.instance.fenced:
-            self.restart()

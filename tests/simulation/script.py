@@ -44,6 +44,7 @@ CALM = {
     "state_only": (),
     "cached": (),
     "mortality": IMMORTAL,
+    "attributes": False,
     "outlives": False,
     "consensus": Behaviour.HIGHEST,
     "modes": (AcknowledgeMode.BATCHED,) * 2,

@@ -16,8 +16,9 @@ from tests.simulation.endings import AGES
 from tests.simulation.faults import Faults
 from tests.simulation.network import Network
 from tests.simulation.operator import Operator
-from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverApplication
-from tests.simulation.source_actor import SourceApplication
+from tests.simulation.receiver_actor import REPEAT_SECONDS
+from tests.simulation.receiver_application import ReceiverApplication
+from tests.simulation.source_application import SourceApplication
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.weather import drawn
 from tests.simulation.world import TRACE_LINES, Endless, World
@@ -171,7 +172,10 @@ class Simulation:
     def unfinished(self) -> str:
         """What is still to be done; empty: nothing is."""
         for receiver in self.receivers:
-            receiver.start_if_fenced()
+            if unfinished := receiver.unfinished():
+                return unfinished
+        if unfinished := self.source.unfinished():
+            return unfinished
         source = self.source.current
         core = source.core
         if source.over or not core.complete:

@@ -1,8 +1,7 @@
-"""A source of the simulated world: the production core, a thin shell, and the application.
+"""A source of the simulated world: the production core and a thin shell.
 
 The shell does what quorate.source's engine, store sessions, packer and live server do, in virtual
-time. The application keeps a publish store that outlives its instances, or one that does not.
-Nothing here decides what is stable.
+time. Nothing here decides what is stable, nor who runs when.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from functools import partial
 
 from tests.simulation.asks import (
     AppendRequest,
@@ -21,32 +19,30 @@ from tests.simulation.asks import (
     Opened,
 )
 from tests.simulation.checker import Checker
+from tests.simulation.content import attributes_for, content, contents_of
 from tests.simulation.network import End, Network
 from tests.simulation.publish_store import PublishStore
 from tests.simulation.rules import Setup
-from tests.simulation.weather import Weather
 from tests.simulation.world import Event, Pending, Process, WallClock, World
 
 from quorate.protocol.answers import AnswerPacking
+from quorate.protocol.attributes import NO_ATTRIBUTES
 from quorate.protocol.errors import (
     Closed,
     ContentConflict,
     CorruptBatch,
     Deregistered,
     Fenced,
-    MissingMessages,
     QuorateError,
     SourceActive,
-    SourceDeleted,
     UnknownTopic,
     Unreachable,
 )
-from quorate.protocol.framing import check_batch, read_header, read_payloads
+from quorate.protocol.framing import check_batch, read_header
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
-from quorate.protocol.pacing import ReceiverPacing
 from quorate.protocol.ranges import Range
 from quorate.source import events
 from quorate.source.core import SourceCore
@@ -66,8 +62,6 @@ REGISTRATION_SECONDS = 0.3
 BACKUP_SECONDS = 0.4
 PATIENCE_SECONDS = 0.005
 LIVE_FRAMES_MAX = 8
-GIVE_UP_SECONDS = 0.02
-"""Less than any supervisor takes to start the next instance."""
 DEREGISTER_SECONDS = 2.0
 DEREGISTER_RETRY_SECONDS = 0.1
 RETENTION_BYTES_MAX = 3_000
@@ -108,6 +102,8 @@ class SourceInstance:
         options: SourceOptions,
         publish_store: PublishStore,
         take_over: bool,
+        *,
+        sends_attributes: bool = False,
     ) -> None:
         self.world = world
         self.network = network
@@ -153,6 +149,7 @@ class SourceInstance:
         self._became_stable: tuple[int, list[Setup], list[str]] = (self._settled_upto, [], [])
         """How far everything is stable, by whose rules and among which active stores."""
         self._sent = 0
+        self._sends_attributes = sends_attributes
         self._was_complete = False
         self.leaving = False
         """It has stores forget it, and is not done with that."""
@@ -189,11 +186,12 @@ class SourceInstance:
             return False
         self._sent += 1
         payload = f"{self.process.name} says {self._sent}".encode()
+        attributes = attributes_for(self._sent) if self._sends_attributes else NO_ATTRIBUTES
         core.note_exceeded()
-        self.checker.accepted(self.number, window.next_sequence, payload)
-        window.payloads.append(payload)
-        window.next_sequence += 1
-        window.sent_bytes += len(payload)
+        what = content(payload, attributes)
+        self.checker.accepted(self.number, window.next_sequence, what)
+        given = (attributes,) if attributes else ()
+        window.add((payload,), given, len(payload) + len(attributes))
         window.gather()
         self._soon()
         return True
@@ -329,6 +327,7 @@ class SourceInstance:
                     self.checker.conflict(error)
                 if isinstance(error, Fenced):
                     self.world.reach("source fenced", self.process.name)
+                    self.checker.fenced(self.number)
                 if isinstance(error, SourceActive):
                     self.world.reach("refused as another is active", self.process.name)
             case events.BackupSteppedIn():
@@ -563,12 +562,12 @@ class SourceInstance:
         if self.publish_store.outlives:
             await self.process.sleep(self.world.chooser.uniform(0.0, 0.002))
         self.publish_store.append(packed.batch)
-        payloads = read_payloads(packed.batch, check_batch(packed.batch))
+        contents = contents_of(packed.batch, check_batch(packed.batch))
         self.checker.released(
             self.number,
             self.core.epoch,
             packed.first,
-            payloads,
+            contents,
             remembered=self.publish_store.outlives,
         )
         frame = self.core.release(packed, self.world.now)
@@ -671,126 +670,3 @@ async def _answers(end: End) -> AsyncIterator[v1.FetchAnswer]:
     while True:
         for answer in (await end.read(SILENCE_SECONDS)).answers:
             yield answer
-
-
-class SourceApplication:
-    """Starts instances of one source, one after the other; a paused one may come back."""
-
-    def __init__(
-        self,
-        world: World,
-        network: Network,
-        checker: Checker,
-        name: SourceName,
-        weather: Weather,
-    ) -> None:
-        self.world = world
-        options = SourceOptions(
-            registration_interval=REGISTRATION_SECONDS,
-            retention_bytes_max=RETENTION_BYTES_MAX,
-            flight_messages=40,
-            consensus=weather.consensus,
-            backup_after=BACKUP_SECONDS,
-            receiver_pacing=(
-                ReceiverPacing(messages=weather.receiver_pacing)
-                if weather.receiver_pacing
-                else None
-            ),
-        )
-        self._checker = checker
-        self._setups = weather.setups
-        self._setup_at = 0
-        self._new = partial(SourceInstance, world, network, checker, name, options=options)
-        self._publish_store = PublishStore(weather.outlives)
-        self.instances: list[SourceInstance] = []
-        self.sending = True
-        self._starting = False
-        self._pause = weather.pause_between_sends
-        self.start(take_over=False)
-        world.later(0.0, self._go_on)
-
-    @property
-    def current(self) -> SourceInstance:
-        return self.instances[-1]
-
-    @property
-    def setup(self) -> Setup:
-        """The newest that was ever used."""
-        return self._setups[self._setup_at]
-
-    @property
-    def may_have_zombies(self) -> bool:
-        """A publish store on the disk is locked by the process that has it open."""
-        return not self._publish_store.outlives
-
-    def start(self, take_over: bool) -> None:
-        self._starting = False
-        store = self._publish_store if self._publish_store.outlives else PublishStore(False)
-        number = len(self.instances) + 1
-        at = self._choose_setup()
-        self.instances.append(
-            self._new(
-                number=number,
-                setup=self._setups[at],
-                previous=self._setups[:at],
-                publish_store=store,
-                take_over=take_over,
-            )
-        )
-
-    def change_setup(self, at: int) -> None:
-        """The next instance is configured with this setup of the weather."""
-        self._setup_at = at
-
-    def _choose_setup(self) -> int:
-        """Which configuration the next instance has: the newest, a newer one, or one from before
-        that somebody still runs."""
-        chooser = self.world.chooser
-        if not self.sending:
-            return self._setup_at
-        if self._setup_at + 1 < len(self._setups) and chooser.random() < 0.4:
-            self._setup_at += 1
-        elif self._setup_at and chooser.random() < 0.15:
-            self.world.reach("an old configuration is run")
-            return self._setup_at - 1
-        return self._setup_at
-
-    def bury_current(self) -> None:
-        """The newest instance has failed, and ends."""
-        instance, store = self.current, self._publish_store
-        error = instance.core.error
-        instance.give_up()
-        self.world.later(GIVE_UP_SECONDS, instance.kill)
-        if isinstance(error, SourceDeleted):
-            self.world.reach("told that all was deleted", instance.process.name)
-            self._checker.require(self._checker.is_over(), "I1", f"it is not: {error}")
-        missing = isinstance(error, MissingMessages | SourceDeleted)
-        if missing and store.outlives and self._checker.is_over():
-            # As its operator would: what the stores deleted, it can not go on with.
-            self._checker.forgets()
-            store.forget()
-
-    def restart_after(self, seconds: float) -> None:
-        """The application's supervisor starts it again."""
-        if not self._starting:
-            self._starting = True
-            self.world.later(seconds, lambda: self.start(take_over=False))
-
-    def replace_paused(self, take_over: bool) -> SourceInstance:
-        """The instance hangs and is given up for dead; returns it."""
-        zombie = self.current
-        zombie.process.pause()
-        self.start(take_over)
-        return zombie
-
-    def _go_on(self) -> None:
-        chooser = self.world.chooser
-        for instance in self.instances[-3:]:
-            if self.sending and not instance.over and not instance.process.paused:
-                for _ in range(chooser.randint(1, 5)):
-                    if not instance.send():
-                        break
-        if self.current.over and not self.current.leaving:
-            self.bury_current()
-            self.restart_after(chooser.uniform(0.02, 0.4))
-        self.world.later(chooser.expovariate(1 / self._pause), self._go_on)

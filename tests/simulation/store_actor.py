@@ -160,19 +160,23 @@ class StoreActor:
         *,
         lets_go: bool = False,
         state_only: bool = False,
+        copy: Snapshot | None = None,
     ) -> None:
         """founds: an operator says that a group is new; else the stores find out together.
 
         proxies: it answers for a source that is away if that falls to it. cached: it acknowledges
         what is in the page cache. mortality: of every source and receiver. lets_go: it keeps few
-        messages of what is stable. state_only: it takes no messages.
+        messages of what is stable. state_only: it takes no messages. copy: it runs on this copy of
+        its disk, beside the one that it was made of.
         """
         self.world = world
         self.network = network
         self.checker = checker
         self.name = name
+        self.label = name if copy is None else f"{name}, a copy"
+        """Of this one of those that run under the name."""
         self.peers = frozenset(peers) - {name}
-        self.disk = (CachedDisk if cached else Disk)(world, name, checker)
+        self.disk = (CachedDisk if cached else Disk)(world, self.label, checker)
         self._drawn = 0
         self.starts = 0
         self._founds = founds
@@ -186,6 +190,10 @@ class StoreActor:
         self.lets_go = lets_go
         self.state_only = state_only
         """As it is configured; counts from its next start on."""
+        self._is_gone = False
+        if copy is not None:
+            self.starts = 1
+            self.disk.put_back(copy)
         self.start()
 
     # Life.
@@ -197,7 +205,7 @@ class StoreActor:
     def draw(self) -> bytes:
         """A new incarnation."""
         self._drawn += 1
-        return f"{self.name}, the {self._drawn}".encode()
+        return f"{self.label}, the {self._drawn}".encode()
 
     def start(self) -> None:
         """Start a process on what the disk has."""
@@ -205,7 +213,7 @@ class StoreActor:
         durability = v1.DURABILITY_FSYNC if self.is_synced else v1.DURABILITY_OS
         if self.state_only:
             durability = v1.DURABILITY_STATE_ONLY
-        self.process = Process(self.world, self.name)
+        self.process = Process(self.world, self.label)
         reg_ids = RegIds(self.name)
         sources = restart.sources(self.disk, reg_ids)
         losses = restart.losses(self.disk)
@@ -235,7 +243,7 @@ class StoreActor:
             self.disk,
             commit.number,
             lambda: self.core.position,
-            partial(self.checker.submitted, self.name),
+            partial(self.checker.submitted, self.label),
         )
         writer = cast(Writer, self.writer)
         self.engine = _Engine(
@@ -251,14 +259,14 @@ class StoreActor:
         self.upkeep = StoreUpkeep(self)
         self.process.start(self.upkeep.start())
         self.checker.started(self)
-        self.world.note("%s starts at commit %s", self.name, commit.number)
+        self.world.note("%s starts at commit %s", self.label, commit.number)
 
     def _standing(self, commits: int, sources: Mapping[SourceName, SourceState]) -> Standing:
         record = restart.store_record(self.disk)
         if record is None and self._founds:
             record = StoreRecord(self.draw())
         self._founds = False
-        run = f"{self.name} at {self.world.now}".encode()
+        run = f"{self.label} at {self.world.now}".encode()
         record = started(self.name, record, self.peers, self.draw, run)
         standing = Standing(self.name, record, restart.peers(self.disk), commits)
         doubted = self._doubted(standing, sources)
@@ -343,7 +351,7 @@ class StoreActor:
         self.witnesses.clear()
 
     def found_out(self) -> None:
-        self.world.reach("found out as a copy", self.name)
+        self.world.reach("found out as a copy", self.label)
         self.witnesses.clear()
 
     @property
@@ -356,8 +364,36 @@ class StoreActor:
         return self.world.now
 
     def start_if_down(self) -> None:
-        if not self.alive:
+        if not self.alive and not self._is_gone:
             self.start()
+
+    # A copy beside it.
+
+    def double(self, copy: Snapshot, witnesses: Iterable[str]) -> StoreActor:
+        """Another process under this name, on a copy of the disk, configured alike."""
+        double = StoreActor(
+            self.world,
+            self.network,
+            self.checker,
+            self.name,
+            tuple(self.peers),
+            False,
+            self.proxies,
+            isinstance(self.disk, CachedDisk),
+            self.mortality,
+            lets_go=self.lets_go,
+            state_only=self.state_only,
+            copy=copy,
+        )
+        double.witnesses = set(witnesses)
+        return double
+
+    def go(self) -> Snapshot:
+        """Stop for good; what is on its disk."""
+        if self.alive:
+            self.crash()
+        self._is_gone = True
+        return self.disk.snapshot()
 
     def crash(self) -> None:
         self.checker.endings.stops(self.name)
@@ -397,11 +433,11 @@ class StoreActor:
             self.world.reach("promise refused in limbo", "%s: %s", self.name, promised.limbo)
         elif (asked.epoch, asked.instance) not in self._taken_back:
             # Else whoever asked has given it back before it was answered.
-            self.checker.promised(self.name, asked.epoch)
+            self.checker.promised(self.label, asked.epoch)
         membership: Membership | None = None
         if record.membership is not None:
             membership = membership_from_wire(record.membership)
-        self.world.note("%s promised %s; holds %s", self.name, asked.epoch, promised.held)
+        self.world.note("%s promised %s; holds %s", self.label, asked.epoch, promised.held)
         information = record.information
         stores = information.stores if information is not None else ()
         addresses = tuple((known.name, known.address) for known in stores)
@@ -435,7 +471,7 @@ class StoreActor:
             await self.engine.settled(state)
         incarnation = self.core.standing.record.incarnation
         change = self._checked_begin(source, step, instance)
-        self.checker.changes(self.name, step.epoch, "begins")
+        self.checker.changes(self.label, step.epoch, "begins")
         self.core.identities.lives.heard(Who(source))
         self.checker.endings.sign(self.name)
         begun = self.core.sources[source]
@@ -529,7 +565,7 @@ class StoreActor:
             self.world.reach("batch overlaps what is held", self.name)
             await engine.settled(stream.state)
             writes = self.core.append_held(stream, batch)
-        self.checker.changes(self.name, stream.epoch, "takes batches")
+        self.checker.changes(self.label, stream.epoch, "takes batches")
         upto = stream.expected - 1
         call.commit = engine.submit(stream.state, writes, self.is_synced, call, upto)
 
@@ -588,11 +624,13 @@ class StoreActor:
         came = self.core.identities.came(state, FOR_EVER, asked.session_id, asked.instance)
         self.checker.endings.sign(self.name, asked.session_id)
         answer = await self.made_durable(state, replace(change, writes=(*change.writes, *came)))
+        self.checker.receivers.registered(self.label, asked.session_id, asked.epoch)
         return RegisteredReceiver(answer, bool(self.core.limbo_of(answer.state)))
 
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
         await self.serving()
         writes = self.receivers.acknowledge(*asked)
+        self.checker.receivers.moved(self.label, asked.session_id, asked.epoch)
         self.checker.endings.sign(self.name, asked.session_id)
         state = self.core.sources[asked.source]
         commit = self.engine.submitted(state)

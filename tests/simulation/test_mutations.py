@@ -9,32 +9,40 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from tests.simulation import store_upkeep
 from tests.simulation.checker import Checker
-from tests.simulation.endings import Mortality
-from tests.simulation.guards import Mutation, Patch, first_found
+from tests.simulation.circumstances import (
+    ALL_ACTIVE,
+    LAGGING,
+    MOVED,
+    SAFETY,
+    THREE,
+)
+from tests.simulation.guards import Mutation, Patch, first_found, missed
 from tests.simulation.network import End
-from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.store_upkeep import SimulatedRepair
 from tests.simulation.store_writer import SimulatedWriter
 from tests.simulation.weather import LASTING
 
 from quorate.protocol import recovery
-from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import StorageFailed
-from quorate.protocol.framing import check_batch, encode_batch, read_header, read_payloads
-from quorate.protocol.identity import SourceName
+from quorate.protocol.framing import (
+    BatchHeader,
+    check_batch,
+    encode_batch,
+    read_header,
+    read_messages,
+)
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
-from quorate.protocol.wire import membership_from_wire
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
 from quorate.receiver.plan import FetchPlan, ProvenGap
@@ -45,22 +53,15 @@ from quorate.source.retention import Retention
 from quorate.source.streams import Streams
 from quorate.store import (
     batches,
-    deletion,
     fetch,
-    keeper,
     leaving,
     repair_plan,
     retention,
-    vouching,
 )
 from quorate.store import core as store_core
 from quorate.store.core import StoreCore
-from quorate.store.deregistration import Verdict
-from quorate.store.identities import Identities
-from quorate.store.keeper import Keeper
-from quorate.store.life_records import Tombstone
-from quorate.store.lifetimes import Lifetimes, Lives, Who
-from quorate.store.limbo import Met, PeerAnswer, Standing
+from quorate.store.lifetimes import Lives, Who
+from quorate.store.limbo import Met, Standing
 from quorate.store.proxies import Electorate, Gathering
 from quorate.store.receivers import Receivers
 from quorate.store.state import AppendStream, Change, SourceState
@@ -279,9 +280,9 @@ def _retries_get_new_numbers(to: pytest.MonkeyPatch) -> None:
     def again(epoch: int, kept_upto: int, unstable: Iterable[bytes]) -> Any:
         for own in unstable:
             header = check_batch(own)
-            first, payloads = kept_upto + 1, read_payloads(own, header)
-            kept_upto += len(payloads)
-            batch = encode_batch(header.source, epoch, first, payloads, header.timestamp_ns)
+            first, messages = kept_upto + 1, read_messages(own, header)
+            kept_upto += len(messages[0])
+            batch = _encoded(header, epoch, first, *messages)
             yield first, kept_upto, batch
 
     to.setattr(source_core, "sent_again", again)
@@ -322,15 +323,26 @@ def _numbers_are_used_twice(to: pytest.MonkeyPatch) -> None:
     to.setattr(Streams, "next_frame", next_frame)
 
 
+def _encoded(
+    header: BatchHeader,
+    epoch: int,
+    first: int,
+    payloads: Sequence[bytes],
+    attributes: Sequence[bytes] | None,
+) -> bytes:
+    """Another batch that was made at the same time."""
+    made = header.timestamp_ns
+    return encode_batch(header.source, epoch, first, payloads, made, b"", attributes or ())
+
+
 def _other_content(frame: bytes) -> bytes:
     parsed = v1.Frame.FromString(frame)
     if parsed.WhichOneof("kind") != "batch":
         return frame
     header = check_batch(parsed.batch)
-    payloads = [payload[::-1] for payload in read_payloads(parsed.batch, header)]
-    parsed.batch = encode_batch(
-        header.source, header.epoch, header.first, payloads, header.timestamp_ns
-    )
+    payloads, attributes = read_messages(parsed.batch, header)
+    reversed_ = [payload[::-1] for payload in payloads]
+    parsed.batch = _encoded(header, header.epoch, header.first, reversed_, attributes)
     return parsed.SerializeToString()
 
 
@@ -371,20 +383,6 @@ def _limbo_ends_at_what_is_known_stable(to: pytest.MonkeyPatch) -> None:
     to.setattr(leaving, "_lacking", lacking)
 
 
-def _limbo_ends_by_anyone(to: pytest.MonkeyPatch) -> None:
-    """A store leaves limbo whoever has answered."""
-    real = leaving.leave
-
-    def leave(*arguments: Any) -> Any:
-        with (
-            patch.object(Policy, "stable", lambda *_: True),
-            patch.object(Policy, "blocks", lambda *_: True),
-        ):
-            return real(*arguments)
-
-    to.setattr(vouching, "leave", leave)
-
-
 def _copies_are_not_told(to: pytest.MonkeyPatch) -> None:
     """G4: a store whose disk was put back goes on with what it finds."""
     to.setattr(Standing, "check_remembered", lambda *_: "")
@@ -407,79 +405,6 @@ def _the_clock_decides_alone(to: pytest.MonkeyPatch) -> None:
         return self.marked(who)
 
     to.setattr(Lives, "overdue", overdue)
-
-
-# Identities that end.
-
-
-def _who_deleted_it_never_had_it(to: pytest.MonkeyPatch) -> None:
-    """A store answers for a source that it deleted as for one that it never heard of."""
-
-    def in_the_way(self: Identities, source: SourceName, *_: Any) -> None:
-        self.settled.add(source)
-
-    to.setattr(Identities, "in_the_way", in_the_way)
-
-
-def _one_store_deletes_for_all(to: pytest.MonkeyPatch) -> None:
-    """A store vouches for what it lacks of a source as soon as it has deleted that itself."""
-    to.setattr(keeper, "settled", lambda *_: True)
-
-
-def _a_blocking_set_deletes_for_all(to: pytest.MonkeyPatch) -> None:
-    """A deregistration is settled though those that were not told are a blocking set as well."""
-
-    def know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
-        membership = tombstone.registration.membership
-        policies = membership_from_wire(membership).policies if membership is not None else ()
-        return bool(policies) and all(policy.blocks(policy.stores & sure) for policy in policies)
-
-    to.setattr(deletion, "_know_everything", know_everything)
-
-
-def _signs_of_life_do_not_count(to: pytest.MonkeyPatch) -> None:
-    """A store deletes a source when its own start is long ago, whoever it heard since."""
-    to.setattr(Lives, "silent", lambda self, _: self.observed.now)
-
-
-def _deleting_forgets_the_promise(to: pytest.MonkeyPatch) -> None:
-    """A store that deleted a source lets an epoch in that it had fenced."""
-    to.setattr(Identities, "check_outlives", lambda *_: None)
-
-
-def _anyone_may_deregister(to: pytest.MonkeyPatch) -> None:
-    """A store deletes a source when an instance says so that was fenced."""
-    to.setattr(keeper, "judge_source", lambda *_: Verdict.BURY)
-
-
-def _nobody_is_told_what_was_ended(to: pytest.MonkeyPatch) -> None:
-    """What a store that was away has of a stream that was deregistered counts."""
-    to.setattr(recovery, "ended_upto", lambda _: 0)
-
-
-def _positions_outlive_their_stream(to: pytest.MonkeyPatch) -> None:
-    """A receiver goes on acknowledging what it had of a stream that begins anew."""
-    real = Acknowledgements.withdraw
-
-    def withdraw(self: Acknowledgements, first: int) -> None:
-        sent = self._sent
-        real(self, first)
-        self._sent = sent
-
-    to.setattr(Acknowledgements, "withdraw", withdraw)
-
-
-def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
-    """A store deletes a source because another one does not know it."""
-    real = Keeper._look_at
-
-    async def look_at(self: Keeper, state: SourceState, news: Sequence[PeerAnswer]) -> None:
-        if all(state.name in answer.sources for answer in news):
-            await real(self, state, news)
-        else:
-            await self._bury(state, store_v1.DELETION_EXPIRED)
-
-    to.setattr(Keeper, "_look_at", look_at)
 
 
 def _greetings_hide_what_was_known(to: pytest.MonkeyPatch) -> None:
@@ -590,34 +515,6 @@ def _predecessors_are_not_named(to: pytest.MonkeyPatch) -> None:
     to.setattr(Registration, "_may_go_on", lambda *_: True)
 
 
-LAGGING = {
-    "pause_between_sends": 0.03,
-    "pause_between_faults": 0.4,
-    "consensus": Behaviour.LOWEST,
-    "founds": True,
-    "setups": (majority_of(["store1", "store2", "store3"]),),
-}
-SAFETY = ("I1", "I2", "I3", "I4", "I5")
-ALL_ACTIVE = (Setup((Party("stores", ("store1", "store2", "store3"), "all-active"),)),)
-PAIR = (Setup((Party("stores", ("store1", "store2"), "all-active"),)),)
-"""Each of the two is a blocking set."""
-MOVED = (
-    majority_of(["store1", "store2", "store3"]),
-    majority_of(["store4", "store5", "store6"]),
-)
-THREE = {"setups": (majority_of(["store1", "store2", "store3"]),)}
-MORTAL = {
-    "mortality": Mortality(Lifetimes(0.0, 40.0), Lifetimes(0.0, 60.0)),
-    "kinds": ("rest_source", "rest_source", "part_for_long", "crash_for_long", "crash_source"),
-    "outlives": False,
-    "faulty_seconds": 8.0,
-    **THREE,
-}
-ENDED = {
-    **MORTAL,
-    "kinds": ("deregister_source", "crash_for_long", "part_for_long", "pause_source"),
-}
-
 MUTATIONS = (
     Mutation(_promise_leaves_the_stream, {"kinds": ("pause_source",), "outlives": False}),
     Mutation(_begin_below_the_promise),
@@ -626,10 +523,6 @@ MUTATIONS = (
     Mutation(_no_blocking_set, {"kinds": ("fail_sync", "pause_source", "crash_stores"), **THREE}),
     Mutation(
         _retries_get_new_numbers, {"kinds": ("strand_source", "crash_source"), "outlives": True}
-    ),
-    Mutation(
-        _what_a_peer_lacks_is_deleted,
-        {"kinds": ("wipe_store", "crash_source"), "proxies": True, **THREE},
     ),
     Mutation(
         _greetings_hide_what_was_known,
@@ -678,13 +571,20 @@ MUTATIONS = (
     Mutation(_only_the_new_stores_count, {"kinds": ("crash_source", "partition"), "setups": MOVED}),
     Mutation(_predecessors_are_not_named, {"kinds": ("crash_source",), "setups": MOVED}),
     Mutation(_limbo_is_a_no, {"kinds": ("wipe_in_need",), **LAGGING}),
-    Mutation(_limbo_ends_by_anyone, {"kinds": ("wipe_in_need",), **LAGGING}),
     Mutation(
         _copies_are_not_told,
         {
             "kinds": ("put_back_in_need", "copy_disk", "crash_store", "copy_disk"),
             **LAGGING,
             "pause_between_faults": 0.15,
+        },
+    ),
+    Mutation(
+        _copies_are_not_told,
+        {
+            "kinds": ("run_copy", "copy_disk", "crash_source", "strand_source", "crash_store"),
+            **LAGGING,
+            "pause_between_faults": 0.2,
         },
     ),
     Mutation(
@@ -707,14 +607,6 @@ MUTATIONS = (
         _the_clock_decides_alone,
         {"kinds": ("jump_clock", "crash_source"), "mortality": LASTING[1], **THREE},
     ),
-    Mutation(_who_deleted_it_never_had_it, MORTAL, SAFETY),
-    Mutation(_one_store_deletes_for_all, MORTAL, SAFETY),
-    Mutation(_signs_of_life_do_not_count, MORTAL, SAFETY),
-    Mutation(_deleting_forgets_the_promise, MORTAL, SAFETY),
-    Mutation(_a_blocking_set_deletes_for_all, {**ENDED, "setups": PAIR}, ("I1",)),
-    Mutation(_anyone_may_deregister, ENDED, SAFETY),
-    Mutation(_nobody_is_told_what_was_ended, ENDED),
-    Mutation(_positions_outlive_their_stream, ENDED, ("I4",)),
     Mutation(_skips_of_unstable_are_taken, {"kinds": ("leave_behind", "crash_store")}, ("I1",)),
 )
 
@@ -723,8 +615,7 @@ MUTATIONS = (
 def test_a_guard_that_is_taken_out_is_missed(
     mutation: Mutation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mutation.patch(monkeypatch)
-    assert first_found(mutation.weather, mutation.rules, mutation.seeds) is not None
+    missed(mutation, monkeypatch)
 
 
 def test_other_content_under_a_number_that_is_held_is_reported(
@@ -760,5 +651,11 @@ def test_a_peer_that_breaks_the_protocol_costs_nothing_that_is_stable(
     breach(monkeypatch)
     # Chosen so that no store's copy rots under a number that comes with other content: then nobody
     # can tell which of the two is right.
-    weather = {"honest": False, "proxies": False, "faulty_seconds": 2.0, "complete_seconds": 3.0}
+    weather = {
+        "honest": False,
+        "proxies": False,
+        "attributes": False,
+        "faulty_seconds": 2.0,
+        "complete_seconds": 3.0,
+    }
     assert first_found(weather, SAFETY, 10) is None

@@ -19,6 +19,8 @@ from quorate.receiver.options import AcknowledgeMode
 from quorate.store.lifetimes import Lifetimes
 
 STORES_MAX = 7
+TWICE_SHARE = 0.4
+"""Of worlds in which one identity is used twice at once."""
 MORTAL_SHARE = 0.2
 """Of worlds in which identities end."""
 
@@ -64,6 +66,8 @@ MORTAL_KINDS: Mapping[str, int] = {
     "crash_for_long": 2,
 }
 """The same, where state does not last; chosen besides the others."""
+TWICE_KINDS: Mapping[str, int] = {"second_source": 4, "second_receiver": 3, "run_copy": 4}
+"""Kinds of faults where one identity is used twice at once; chosen besides the others."""
 LASTING = (
     Mortality(),
     Mortality(Lifetimes(0.0, 4000.0), Lifetimes(0.0, 4000.0)),
@@ -104,6 +108,8 @@ class Weather:
     """Stores that keep registrations and positions, and take no messages; for a while perhaps."""
     receiver_pacing: int
     """So many messages the source may be ahead of its receivers; 0: it waits for none."""
+    attributes: bool
+    """The source gives messages keys and properties."""
     outlives: bool
     """The source's publish store outlives its processes."""
     consensus: Behaviour
@@ -151,6 +157,7 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
         lets_go=seed % 3 == 0,
         state_only=(),
         receiver_pacing=0 if fixed else _pacing(seed),
+        attributes=seed % 5 < 2,
         outlives=chooser.random() < 0.4,
         consensus=chooser.choice((Behaviour.HIGHEST, *Behaviour)),
         modes=tuple(chooser.choice(list(AcknowledgeMode)) for _ in range(receivers)),
@@ -159,6 +166,7 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
     # What a test has fixed is as it says, and nothing besides.
     if fixed:
         return replace(weather, **fixed)
+    weather = _with_twins(weather, random.Random(f"{seed} twice"))
     return _mortal(_with_state_only(weather, seed), random.Random(f"{seed} is mortal"))
 
 
@@ -167,6 +175,16 @@ def _pacing(seed: int) -> int:
     # Of its own: all else is as it would be without.
     chooser = random.Random(f"{seed} paced")
     return chooser.choice((0, 0, 0, 1, 10, 30))
+
+
+def _with_twins(weather: Weather, chooser: random.Random) -> Weather:
+    """In some worlds one identity is used twice at once."""
+    # Drawn apart: the other worlds are as they would be without.
+    if chooser.random() >= TWICE_SHARE:
+        return weather
+    every_kind = [kind for kind, times in TWICE_KINDS.items() for _ in range(times)]
+    kinds = chooser.sample(every_kind, chooser.randint(1, len(every_kind)))
+    return replace(weather, kinds=(*weather.kinds, *kinds))
 
 
 def _with_state_only(weather: Weather, seed: int) -> Weather:
@@ -203,6 +221,10 @@ def _mortal(weather: Weather, chooser: random.Random) -> Weather:
     return replace(
         weather,
         mortality=mortality,
-        kinds=(*weather.kinds, *chooser.sample(ends, chooser.randint(2, len(ends)))),
+        # Which of two stores under one name has deleted what, the checker does not keep apart.
+        kinds=(
+            *(kind for kind in weather.kinds if kind != "run_copy"),
+            *chooser.sample(ends, chooser.randint(2, len(ends))),
+        ),
         faulty_seconds=weather.faulty_seconds + 2.0,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from tests.simulation.publish_store import PublishStore
-from tests.simulation.receiver_actor import ReceiverApplication
+from tests.simulation.receiver_application import ReceiverApplication
 from tests.simulation.rules import Setup, majority_of
 from tests.simulation.source_actor import (
     REGISTRATION_SECONDS,

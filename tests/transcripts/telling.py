@@ -14,6 +14,7 @@ from typing import Any
 from tests.simulation.asks import Entry
 from tests.simulation.checker import Checker
 from tests.simulation.network import Handler, Network
+from tests.simulation.receiver_checks import ReceiverChecks
 from tests.simulation.rules import Setup
 from tests.simulation.world import Pending, Process, World
 from tests.transcripts import words
@@ -202,6 +203,7 @@ class TellingChecker(Checker):
 
     def __init__(self, world: TellingWorld, source: SourceName, setups: Sequence[Setup]) -> None:
         super().__init__(world, source, setups, honest=True)
+        self.receivers = TellingReceiverChecks(world, self)
         self._story = world.story
         self._registrations: dict[tuple[str, bytes], Registration] = {}
         self._held: dict[tuple[str, bytes], Held] = {}
@@ -268,25 +270,37 @@ class TellingChecker(Checker):
         super().stable(instance, setups, epoch, upto, active)
         self._story.tell(f"source{instance}", "its application", f"stable up to {upto}")
 
-    def started_at(self, name: str, first: int, epoch: int = 0, *, is_new: bool = False) -> None:
-        receiver = self._receivers[name]
+
+class TellingReceiverChecks(ReceiverChecks):
+    """The same of receivers."""
+
+    def __init__(self, world: TellingWorld, checker: Checker) -> None:
+        super().__init__(world, checker)
+        self._story = world.story
+
+    def started_at(
+        self, name: str, instance: int, first: int, epoch: int = 0, *, is_new: bool = False
+    ) -> None:
+        had = self.running(name, instance, epoch).had
         # An application may start further on, on purpose.
-        receiver.done_upto = max(receiver.done_upto, first - 1)
-        super().started_at(name, first, epoch, is_new=is_new)
+        had.done_upto = max(had.done_upto, first - 1)
+        super().started_at(name, instance, first, epoch, is_new=is_new)
         self._story.tell(name, "its application", f"registered; {first} comes first")
 
-    def delivered(self, name: str, epoch: int, sequence: int, payload: bytes) -> None:
-        super().delivered(name, epoch, sequence, payload)
-        self._story.tell(name, "its application", f"{sequence}, {payload.decode()!r}")
+    def delivered(
+        self, name: str, instance: int, epoch: int, sequence: int, content: bytes
+    ) -> None:
+        super().delivered(name, instance, epoch, sequence, content)
+        self._story.tell(name, "its application", f"{sequence}, {content.decode()!r}")
 
-    def withdrawn(self, name: str, first: int, last: int, epoch: int = 0) -> None:
-        super().withdrawn(name, first, last, epoch)
+    def withdrawn(self, name: str, instance: int, first: int, last: int, epoch: int = 0) -> None:
+        super().withdrawn(name, instance, first, last, epoch)
         text = f"{words.numbers(first, last)} withdrawn"
         self._story.tell(name, "its application", text)
 
-    def gap(self, name: str, gap: ProvenGap, epoch: int = 0) -> None:
+    def gap(self, name: str, instance: int, gap: ProvenGap, epoch: int = 0) -> None:
         """No violation here: a scenario may lose something on purpose."""
-        receiver = self._receiver_in(name, epoch)
-        receiver.next = gap.last + 1
-        receiver.done_upto = max(receiver.done_upto, gap.last)
+        running = self.running(name, instance, epoch)
+        running.next = gap.last + 1
+        running.had.done_upto = max(running.had.done_upto, gap.last)
         self._story.tell(name, "its application", f"gap: {words.numbers(gap.first, gap.last)}")

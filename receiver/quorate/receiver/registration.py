@@ -151,6 +151,8 @@ class Registrar:
         self._reasons: dict[str, QuorateError] = {}
         self._new_at: set[str] = set()
         """Stores that know the receiver from this instance only."""
+        self._newer_at: dict[str, int] = {}
+        """Stores that have registered a newer instance, and its epoch."""
         self.instance = uuid.uuid4().bytes
         self.epoch = 1
         """Of the registration: above any that a store had for this receiver."""
@@ -229,6 +231,17 @@ class Registrar:
             log.warning("store %s has a newer instance of the receiver of %s", name, self._source)
         return self.answers.get(name)
 
+    def check_not_replaced(self, policy: Policy) -> None:
+        """Raises Fenced if enough stores have registered a newer instance: it has begun.
+
+        As long as one of them knows this instance, that tells when it is acknowledged to; but a
+        source that has moved to other stores leaves none that does.
+        """
+        newer = {name for name, epoch in self._newer_at.items() if epoch > self.epoch}
+        if enough_for_receivers(policy, newer):
+            who = f"receiver {self._session_id:#x} of {self._source}"
+            raise Fenced(who, self.epoch, max(self._newer_at.values()))
+
     def forget(self, name: str) -> None:
         """The store does not know this receiver any more."""
         self.answers.pop(name, None)
@@ -302,12 +315,14 @@ class Registrar:
         except RegIdInUse:
             raise
         except Fenced as error:
+            self._newer_at[name] = error.promised
             return error.promised
         except QuorateError as error:
             self._complain(name, error)
             return 0
         self._reasons.pop(name, None)
         self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
+        self._newer_at.pop(name, None)
         if not answer.known:
             self._new_at.add(name)
         self.answers[name] = StoreAnswer(

@@ -403,6 +403,7 @@ class Session:
             for name, address in self.record.stores:
                 if name not in self.registrar.answers:
                     await self._join(name, address)
+            self.registrar.check_not_replaced(self.record.policy)
 
     async def _join(self, name: str, address: str) -> None:
         registrar = self.registrar

@@ -1,0 +1,271 @@
+"""What must hold for receivers in the simulated world: part of what is checked.
+
+Knows what every instance of every receiver was handed, consumed and acknowledged; two of one
+identity may run at once. What is stable, and what streams there are, the checker knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.simulation.endings import Life
+from tests.simulation.world import World
+
+from quorate.receiver.plan import Answer, ProvenGap
+
+if TYPE_CHECKING:
+    from tests.simulation.checker import Checker
+
+
+@dataclass
+class Had:
+    """What the instances of one receiver had of one stream, all together."""
+
+    handed: dict[int, set[bytes]] = field(default_factory=dict)
+    consumed: dict[int, set[bytes]] = field(default_factory=dict)
+    """What it was done with."""
+    done_upto: int = -1
+    """Everything up to here was consumed as it is stable."""
+    skipped: set[int] = field(default_factory=set)
+    """What was let go, or lost, before it could be handed over, as it was told."""
+
+    def begins_anew(self) -> None:
+        """What an instance before was done with says nothing any more: it was to be forgotten."""
+        self.consumed.clear()
+        self.skipped.clear()
+        self.done_upto = -1
+
+
+@dataclass
+class Running:
+    """One instance, from its start to its end."""
+
+    life: Life
+    """Of which stream it was handed messages last."""
+    had: Had
+    next: int = 0
+    """What it must be handed next."""
+    handed: dict[int, bytes] = field(default_factory=dict)
+    """What it was handed, without what was withdrawn."""
+
+    def passing_over(self, upto: int) -> int:
+        """What it must be handed next, if that was not let go; at most this."""
+        following = self.next
+        while following < upto and following in self.had.skipped:
+            following += 1
+        return following
+
+
+@dataclass
+class _Identity:
+    stable_only: bool
+    had: dict[int, Had] = field(default_factory=dict)
+    """By stream."""
+    running: dict[int, Running] = field(default_factory=dict)
+    """By instance."""
+
+
+class ReceiverChecks:
+    """All receivers of one source."""
+
+    def __init__(self, world: World, checker: Checker) -> None:
+        self._world = world
+        self._checker = checker
+        self._require = checker.require
+        self._identities: dict[str, _Identity] = {}
+        self._registered: dict[tuple[str, int], int] = {}
+        """By store and receiver: the epoch in which it is registered."""
+
+    def added(self, name: str, *, stable_only: bool) -> None:
+        self._identities[name] = _Identity(stable_only)
+
+    def running(self, name: str, instance: int, epoch: int = 0) -> Running:
+        """An instance, as it counts in that epoch: what it was handed of a stream that is over says
+        nothing of the next. An epoch of 0 says nothing."""
+        identity, life = self._identities[name], self._checker.life_of(epoch)
+        known = identity.running.get(instance)
+        if known is not None and (not epoch or life is known.life):
+            return known
+        if known is not None:
+            self._require(
+                life.number > known.life.number,
+                "I3",
+                f"{name} is told of epoch {epoch}, of stream {life.number}, after stream "
+                f"{known.life.number}",
+            )
+        if identity.had and life.number not in identity.had:
+            self._world.reach("receiver follows a stream that begins anew", name)
+        had = identity.had.setdefault(life.number, Had())
+        running = identity.running[instance] = Running(life, had)
+        return running
+
+    def started_at(
+        self, name: str, instance: int, first: int, epoch: int = 0, *, is_new: bool = False
+    ) -> None:
+        """An instance starts: never above what was consumed before.
+
+        epoch: of the lineage that it starts in. is_new: no store knows it; it starts at what is
+        still there.
+        """
+        running = self.running(name, instance, epoch)
+        had, life = running.had, running.life
+        if self._checker.receiver_is_over(name):
+            self._world.reach("receiver begins anew, after it was deregistered", name)
+            had.begins_anew()
+        self._checker.endings.receiver_starts(name)
+        if is_new:
+            had.skipped.update(range(min(first, life.retained_from)))
+        for sequence in range(had.done_upto + 1, first):
+            if sequence in life.lost:
+                continue
+            consumed = had.consumed.get(sequence, set())
+            stable = life.stable_contents.get(sequence)
+            self._require(
+                sequence in had.skipped or (stable is not None and stable in consumed),
+                "I4",
+                f"{name} starts at {first}, but of {sequence} it consumed {consumed}, and "
+                f"{stable!r} is stable",
+            )
+        running.next = first
+
+    def ended(self, name: str, instance: int) -> None:
+        """The instance is no more, or knows that it was replaced."""
+        self._identities[name].running.pop(instance, None)
+
+    def delivered(
+        self, name: str, instance: int, epoch: int, sequence: int, content: bytes
+    ) -> None:
+        running = self.running(name, instance, epoch)
+        self._checker.same(epoch, sequence, content, name)
+        expected = running.passing_over(sequence)
+        self._require(
+            sequence == expected, "I3", f"{name} is handed {sequence} where {expected} should come"
+        )
+        running.next = sequence + 1
+        running.handed[sequence] = content
+        running.had.handed.setdefault(sequence, set()).add(content)
+        stable = running.life.stable_contents.get(sequence)
+        if self._identities[name].stable_only and stable != content:
+            self._require(
+                self._checker.may_be_stable(running.life, sequence, content),
+                "I3",
+                f"{name} is handed unstable {sequence}",
+            )
+
+    def consumed(self, name: str, instance: int, epoch: int, sequence: int) -> None:
+        running = self._identities[name].running.get(instance)
+        if running is None or sequence not in running.handed:
+            return
+        if self._checker.life_of(epoch) is running.life:
+            content = running.handed[sequence]
+            running.had.consumed.setdefault(sequence, set()).add(content)
+
+    def acknowledges(self, name: str, instance: int, upto: int, epoch: int = 0) -> None:
+        """Stores are told a position: everything before it was consumed, and is what is stable.
+
+        epoch: of the lineage that it counts in.
+        """
+        running = self.running(name, instance, epoch)
+        had, life = running.had, running.life
+        for sequence in range(had.done_upto + 1, upto + 1):
+            if sequence in life.lost:
+                continue
+            stable = life.stable_contents.get(sequence)
+            self._require(
+                sequence in had.skipped
+                or (stable is not None and stable in had.consumed.get(sequence, ())),
+                "I4",
+                f"{name} acknowledges {upto}, but of {sequence} it consumed "
+                f"{had.consumed.get(sequence)}, and {stable!r} is stable",
+            )
+        had.done_upto = max(had.done_upto, upto)
+
+    def withdrawn(self, name: str, instance: int, first: int, last: int, epoch: int = 0) -> None:
+        """It is told that these do not belong to the stream, which is in that epoch now."""
+        before = self._identities[name].running.get(instance)
+        running = self.running(name, instance, epoch)
+        if running is not before:
+            return  # all of the former stream
+        self._require(
+            not self._identities[name].stable_only, "I3", f"{name} delivers what is stable only"
+        )
+        for sequence in range(first, last + 1):
+            self._require(
+                running.handed.pop(sequence, None) is not None or sequence in running.had.skipped,
+                "I3",
+                f"{name} is told that {sequence} is withdrawn, which it does not have",
+            )
+        running.next = first
+
+    def gap(self, name: str, instance: int, gap: ProvenGap, epoch: int = 0) -> None:
+        """It is told of a gap: only of what was let go, or accepted as lost.
+
+        epoch: of the lineage that it counts in.
+        """
+        running = self.running(name, instance, epoch)
+        numbers = range(gap.first, gap.last + 1)
+        let_go = gap.cause is Answer.RELEASED and gap.last < running.life.retained_from
+        self._require(
+            let_go or running.life.lost.issuperset(numbers),
+            "I3",
+            f"{name} is told that [{gap.first}, {gap.last}] is lost: {gap.evidence}",
+        )
+        # What comes before may still be on its way to the application.
+        running.had.skipped.update(numbers)
+        what = "let go" if let_go else "accepted as lost"
+        self._world.reach(f"gap of what was {what}", name)
+
+    # Which instance stores listen to.
+
+    def registered(self, store: str, receiver: int, epoch: int) -> None:
+        """The store has answered that it registered an instance in this epoch."""
+        known = self._registered.get((store, receiver), 0)
+        self._registered[store, receiver] = max(epoch, known)
+
+    def moved(self, store: str, receiver: int, epoch: int) -> None:
+        """The store takes an acknowledgement of an instance."""
+        known = self._registered.get((store, receiver), 0)
+        self._require(
+            epoch >= known,
+            "I5",
+            f"{store} takes a position of epoch {epoch} of {receiver:#x} after registering {known}",
+        )
+
+    def forgotten(self, store: str, receiver: int = 0) -> None:
+        """The store does not know one receiver any more, or any at all."""
+        for known in [known for known in self._registered if known[0] == store]:
+            if receiver in (0, known[1]):
+                del self._registered[known]
+
+    # The end.
+
+    def unfinished(self, upto: int) -> str:
+        """What is still to be handed to whom, of everything up to there; empty once nothing is."""
+        present = self._checker.life_of(0)
+        for name, identity in self._identities.items():
+            if not identity.running:
+                return f"{name} is not registered"
+            for running in identity.running.values():
+                if running.life is not present and upto >= 0:
+                    return f"{name} was handed nothing of the stream that began anew"
+                if running.passing_over(upto + 1) <= upto:
+                    return f"{name} was handed everything before {running.next} of {upto}"
+                for sequence, content in running.handed.items():
+                    if present.stable_contents.get(sequence) != content:
+                        return f"{name} keeps {content!r} as {sequence}, which is another"
+        return ""
+
+    def check_end(self) -> None:
+        """Everything is done: each was handed all that is stable."""
+        present = self._checker.life_of(0)
+        for name, identity in self._identities.items():
+            had = identity.had.get(present.number, Had())
+            for sequence, content in present.stable_contents.items():
+                self._require(
+                    sequence in had.skipped
+                    or sequence in present.lost
+                    or content in had.handed.get(sequence, ()),
+                    "I3",
+                    f"{name} was never handed {content!r}, which is {sequence}",
+                )

@@ -1,0 +1,178 @@
+"""Guards of identities: those that end, and those that are used twice; each must be missed.
+
+As tests.simulation.test_mutations, which has the guards of streams and of stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any
+
+import pytest
+from tests.simulation.circumstances import PAIR, SAFETY, THREE
+from tests.simulation.endings import Mortality
+from tests.simulation.guards import Mutation, missed
+
+from quorate.protocol import recovery
+from quorate.protocol.identity import SourceName
+from quorate.protocol.wire import membership_from_wire
+from quorate.receiver.acknowledgements import Acknowledgements
+from quorate.store import deletion, keeper
+from quorate.store.core import StoreCore
+from quorate.store.deregistration import Verdict
+from quorate.store.identities import Identities
+from quorate.store.keeper import Keeper
+from quorate.store.life_records import Tombstone
+from quorate.store.lifetimes import Lifetimes, Lives
+from quorate.store.limbo import PeerAnswer
+from quorate.store.receivers import Receivers
+from quorate.store.state import SourceState
+from quorate.v1 import store_pb2 as store_v1
+
+
+def _who_deleted_it_never_had_it(to: pytest.MonkeyPatch) -> None:
+    """A store answers for a source that it deleted as for one that it never heard of."""
+
+    def in_the_way(self: Identities, source: SourceName, *_: Any) -> None:
+        self.settled.add(source)
+
+    to.setattr(Identities, "in_the_way", in_the_way)
+
+
+def _one_store_deletes_for_all(to: pytest.MonkeyPatch) -> None:
+    """A store vouches for what it lacks of a source as soon as it has deleted that itself."""
+    to.setattr(keeper, "settled", lambda *_: True)
+
+
+def _a_blocking_set_deletes_for_all(to: pytest.MonkeyPatch) -> None:
+    """A deregistration is settled though those that were not told are a blocking set as well."""
+
+    def know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
+        membership = tombstone.registration.membership
+        policies = membership_from_wire(membership).policies if membership is not None else ()
+        return bool(policies) and all(policy.blocks(policy.stores & sure) for policy in policies)
+
+    to.setattr(deletion, "_know_everything", know_everything)
+
+
+def _signs_of_life_do_not_count(to: pytest.MonkeyPatch) -> None:
+    """A store deletes a source when its own start is long ago, whoever it heard since."""
+    to.setattr(Lives, "silent", lambda self, _: self.observed.now)
+
+
+def _deleting_forgets_the_promise(to: pytest.MonkeyPatch) -> None:
+    """A store that deleted a source lets an epoch in that it had fenced."""
+    to.setattr(Identities, "check_outlives", lambda *_: None)
+
+
+def _anyone_may_deregister(to: pytest.MonkeyPatch) -> None:
+    """A store deletes a source when an instance says so that was fenced."""
+    to.setattr(keeper, "judge_source", lambda *_: Verdict.BURY)
+
+
+def _nobody_is_told_what_was_ended(to: pytest.MonkeyPatch) -> None:
+    """What a store that was away has of a stream that was deregistered counts."""
+    to.setattr(recovery, "ended_upto", lambda _: 0)
+
+
+def _positions_outlive_their_stream(to: pytest.MonkeyPatch) -> None:
+    """A receiver goes on acknowledging what it had of a stream that begins anew."""
+    real = Acknowledgements.withdraw
+
+    def withdraw(self: Acknowledgements, first: int) -> None:
+        sent = self._sent
+        real(self, first)
+        self._sent = sent
+
+    to.setattr(Acknowledgements, "withdraw", withdraw)
+
+
+def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
+    """A store deletes a source because another one does not know it."""
+    real = Keeper._look_at
+
+    async def look_at(self: Keeper, state: SourceState, news: Sequence[PeerAnswer]) -> None:
+        if all(state.name in answer.sources for answer in news):
+            await real(self, state, news)
+        else:
+            await self._bury(state, store_v1.DELETION_EXPIRED)
+
+    to.setattr(Keeper, "_look_at", look_at)
+
+
+def _limbo_is_given_up_at_once(to: pytest.MonkeyPatch) -> None:
+    """A store deletes what it can not vouch for, though there are others that can."""
+    to.setattr(keeper, "given_up", lambda *_: True)
+
+
+# Identities that are used twice.
+
+
+def _fenced_receivers_are_heard(to: pytest.MonkeyPatch) -> None:
+    """A store takes the position of a receiver that another one has fenced."""
+    real = Receivers.acknowledge
+
+    def acknowledge(
+        self: Receivers, source: SourceName, session_id: int, _: int, upto: int, *rest: Any
+    ) -> Any:
+        record = self.source(source).receivers.get(session_id)
+        if record is None:
+            return real(self, source, session_id, 0, upto, *rest)
+        return real(self, source, session_id, record.epoch, upto, rest[0], record.instance)
+
+    to.setattr(Receivers, "acknowledge", acknowledge)
+
+
+def _fenced_sources_are_heard(to: pytest.MonkeyPatch) -> None:
+    """A store goes on with the stream of a source after promising it to another one."""
+    to.setattr(StoreCore, "_end_stream", staticmethod(lambda *_: ()))
+
+
+MORTAL = {
+    "mortality": Mortality(Lifetimes(0.0, 40.0), Lifetimes(0.0, 60.0)),
+    "kinds": ("rest_source", "rest_source", "part_for_long", "crash_for_long", "crash_source"),
+    "outlives": False,
+    "faulty_seconds": 8.0,
+    **THREE,
+}
+ENDED = {
+    **MORTAL,
+    "kinds": ("deregister_source", "crash_for_long", "part_for_long", "pause_source"),
+}
+
+MUTATIONS = (
+    Mutation(
+        _what_a_peer_lacks_is_deleted,
+        {"kinds": ("wipe_store", "crash_source"), "proxies": True, **THREE},
+    ),
+    Mutation(_who_deleted_it_never_had_it, MORTAL, SAFETY),
+    Mutation(_one_store_deletes_for_all, MORTAL, SAFETY),
+    Mutation(_signs_of_life_do_not_count, MORTAL, SAFETY),
+    Mutation(_deleting_forgets_the_promise, MORTAL, SAFETY),
+    Mutation(_a_blocking_set_deletes_for_all, {**ENDED, "setups": PAIR}, ("I1",)),
+    Mutation(_anyone_may_deregister, ENDED, SAFETY),
+    Mutation(_nobody_is_told_what_was_ended, ENDED),
+    Mutation(_positions_outlive_their_stream, ENDED, ("I4",)),
+    Mutation(
+        _limbo_is_given_up_at_once,
+        {
+            **MORTAL,
+            "kinds": ("wipe_store", "wipe_store", "part_for_long", "crash_source"),
+            "pause_between_faults": 0.15,
+        },
+        SAFETY,
+    ),
+    Mutation(_fenced_receivers_are_heard, {"kinds": ("second_receiver",), **THREE}, ("I5",)),
+    Mutation(
+        _fenced_sources_are_heard,
+        {"kinds": ("second_source",), "outlives": False, **THREE},
+        ("I5",),
+    ),
+)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
+def test_a_guard_that_is_taken_out_is_missed(
+    mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed(mutation, monkeypatch)
