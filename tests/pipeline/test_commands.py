@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from tests.pipeline.contents import by_source, payloads
 from tests.pipeline.group import Group, numbered
@@ -21,6 +22,7 @@ from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.backtesting import WallClock
 from quorate.pipeline.replaying import Replayed
 from quorate.pipeline.stores import Stores
+from quorate.protocol.errors import TaskFailed
 
 TOPICS = ("commands.a", "commands.b")
 NOBODY = "127.0.0.1:9"
@@ -165,6 +167,25 @@ def test_what_fails_in_spark_is_an_error_and_no_trace(
     assert "A task of the job failed" in result.stderr
     assert "gone-meanwhile" in result.stderr
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("the answer is empty")],
+)
+def test_a_java_that_dies_is_called_that(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dead:
+        @property
+        def sparkContext(self) -> Any:
+            return SimpleNamespace(setLogLevel=lambda _: None)
+
+        def stop(self) -> None:
+            raise error
+
+    monkeypatch.setattr("quorate.pipeline.session", lambda *_, **__: Dead())
+    job = jobs._session("stats", lambda _: None)
+    with pytest.raises(TaskFailed, match="Java, which runs Spark, has ended"), job:
+        raise error
 
 
 # Replays.

@@ -81,7 +81,7 @@ def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], boo
 @contextlib.contextmanager
 def _session(name: str, told: Told) -> Iterator[SparkSession]:
     """Spark, for as long as a job takes; raises TaskFailed for what fails in Spark."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     from quorate.pipeline import session
@@ -94,9 +94,16 @@ def _session(name: str, told: Told) -> Iterator[SparkSession]:
     done_aside(lambda: session(f"quorate {name}", java=java))
     # The same one, which is that of this thread, too, from here on.
     made = session(f"quorate {name}", java=java)
+    server: Any = getattr(made.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        # It would print a trace if Java dies, which the call that fails for it tells, too.
+        server.handle_error = lambda *_: None
     try:
         made.sparkContext.setLogLevel("ERROR")
         yield made
+    except (ConnectionError, Py4JNetworkError) as error:
+        why = f"Java, which runs Spark, has ended ({error}); was there too little memory?"
+        raise TaskFailed(why) from error
     except (PySparkException, Py4JError) as error:
         raise TaskFailed(cause(str(error))) from error
     finally:
