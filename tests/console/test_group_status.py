@@ -215,3 +215,29 @@ def test_who_holds_up_a_source_that_waits_for_its_receivers() -> None:
     assert unbound.paced[0]["slowest_receiver"] == "0x21"
     assert [row["waited_for"] for row in unbound.receivers] == [False, True]
     assert compare(group(store("a", source(99))), 0).paced == []
+
+
+def test_who_was_deregistered_is_not_shown_though_a_store_was_away() -> None:
+    """Nor does it hold anybody up."""
+    away, knowing = paced("a", 99, 9), paced("b", 99, 50)
+    knowing.sources[0].ended_receivers.add(session_id=0x20, epoch=1)
+    del knowing.sources[0].receivers[0]
+    status = compare(group(away, knowing), 0)
+    assert [row["session_id"] for row in status.receivers] == ["0x21"]
+    assert status.paced[0]["slowest_receiver"] == "0x21"
+    # It has begun anew, and the store that was away takes that for the old one.
+    knowing.sources[0].receivers.add(
+        session_id=0x20, epoch=2, acknowledged_upto=3, confirmed_epoch=2
+    )
+    away.sources[0].receivers[0].epoch = 2
+    away.sources[0].receivers[0].confirmed_epoch = 1
+    row = compare(group(away, knowing), 0).receivers[0]
+    assert (row["acknowledged_upto"], row["stores"]) == (3, {"a": -1, "b": 3})
+
+
+def test_a_store_that_may_miss_receivers_does_not_say_that_one_is_gone() -> None:
+    unsure, other = paced("a", 99, 9), paced("b", 99, 50)
+    del unsure.sources[0].receivers[:]
+    assert compare(group(unsure, other), 0).paced[0]["slowest_receiver"] is None
+    unsure.sources[0].may_miss_receivers = True
+    assert compare(group(unsure, other), 0).paced[0]["slowest_receiver"] == "0x20"

@@ -81,6 +81,8 @@ RARER = (
     "one epoch decided by two",
     "live batch found no room",
     "epoch begun during a fetch",
+    "receiver begins anew, after it was deregistered",
+    "store heard from its receiver that it had ended",
     "backup steps in",
     "backup steps back",
     "proxy found out what is stable",
