@@ -9,7 +9,7 @@ from tests.store.support import ORDERS, World, batch
 from quorate.protocol.errors import Fenced, NotRegistered
 from quorate.protocol.limits import NOTHING
 from quorate.store import ends
-from quorate.store.ends import Forgetting, Step, merged, news, next_step
+from quorate.store.ends import Forgetting, Said, Step, merged, news, next_step
 from quorate.store.inventory import knowledge_of
 from quorate.store.life_records import End
 from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
@@ -189,8 +189,8 @@ def heard(asked: float = 1.0, limbo: bool = False, **known: object) -> Heard:
 
 
 def step(mine: End, *peers: Heard, named: str = "bc") -> Step:
-    heard = dict(zip("bc", peers, strict=False))
-    return next_step(ORDERS, SESSION, mine, named, heard, since=0.5)
+    said = {name: Said.of(ORDERS, each) for name, each in zip("bc", peers, strict=False)}
+    return next_step(SESSION, mine, named, said, since=0.5)
 
 
 def test_it_is_settled_when_all_remember_it_and_nobody_has_a_row() -> None:

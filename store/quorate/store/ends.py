@@ -88,35 +88,55 @@ class Step(enum.Enum):
     FORGET = enum.auto()
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a peer has said of a source's receivers, when it was asked last."""
+
+    asked: float
+    vouches: bool
+    has_source: bool
+    confirmed: Mapping[int, int]
+    """The confirmed epoch of each receiver that it has."""
+    ended: Mapping[int, End]
+
+    @staticmethod
+    def of(source: SourceName, heard: Heard) -> Said:
+        """The part of an answer."""
+        known = heard.answer.sources.get(source)
+        has_source = known is not None and not known.deletion
+        return Said(
+            heard.asked,
+            heard.answer.vouches(source),
+            has_source,
+            {each.session_id: each.confirmed_epoch for each in known.receivers} if known else {},
+            {each.session_id: End(each.epoch, each.settled) for each in known.ended_receivers}
+            if known
+            else {},
+        )
+
+
 def next_step(
-    source: SourceName,
-    session_id: int,
-    end: End,
-    named: Collection[str],
-    heard: Mapping[str, Heard],
-    since: float,
+    session_id: int, end: End, named: Collection[str], said: Mapping[str, Said], since: float
 ) -> Step:
     """What these answers allow.
 
-    named: the stores that may have a part of the source. heard: of peers that can be heard, by the
-    name that policies use. since: what was asked before says nothing, on the clock of `heard`.
+    named: the stores that may have a part of the source. said: by peers that can be heard, by the
+    name that policies use. since: what was asked before says nothing, on the clock of `asked`.
     """
-    for name in {*named, *heard}:
-        item = heard.get(name)
-        if item is None or item.asked <= since or not item.answer.vouches(source):
+    for name in {*named, *said}:
+        one = said.get(name)
+        if one is None or one.asked <= since or not one.vouches:
             return Step.WAIT
-        known = item.answer.sources.get(source)
-        if known is not None and not known.deletion and not _is_done(known, session_id, end):
+        if one.has_source and not _is_done(one, session_id, end):
             return Step.WAIT
     return Step.FORGET if end.settled else Step.SETTLE
 
 
-def _is_done(known: SourceKnowledge, session_id: int, end: End) -> bool:
+def _is_done(said: Said, session_id: int, end: End) -> bool:
     """Whether a peer has done what comes before this store may take the next step."""
-    for receiver in known.receivers:
-        if receiver.session_id == session_id and receiver.confirmed_epoch <= end.epoch:
-            return False
-    theirs = next((one for one in known.ended_receivers if one.session_id == session_id), None)
+    if said.confirmed.get(session_id, end.epoch + 1) <= end.epoch:
+        return False
+    theirs = said.ended.get(session_id)
     if end.settled:
         return theirs is None or theirs.settled or theirs.epoch > end.epoch
     return theirs is not None and theirs.epoch >= end.epoch
@@ -152,6 +172,7 @@ class Forgetting:
         if not state.ended:
             self._seen.pop(state.name, None)
             return []
+        said = {name: Said.of(state.name, each) for name, each in heard.items()}
         before, writes = self._seen.get(state.name, {}), []
         seen = self._seen[state.name] = {}
         for session_id, end in list(state.ended.items()):
@@ -159,7 +180,7 @@ class Forgetting:
             if sight is None or sight.epoch != end.epoch:
                 sight = _Sight(end.epoch, steady, observed)
             seen[session_id] = sight
-            match next_step(state.name, session_id, end, named, heard, sight.steady):
+            match next_step(session_id, end, named, said, sight.steady):
                 case Step.SETTLE:
                     state.ended[session_id] = replace(end, settled=True)
                     writes.append(state.ended_row(session_id))
