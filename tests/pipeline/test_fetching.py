@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
+from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
 
 from quorate.pipeline import fetching
 from quorate.pipeline.fetching import Piece, fetch
@@ -17,7 +18,7 @@ from quorate.v1 import messages_pb2 as v1
 
 ORDERS = SourceName("orders", 0x10)
 LINEAGE = Lineage((Term(1, 0), Term(2, 50)))
-Script = list[v1.FetchResponse | Exception | None]
+Script = Iterable[v1.FetchResponse | Exception | None]
 
 
 def response(*answers: v1.FetchAnswer) -> v1.FetchResponse:
@@ -55,6 +56,8 @@ class FakeCall:
 
     def __iter__(self) -> Iterator[v1.FetchResponse]:
         for each in self._script:
+            if self._cancelled.is_set():
+                return
             if each is None:
                 self._cancelled.wait()
                 return
@@ -149,8 +152,27 @@ def test_two_stores_with_holes_that_complete_each_other() -> None:
 
 
 def test_what_was_given_already_is_not_given_again() -> None:
-    stores = FakeStores(a=[[batch(0, 9), batch(5, 14), batch(5, 9), batch(15, 19)]])
-    assert numbers(stores.read(0, 19)) == [(0, 9), (10, 14), (15, 19)]
+    stores = FakeStores(a=[[batch(0, 9), batch(5, 14)], [batch(8, 19, part=(10, 19))]])
+    assert numbers(stores.read(0, 19)) == [(0, 9), (10, 19)]
+    assert stores.asked == [("a", 0, 19), ("a", 10, 19)]
+
+
+@pytest.mark.parametrize("breach", BREACHES, ids=name_of)
+def test_who_breaks_off_is_never_taken_to_have_no_more(breach: Breach) -> None:
+    sound = answers_of([batch(0, 9), batch(10, 14), batch(15, 19), end(30)])
+    stores = FakeStores(a=[breach(sound)], b=[[batch(10, 19)]])
+    assert numbers(stores.read(0, 19)) == [(0, 9), (10, 19)]
+    assert stores.asked == [("a", 0, 19), ("b", 10, 19)]
+
+    lacks = [missing(10, 19, v1.LOOKUP_ABSENT)]
+    alone = FakeStores(a=[breach(sound), []], b=[lacks])
+    with pytest.raises(MissingMessages, match="a: the stream stops without its end"):
+        alone.read(0, 19)
+
+
+def test_who_gave_all_that_was_asked_for_is_not_waited_for() -> None:
+    stores = FakeStores(a=[[batch(0, 9), batch(10, 19), None]])
+    assert numbers(stores.read(0, 12)) == [(0, 9), (10, 12)]
 
 
 def test_each_epoch_where_the_lineage_has_it() -> None:
@@ -199,7 +221,7 @@ def test_a_store_that_ends_without_an_answer_is_asked_for_its_version() -> None:
     stores = FakeStores(a=[[response(), response()]])
     with pytest.raises(MissingMessages, match="is its version this one's") as caught:
         stores.read(0, 9)
-    assert caught.value.might_have.startswith("a: it ended without an answer")
+    assert caught.value.might_have.startswith("a: a response without an answer")
 
 
 def test_a_store_that_comes_back_in_time_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

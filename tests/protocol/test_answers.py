@@ -1,12 +1,17 @@
-"""Answers share responses within bounds, in order, and the largest of all fits through gRPC."""
+"""Answers share responses within bounds, in order, and the largest of all fits through gRPC.
+
+Whoever reads them takes only what is in order, and for "no more" only what says so.
+"""
 
 from __future__ import annotations
 
 import random
 
 import pytest
+from tests.protocol.broken_answers import BREACHES, Breach, name_of
 
-from quorate.protocol.answers import AnswerPacking
+from quorate.protocol.answers import AnswerPacking, AnswerReading
+from quorate.protocol.errors import BrokenAnswer
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,
     FRAME_BYTES_MAX,
@@ -131,3 +136,80 @@ def test_all_of_it_in_order_within_the_bounds(seed: int) -> None:
         answer.missing.first if answer.HasField("missing") else answer.fetched.first
         for answer in answers
     ] == given
+
+
+# Reading.
+
+
+def answers() -> list[v1.FetchAnswer]:
+    """Of one who has [0, 9] of what was asked for, lacks [10, 14], and has [15, 19]."""
+    packing = AnswerPacking()
+    packing.fetched(b"one", Range(0, 9))
+    packing.missing(Range(10, 14), v1.LOOKUP_ABSENT, "")
+    packing.fetched(b"two", Range(15, 19))
+    packing.end(19, 19, NO_LINEAGE)
+    return [answer for response in packing.all() for answer in response.answers]
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 4])
+def test_answers_that_follow_the_rule_are_read_to_their_end(together: int) -> None:
+    given = answers()
+    reading = AnswerReading("peer", Range(0, 99))
+    read: list[str] = []
+    for at in range(0, 4, together):
+        assert not reading.is_over
+        response = v1.FetchResponse(answers=given[at : at + together])
+        read += [kind for kind, _ in reading.answers(response)]
+    assert read == ["fetched", "missing", "fetched", "end"]
+    assert reading.is_over
+
+
+def test_what_was_let_go_may_go_on_past_what_was_asked_for() -> None:
+    packing = AnswerPacking()
+    packing.missing(Range(5, 99), v1.LOOKUP_RELEASED, "")
+    packing.end(-1, 99, NO_LINEAGE, 100)
+    (response,) = packing.all()
+    reading = AnswerReading("peer", Range(5, 9))
+    assert [kind for kind, _ in reading.answers(response)] == ["missing", "end"]
+
+
+@pytest.mark.parametrize("breach", BREACHES, ids=name_of)
+def test_what_breaks_the_rule_is_an_error_of_who_answers(breach: Breach) -> None:
+    reading = AnswerReading("peer:1", Range(0, 99))
+    read: list[str] = []
+
+    def read_on() -> None:
+        for response in breach(answers()):
+            for kind, _ in reading.answers(response):
+                read.append(kind)
+        raise reading.cut_short()
+
+    with pytest.raises(BrokenAnswer) as caught:
+        read_on()
+    assert read == ["fetched"], "what came before it counts"
+    assert not reading.is_over
+    assert caught.value.address == "peer:1"
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(1, 9), (-1, 9), (0, -1), (20, 29)], ids=["late", "early", "none", "more"]
+)
+def test_answers_begin_where_they_were_asked_to(first: int, last: int) -> None:
+    response = v1.FetchResponse()
+    response.answers.add().fetched.CopyFrom(v1.Fetched(batch=b"batch", first=first, last=last))
+    with pytest.raises(BrokenAnswer):
+        list(AnswerReading("peer", Range(0, 19)).answers(response))
+
+
+def test_more_than_was_asked_for_breaks_the_rule() -> None:
+    reading = AnswerReading("peer", Range(0, 9))
+    with pytest.raises(BrokenAnswer):
+        list(reading.answers(v1.FetchResponse(answers=answers()[:2])))
+
+
+def test_nothing_comes_after_the_end() -> None:
+    reading = AnswerReading("peer", Range(0, 99))
+    list(reading.answers(v1.FetchResponse(answers=answers())))
+    with pytest.raises(BrokenAnswer, match="after its end"):
+        list(reading.answers(v1.FetchResponse(answers=answers()[-1:])))

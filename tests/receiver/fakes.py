@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import grpc.aio
+from tests.protocol.broken_answers import Breach, answers_of
 
 from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import Fenced, NotRegistered, QuorateError, UnknownTopic
@@ -56,6 +57,8 @@ class Served:
         self.fetches: list[tuple[int, int]] = []
         self.hangs = False
         self.refuses: QuorateError | None = None
+        self.breach: Breach | None = None
+        """How it breaks off."""
 
     @property
     def high(self) -> int:
@@ -67,6 +70,11 @@ class Served:
             await abort(context, self.refuses)
         if self.hangs:
             await asyncio.Event().wait()
+        responses = self._responses(request)
+        for response in responses if self.breach is None else self.breach(answers_of(responses)):
+            yield response
+
+    def _responses(self, request: v1.FetchRequest) -> Iterator[v1.FetchResponse]:
         first, packing = request.first, AnswerPacking()
         while first <= min(request.last, self.high):
             last = self._same_upto(first, min(request.last, self.high, first + BATCH - 1))
@@ -80,11 +88,9 @@ class Served:
             else:
                 packing.missing(Range(first, last), v1.LOOKUP_ABSENT, "")
             first = last + 1
-            for response in packing.full():
-                yield response
+            yield from packing.full()
         packing.end(self.high, self.stable_upto, self.lineage)
-        for response in packing.all():
-            yield response
+        yield from packing.all()
 
     def _why(self, number: int) -> v1.Lookup | None:
         if number in self.unknown:

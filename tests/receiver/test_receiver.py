@@ -6,6 +6,7 @@ import asyncio
 from typing import cast
 
 import pytest
+from tests.protocol.broken_answers import BREACHES, Breach, name_of
 from tests.receiver.fakes import NAME, Group, frame
 from tests.receiver.support import nothing_above, numbers, opened, position_is, take, told
 
@@ -141,6 +142,24 @@ async def test_one_bad_store_costs_nothing(
     async with await opened(group) as receiver:
         messages = await take(receiver, 300)
         assert [m.payload for m in messages] == [f"1:{n}".encode() for n in range(300)]
+
+
+@pytest.mark.parametrize("breach", BREACHES, ids=name_of)
+async def test_a_store_that_breaks_off_costs_nothing_and_says_no_to_nothing(
+    group: Group, monkeypatch: pytest.MonkeyPatch, breach: Breach
+) -> None:
+    """It alone has some of the messages, and gives them once it is sound again."""
+    monkeypatch.setattr("quorate.receiver.plan.CHUNK_MESSAGES_MAX", 40)
+    await group.announce()
+    group.store(299)
+    bad = group.served()[0]
+    bad.breach = breach
+    for served in (*group.served()[1:], group.source.served):
+        served.held.remove(215, 234)
+    async with await opened(group) as receiver:
+        assert numbers(await take(receiver, 215)) == list(range(215))
+        bad.breach = None
+        assert numbers(await take(receiver, 85)) == list(range(215, 300))
 
 
 @pytest.mark.expects_log(r"\] is lost")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tests.simulation.asks import AskedAcknowledge, AskedDeregister, AskedReceiver, Entry
 from tests.simulation.checker import Checker
@@ -15,21 +16,22 @@ from tests.simulation.content import handed
 from tests.simulation.network import End, Network
 from tests.simulation.world import Event, Process, Task, World
 
+from quorate.protocol.answers import AnswerReading
 from quorate.protocol.consensus import Behaviour, enough_for_receivers
 from quorate.protocol.errors import Closed, Fenced, QuorateError, ReceiverActive, Unreachable
-from quorate.protocol.framing import check_batch
+from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import lineage_from_wire
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Room, Stream, Verdict
 from quorate.receiver.cursor import Cursor
 from quorate.receiver.directory import Directory, SourceRecord, record_from_wire
+from quorate.receiver.fetching import take_answer
 from quorate.receiver.inbox import Inbox
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
-from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
+from quorate.receiver.plan import SOURCE, FetchPlan, Request
 from quorate.receiver.registration import (
     Start,
     StoreAnswer,
@@ -40,12 +42,6 @@ from quorate.receiver.registration import (
 from quorate.store.receivers import Registered
 from quorate.v1 import messages_pb2 as v1
 
-_ANSWERS = {
-    v1.LOOKUP_ABSENT: Answer.ABSENT,
-    v1.LOOKUP_UNKNOWN: Answer.UNKNOWN,
-    v1.LOOKUP_LOST: Answer.LOST,
-    v1.LOOKUP_RELEASED: Answer.RELEASED,
-}
 REQUEST_SECONDS = 1.0
 SILENCE_SECONDS = 3.0
 REGISTRATION_SECONDS = 0.3
@@ -55,6 +51,22 @@ HOUSEKEEPING_SECONDS = 1.0
 DEREGISTER_RETRY_SECONDS = 0.1
 LIVE_BYTES_MAX = 1_500
 FETCHED_BYTES_MAX = 4_000
+
+
+class _Plan(FetchPlan):
+    """As it is, but notes a rare state."""
+
+    def __init__(self, stream: Stream, stores: Sequence[str], reached: Callable[[], None]) -> None:
+        super().__init__(stream, stores)
+        self._reached = reached
+
+    def fetched(
+        self, request: Request, header: BatchHeader, frame: bytes, first: int, last: int, now: float
+    ) -> Verdict:
+        verdict = super().fetched(request, header, frame, first, last, now)
+        if verdict is Verdict.VOID:
+            self._reached()
+        return verdict
 
 
 class ReceiverInstance:
@@ -175,7 +187,8 @@ class ReceiverInstance:
         )
         self.stream.heard_of_epoch(self.record.epoch)
         names = [name for name, _ in self.record.stores]
-        self.plan = FetchPlan(self.stream, names)
+        void = "fetched batch of an outdated lineage"
+        self.plan = _Plan(self.stream, names, partial(self.world.reach, void, self.name))
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
         self.acknowledgements = Acknowledgements(start.first)
@@ -520,6 +533,7 @@ class ReceiverInstance:
 
     async def _fetch(self, end: End, request: Request) -> None:
         plan = self.plan
+        reading = AnswerReading(request.peer, Range(request.first, request.last))
         while True:
             while plan.needs_room(request) and self._room.waiting_bytes > FETCHED_BYTES_MAX:
                 if not plan.front_under_way():
@@ -529,32 +543,17 @@ class ReceiverInstance:
                     return
                 await self._wakes[request.peer].pause(0.1)
             response = await end.read(REQUEST_SECONDS)
-            for answer in response.answers:
-                self._take_answer(request, answer)
-            if response.answers[-1].HasField("end"):
+            for kind, answer in reading.answers(response):
+                withdrawn = take_answer(plan, self.source, request, kind, answer, self.world.now)
+                if kind == "fetched":
+                    self._hand_on()
+                elif kind == "end":
+                    self._withdraw(withdrawn)
+                else:
+                    said = v1.Lookup.Name(answer.missing.why).removeprefix("LOOKUP_").lower()
+                    self.world.reach(f"store said {said}", "%s to %s", request.peer, self.name)
+            if reading.is_over:
                 return
-
-    def _take_answer(self, request: Request, answer: v1.FetchAnswer) -> None:
-        plan, now = self.plan, self.world.now
-        match answer.WhichOneof("kind"):
-            case "fetched":
-                fetched = answer.fetched
-                header = check_batch(fetched.batch)
-                verdict = plan.fetched(
-                    request, header, fetched.batch, fetched.first, fetched.last, now
-                )
-                if verdict is Verdict.VOID:
-                    self.world.reach("fetched batch of an outdated lineage", self.name)
-                self._hand_on()
-            case "missing":
-                missing = answer.missing
-                said = _ANSWERS[missing.why]
-                plan.missing(request, missing.first, missing.last, said, "", now)
-                self.world.reach(f"store said {said.value}", "%s to %s", request.peer, self.name)
-            case "end":
-                told = answer.end
-                lineage = lineage_from_wire(told.lineage)
-                self._withdraw(plan.ended(request, told.high, told.stable_upto, lineage, now))
 
     # The application.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tests.simulation.asks import (
     AppendRequest,
@@ -25,12 +25,10 @@ from tests.simulation.publish_store import PublishStore
 from tests.simulation.rules import Setup
 from tests.simulation.world import Event, Pending, Process, WallClock, World
 
-from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.attributes import NO_ATTRIBUTES
 from quorate.protocol.errors import (
     Closed,
     ContentConflict,
-    CorruptBatch,
     Deregistered,
     Fenced,
     QuorateError,
@@ -38,16 +36,17 @@ from quorate.protocol.errors import (
     UnknownTopic,
     Unreachable,
 )
-from quorate.protocol.framing import check_batch, read_header
+from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.source import events
+from quorate.source.answering import answers
 from quorate.source.core import SourceCore
-from quorate.source.frames import batch_of, information_frame, keepalive_frame
-from quorate.source.kept_messages import clipped, fetch_all
+from quorate.source.frames import information_frame, keepalive_frame
+from quorate.source.kept_messages import Taking, fetch_all
 from quorate.source.options import SourceOptions
 from quorate.source.pacing import told_from_wire
 from quorate.source.registration import AskBegin, AskPromise, Hold, OpenStream, Phase
@@ -512,28 +511,18 @@ class SourceInstance:
     async def _fetch_kept(
         self, store: str, lineage: Lineage, wanted: Range, kept: list[Kept]
     ) -> int:
-        first = wanted.first
-        request = v1.FetchRequest(first=first, last=wanted.last)
+        request = v1.FetchRequest(first=wanted.first, last=wanted.last)
         name = self.core.name
         request.source.topic, request.source.session_id = name.topic, name.session_id
         end = self.network.connect(self.process, store, "fetch", request)
-        released_upto = NOTHING
+        taking = Taking(StoreAddress(store, store), name, lineage, wanted, kept)
         try:
-            async for answer in _answers(end):
-                missing = answer.missing
-                if missing.why == v1.LOOKUP_RELEASED and missing.first == first:
-                    released_upto = missing.last
-                if not answer.HasField("fetched"):
-                    break
-                item = clipped(name, lineage, answer.fetched, Range(first, wanted.last), store)
-                if item.first != first:
-                    raise CorruptBatch(f"from {store}", f"it begins at {item.first}")
-                kept.append(item)
-                first = item.last + 1
+            while not taking.is_over:
+                taking.take(await end.read(SILENCE_SECONDS))
         except QuorateError as error:
             self.world.note("%s: fetching what was kept: %s", self.process.name, error)
         end.close(Closed("The fetch"))
-        return released_upto
+        return taking.released_upto
 
     # Packing.
 
@@ -643,30 +632,5 @@ class SourceInstance:
                 await attached.news.wait()
 
     async def fetch(self, end: End, request: v1.FetchRequest) -> None:
-        core, packing = self.core, AnswerPacking()
-        first, last = request.first, min(request.last, core.packed_upto)
-        while first <= last:
-            retention = core.retention
-            if first < retention.first:
-                gone = Range(first, min(last, retention.first - 1))
-                packing.missing(gone, v1.LOOKUP_ABSENT, "")
-                first = gone.last + 1
-                continue
-            item = retention.at(retention.ordinal_of(first))
-            if item is None or item.first > last:
-                break
-            batch = batch_of(item.frame)
-            header = read_header(batch)
-            packing.fetched(batch, Range(max(first, header.first), min(last, header.last)))
-            first = item.last + 1
-            for response in packing.full():
-                await end.write(response)
-        packing.end(core.packed_upto, core.stable_upto, core.registration.lineage)
-        for response in packing.all():
+        for response in answers(self.core, request.first, request.last):
             await end.write(response)
-
-
-async def _answers(end: End) -> AsyncIterator[v1.FetchAnswer]:
-    while True:
-        for answer in (await end.read(SILENCE_SECONDS)).answers:
-            yield answer

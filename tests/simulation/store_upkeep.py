@@ -9,32 +9,34 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from tests.simulation.endings import AGES
-from tests.simulation.network import End
 from tests.simulation.rules import Setup
 from tests.simulation.world import Event
 
-from quorate.protocol.errors import Closed, ContentConflict, QuorateError, Unreachable
+from quorate.protocol.errors import Closed, ContentConflict, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
 from quorate.store import batches, retention
 from quorate.store import repair_plan as plan
-from quorate.store.filling import Filler
+from quorate.store.filling import Fetch, Fetching, Filler, PeerFailed
 from quorate.store.inventory import read_inventory, take_note
 from quorate.store.keeper import Keeper
 from quorate.store.leaving import Adoption
 from quorate.store.lifetimes import Who
 from quorate.store.limbo import Heard, PeerAnswer, knows
-from quorate.store.neighbours import Neighbours, own_view, view_of
+from quorate.store.neighbours import Neighbours, view_of
+from quorate.store.pace import Pace
 from quorate.store.peers import Peers
 from quorate.store.proxies import Electorate
 from quorate.store.proxying import Proxying
 from quorate.store.reading import read
-from quorate.store.repair import Repair, _by_peer, _Case
+from quorate.store.repair import Repair
 from quorate.store.retention import Bounds
 from quorate.store.state import SourceState
 from quorate.store.storage import Table
@@ -177,54 +179,41 @@ class SimulatedNeighbours:
         ]
 
 
-class SimulatedFiller(Filler):
-    """As it is, but for the network and the pace."""
+def filler_of(store: StoreActor) -> Filler:
+    """Production's, with its peers in the simulated network."""
 
-    def __init__(self, store: StoreActor) -> None:
-        self._engine = store.engine
-        self._store = store
-        self._batches = 0
-        self.messages = 0
+    @asynccontextmanager
+    async def reached(peer: str) -> AsyncIterator[Fetch]:
+        yield partial(_fetch_from, store, peer)
 
-    async def fetch(self, state: SourceState, peer: str, wanted: Range, stable_upto: int) -> int:
-        """As `fill`."""
-        store = self._store
-        request = v1.FetchRequest(source=source_to_wire(state.name))
-        request.first, request.last = wanted.first, wanted.last
-        end = store.network.connect(store.process, peer, "fetch", request)
-        filled = commit = 0
+    async def sleep(seconds: float) -> None:
+        # What is less than virtual time can tell apart would be slept for ever.
+        await store.process.sleep(max(seconds, 1e-6))
+
+    return Filler(store.engine, Pace(store.now), reached, sleep)
+
+
+def _fetch_from(store: StoreActor, peer: str, state: SourceState, wanted: Range) -> Fetching:
+    request = v1.FetchRequest(source=source_to_wire(state.name))
+    request.first, request.last = wanted.first, wanted.last
+    end = store.network.connect(store.process, peer, "fetch", request)
+
+    async def read() -> v1.FetchResponse | None:
         try:
-            async for answer in _answers(end):
-                if not answer.HasField("fetched"):
-                    continue
-                taken = await self._take(state, answer.fetched.batch, wanted, stable_upto)
-                if taken is None:
-                    break
-                part, commit = taken
-                filled += len(part)
-        except Unreachable:
-            pass
-        finally:
-            end.close(Closed("The fetch"))
-        await store.engine.writer.durable(commit)
-        return filled
+            response: v1.FetchResponse = await end.read(ANSWER_SECONDS_MAX)
+        except QuorateError as error:
+            raise PeerFailed(error) from None
+        return response
 
-
-async def _answers(end: End) -> AsyncIterator[v1.FetchAnswer]:
-    while True:
-        for answer in (await end.read(ANSWER_SECONDS_MAX)).answers:
-            if answer.HasField("end"):
-                return
-            yield answer
+    return Fetching(peer, wanted, read, lambda: end.close(Closed("The fetch")))
 
 
 class SimulatedVouching(Vouching):
     """As it is, but for the network."""
 
-    def __init__(self, store: StoreActor, peers: SimulatedPeers, filler: SimulatedFiller) -> None:
+    def __init__(self, store: StoreActor, peers: SimulatedPeers, filler: Filler) -> None:
         super().__init__(store.engine, cast(Peers, peers), filler, store.name)
         self._simulated = store
-        self._fetching = filler
 
     async def check(self) -> None:
         store, peers = self._simulated, self._peers
@@ -252,23 +241,21 @@ class SimulatedVouching(Vouching):
         store.checked.set()
 
     async def _fetch(self, state: SourceState, adoption: Adoption) -> None:
-        for address in sorted(adoption.holders):
-            lacking = adoption.fetch.minus(state.held.ranges)
-            for part in lacking.both(adoption.holders[address]):
-                self._simulated.world.reach("fetched to leave limbo", self._simulated.name)
-                await self._fetching.fetch(state, address, part, adoption.stable_upto)
+        if adoption.fetch.minus(state.held.ranges):
+            self._simulated.world.reach("fetched to leave limbo", self._simulated.name)
+        await super()._fetch(state, adoption)
 
 
 class SimulatedRepair(Repair):
     """As it is, but for the network, and without comparing."""
 
-    def __init__(self, store: StoreActor, peers: SimulatedPeers, filler: SimulatedFiller) -> None:
+    def __init__(self, store: StoreActor, peers: SimulatedPeers, filler: Filler) -> None:
+        self.filler = filler
         self._engine = store.engine
         self._neighbours = cast(Neighbours, SimulatedNeighbours(store, peers))
         self._losses = store.losses
         self._cases = {}
         self._not_adopted = {}
-        self._fetching = filler
         self._simulated = store
 
     async def round(self) -> None:
@@ -287,19 +274,12 @@ class SimulatedRepair(Repair):
                 store.world.note("%s: repair: %s", store.name, error)
 
     async def _run_errands(
-        self, state: SourceState, case: _Case, views: list[plan.PeerView], stable_upto: int
+        self, state: SourceState, views: list[plan.PeerView], stable_upto: int
     ) -> None:
-        del case
-        store = self._simulated
-        wanted = plan.lacking(own_view(store.name, state, store.name), stable_upto)
-        for peer, ranges in _by_peer(
-            plan.errands(wanted, own_view(store.name, state, store.name), views)
-        ):
-            for item in ranges:
-                rest = plan.lacking(own_view(store.name, state, store.name), stable_upto)
-                for part in rest.both(RangeSet([item])):
-                    if await self._fetching.fetch(state, peer.address, part, stable_upto):
-                        store.world.reach("repair filled a hole", "%s %s", store.name, part)
+        before = self.filler.taken[state.name]
+        await super()._run_errands(state, views, stable_upto)
+        if self.filler.taken[state.name] > before:
+            self._simulated.world.reach("repair filled a hole", self._simulated.name)
 
 
 class SimulatedProxying(Proxying):
@@ -347,7 +327,7 @@ class StoreUpkeep:
         self._store = store
         self._round = Event(store.process)
         self.peers = SimulatedPeers(store)
-        filler = SimulatedFiller(store)
+        filler = filler_of(store)
         self._vouching = SimulatedVouching(store, self.peers, filler)
         self._repair = SimulatedRepair(store, self.peers, filler)
         proxying = SimulatedProxying(store, self.peers, enabled=store.proxies)

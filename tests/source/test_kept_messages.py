@@ -1,13 +1,24 @@
-import pytest
+from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import grpc.aio
+import pytest
+from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
+
+from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import check_batch, encode_batch, read_contents, read_payloads
-from quorate.protocol.identity import SourceName
+from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
-from quorate.source.kept_messages import clipped
-from quorate.source.survivors import Kept
-from quorate.v1.messages_pb2 import Fetched
+from quorate.source.kept_messages import clipped, fetch_kept
+from quorate.source.store_session import StoreSession
+from quorate.source.survivors import Kept, Load
+from quorate.v1.messages_pb2 import Fetched, FetchRequest, FetchResponse
 
 NAME = SourceName("orders", 0x10)
 LINEAGE = Lineage((Term(3, 0),))
@@ -74,3 +85,55 @@ def test_what_can_not_be_is_refused(
     fetched = Fetched(batch=batch, first=10, last=last)
     with pytest.raises(CorruptBatch):
         clipped(source, LINEAGE, fetched, Range(first_wanted, 20), "a")
+
+
+# Asking stores.
+
+
+class FakeStore:
+    """A store that has [10, 39], in batches of ten, and the session with it."""
+
+    def __init__(self, name: str, breach: Breach | None = None) -> None:
+        self.store = StoreAddress(name, f"{name}:1")
+        self.stub = self
+        self.asked: list[tuple[int, int]] = []
+        self._breach = breach
+
+    def Fetch(self, request: FetchRequest) -> Any:
+        self.asked.append((request.first, request.last))
+        responses = self._responses(request)
+        if self._breach is not None:
+            responses = self._breach(answers_of(responses))
+
+        async def read() -> Any:
+            await asyncio.sleep(0)
+            return next(responses, grpc.aio.EOF)
+
+        return SimpleNamespace(read=read, cancel=lambda: None)
+
+    @staticmethod
+    def _responses(request: FetchRequest) -> Iterator[FetchResponse]:
+        packing = AnswerPacking()
+        for first in range(request.first - request.first % 10, 40, 10):
+            payloads = [b"%d" % number for number in range(first, first + 10)]
+            frame = encode_batch(NAME, 3, first, payloads, 99)
+            packing.fetched(frame, Range(max(first, request.first), first + 9))
+            yield from packing.all()
+        packing.end(39, -1, LINEAGE)
+        yield from packing.all()
+
+
+@pytest.mark.parametrize("breach", BREACHES, ids=name_of)
+@pytest.mark.expects_log("fetching kept messages .* ends before it is whole")
+async def test_a_store_that_breaks_off_is_followed_by_the_next(breach: Breach) -> None:
+    bad, sound = FakeStore("a", breach), FakeStore("b")
+    load = Load(10, 39, {10: ("a", "b"), 20: ("b", "a")}, LINEAGE)
+    sessions = {store.store.name: cast(StoreSession, store) for store in (bad, sound)}
+    async with asyncio.timeout(60):
+        kept = await fetch_kept(NAME, load, sessions)
+    assert [(item.first, item.last, item.store) for item in kept] == [
+        (10, 19, "a"),
+        (20, 29, "b"),
+        (30, 39, "b"),
+    ]
+    assert (bad.asked, sound.asked) == ([(10, 19)], [(20, 39)])

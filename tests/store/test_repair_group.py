@@ -12,6 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.protocol.broken_answers import (
+    Breach,
+    answers_of,
+    goes_on_after_its_end,
+    name_of,
+    says_nothing_for_ever,
+    stops_without_its_end,
+)
 from tests.store.support import (
     ORDERS,
     TRADES,
@@ -27,7 +35,17 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_to_wire, source_to_wire
-from quorate.store import fetch, filling, neighbours, peers, reading, repair, scrub, service
+from quorate.store import (
+    fetch,
+    filling,
+    neighbours,
+    peers,
+    reading,
+    repair,
+    repair_plan,
+    scrub,
+    service,
+)
 from quorate.store.core import StoreCore
 from quorate.store.node import StoreNode
 from quorate.store.records import index_key
@@ -419,6 +437,73 @@ async def test_what_is_not_stable_is_not_compared(group: Group) -> None:
     one, _ = await group.start("s1"), await group.start("s2")
     status = await compared(one)
     assert (status.compared, status.divergent) == (1, 0)
+
+
+# Peers that break off.
+
+SOME_BREACHES = (stops_without_its_end, says_nothing_for_ever, goes_on_after_its_end)
+
+
+def break_off(monkeypatch: pytest.MonkeyPatch, store: str, breach: Breach) -> list[int]:
+    """Have this store answer fetches so; returns where each one begins."""
+    sound = service.Service.Fetch
+    begun: list[int] = []
+
+    async def fetch(self: service.Service, request: v1.FetchRequest, context: Any) -> Any:
+        responses = sound(self, request, context)
+        if self._engine.core.store != store:
+            async for response in responses:
+                yield response
+            return
+        begun.append(request.first)
+        for response in breach(answers_of([each async for each in responses])):
+            yield response
+
+    monkeypatch.setattr(service.Service, "Fetch", fetch)
+    return begun
+
+
+@pytest.mark.parametrize("breach", SOME_BREACHES, ids=name_of)
+@pytest.mark.expects_log("ends before it is whole|no peer could give it")
+async def test_a_peer_that_breaks_off_is_followed_by_the_next(
+    group: Group, monkeypatch: pytest.MonkeyPatch, breach: Breach
+) -> None:
+    group.addresses["s3"] = free_addresses(1)[0]
+    for name in ("s1", "s2", "s3"):
+        async with group.alone(name) as client:
+            await begin(client)
+            if name != "s2":
+                await fill(client, 0, 99, 99)
+    begun = break_off(monkeypatch, "s1", breach)
+    errands = repair_plan.errands
+
+    def first_of_s1(*arguments: Any) -> list[repair_plan.Errand]:
+        return sorted(errands(*arguments), key=lambda errand: errand.peer.store)
+
+    monkeypatch.setattr(repair_plan, "errands", first_of_s1)
+    await group.start("s1")
+    await group.start("s3")
+    two = await group.start("s2")
+    await until(two, lambda status: held(status) == [(0, 99, 1)])
+    assert begun == [0]
+    assert (await two.fetch()).messages == {number: payload(number) for number in range(100)}
+
+
+@pytest.mark.parametrize("breach", SOME_BREACHES, ids=name_of)
+@pytest.mark.expects_log("ends before it is whole|other content")
+async def test_with_a_peer_that_breaks_off_nothing_is_compared(
+    group: Group, monkeypatch: pytest.MonkeyPatch, breach: Breach
+) -> None:
+    for name, salt in (("s1", ""), ("s2", "other ")):
+        async with group.alone(name) as client:
+            await begin(client)
+            await fill(client, 0, 9, 49)
+            await fill(client, 10, 49, 49, salt=salt)
+    break_off(monkeypatch, "s2", breach)
+    one, _ = await group.start("s1"), await group.start("s2")
+    request = store_v1.RepairRequest(protocol_version=PROTOCOL_VERSION)
+    last = [progress async for progress in one.stub.Repair(request)][-1]
+    assert f"did not answer: {group.addresses['s2']}" in last.verdict
 
 
 # Cut off in the middle.

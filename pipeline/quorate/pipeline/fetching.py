@@ -15,7 +15,9 @@ from typing import Protocol
 
 import grpc
 
+from quorate.protocol.answers import AnswerReading
 from quorate.protocol.errors import (
+    BrokenAnswer,
     CorruptBatch,
     MessagesGone,
     MissingMessages,
@@ -28,6 +30,7 @@ from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
 from quorate.transport.failures import error_from_blocking_call
 from quorate.v1 import messages_pb2 as v1
@@ -118,15 +121,9 @@ def fetch(
         before = first
         try:
             with Answers(call, address, source, first, last) as answers:
-                for piece in _pieces(answers, address, source, lineage, first, last, said):
+                for piece in _pieces(answers, address, source, lineage, last, said):
                     yield piece
                     first = piece.last + 1
-            if first <= last:
-                # Nothing that this side understands: a newer or an older version may say more.
-                said.cannot_say[address] = (
-                    "it ended without an answer for all that was asked for; is its version this "
-                    "one's (`quorate status`)?"
-                )
         except _NotHere:
             pass
         except QuorateError as error:
@@ -164,44 +161,38 @@ def _only(said: _Said, address: str) -> _Said:
 
 
 def _pieces(
-    answers: Iterable[v1.FetchAnswer],
+    answers: Iterable[tuple[str, v1.FetchAnswer]],
     address: str,
     source: SourceName,
     lineage: Lineage,
-    first: int,
     last: int,
     said: _Said,
 ) -> Iterator[Piece]:
-    """What a store gives without a break from first on; notes what it says where that ends."""
-    for answer in answers:
-        kind = answer.WhichOneof("kind")
+    """What a store gives without a break; notes what it says where that ends before last."""
+    for kind, answer in answers:
         if kind == "fetched":
-            piece = _piece(answer.fetched, address, source, lineage, first, last)
-            if piece is not None:
-                yield piece
-                first = piece.last + 1
-        elif kind == "missing" and answer.missing.last >= first:
+            piece = _piece(answer.fetched, address, source, lineage, last)
+            yield piece
+            if piece.last == last:
+                return
+        elif kind == "missing":
             _note_missing(said, address, answer.missing)
             raise _NotHere
-        elif kind == "end" and first <= last:
+        else:
             said.no[address] = (last, f"it has messages up to {answer.end.high} only")
             raise _NotHere
 
 
 def _piece(
-    fetched: v1.Fetched, address: str, source: SourceName, lineage: Lineage, first: int, last: int
-) -> Piece | None:
-    """Of a store's answer what comes next; None: nothing. Raises what is wrong with it."""
+    fetched: v1.Fetched, address: str, source: SourceName, lineage: Lineage, last: int
+) -> Piece:
+    """What a store's answer brings of what was asked for; raises what is wrong with it."""
     frame = fetched.batch
     where = f"from {address}"
     header = check_batch(frame, where)
-    begin, end = max(fetched.first, first), min(fetched.last, last)
-    if begin > end:
-        return None
+    begin, end = fetched.first, min(fetched.last, last)
     if header.source != source or not header.first <= begin <= end <= header.last:
         raise CorruptBatch(where, f"it is {header.source} [{header.first}, {header.last}]")
-    if begin > first:
-        raise CorruptBatch(where, f"it begins at {begin}, and {first} was to come")
     if not lineage.epoch_at(begin) == header.epoch == lineage.epoch_at(end):
         raise Unreachable(address, f"it follows an outdated lineage of {source}")
     return Piece(frame, header, begin, end)
@@ -224,13 +215,13 @@ def _note(said: _Said, address: str, error: QuorateError, last: int) -> None:
         said.cannot_say[address] = reason(error)
     if isinstance(error, VersionMismatch):
         said.mismatched[address] = error
-    if isinstance(error, Unreachable):
+    if isinstance(error, Unreachable | BrokenAnswer):
         _troubled[address] = time.monotonic() + TROUBLE_SECONDS
 
 
 def reason(why: QuorateError) -> str:
     """Why a store did not answer, for where its address is said already."""
-    return why.detail if isinstance(why, Unreachable) else str(why)
+    return why.detail if isinstance(why, Unreachable | BrokenAnswer) else str(why)
 
 
 def _check_gone(
@@ -252,7 +243,8 @@ def _told(details: dict[str, str]) -> str:
 
 
 class Answers:
-    """The answers of one store, taken ahead by a thread; a store that hangs is an error."""
+    """The answers of one store to one fetch, each with its kind, taken ahead by a thread; a store
+    that hangs, or breaks off before its end, is an error."""
 
     def __init__(
         self, call: Fetch, address: str, source: SourceName, first: int, last: int
@@ -264,6 +256,7 @@ class Answers:
             protocol_version=PROTOCOL_VERSION,
         )
         self._address = address
+        self._reading = AnswerReading(address, Range(first, last))
         self._call = call(address, request)
         self._queue: queue.Queue[v1.FetchResponse | QuorateError | None] = queue.Queue(_AHEAD)
         self._thread = threading.Thread(target=self._take, name="quorate-fetch", daemon=True)
@@ -280,12 +273,12 @@ class Answers:
             self._over = isinstance(self._queue.get(), QuorateError | None)
         self._thread.join()
 
-    def __iter__(self) -> Iterator[v1.FetchAnswer]:
-        while (response := self._next()) is not None:
-            yield from response.answers
+    def __iter__(self) -> Iterator[tuple[str, v1.FetchAnswer]]:
+        while not self._reading.is_over:
+            yield from self._reading.answers(self._next())
 
-    def _next(self) -> v1.FetchResponse | None:
-        """None: that was all. Raises what ended the call."""
+    def _next(self) -> v1.FetchResponse:
+        """Raises what ended the call."""
         try:
             response = self._queue.get(timeout=SILENCE_SECONDS_MAX)
         except queue.Empty:
@@ -295,9 +288,7 @@ class Answers:
         if isinstance(response, v1.FetchResponse):
             return response
         self._over = True
-        if response is not None:
-            raise response
-        return None
+        raise response or self._reading.cut_short()
 
     def _take(self) -> None:
         try:

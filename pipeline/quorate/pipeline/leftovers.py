@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from quorate.pipeline.stores import ANSWER_SECONDS_MAX, channel_to
-from quorate.protocol.errors import NoQuorum, QuorateError
+from quorate.protocol.answers import AnswerReading
+from quorate.protocol.errors import BrokenAnswer, CorruptBatch, NoQuorum, QuorateError
 from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_from_wire, source_to_wire
 from quorate.transport.failures import error_from_blocking_call
 from quorate.v1.messages_pb2 import FetchRequest
@@ -75,13 +77,18 @@ def _highs(address: str, wanted: Callable[[SourceName], bool]) -> Iterator[tuple
 
 
 def _marker(address: str, source: SourceName, number: int) -> bytes:
+    """Of the batch with this number, which the store has; raises whatever keeps it from saying."""
     request = FetchRequest(
         source=source_to_wire(source), first=number, last=number, protocol_version=PROTOCOL_VERSION
     )
+    reading = AnswerReading(address, Range(number, number))
     for response in StoreStub(channel_to(address)).Fetch(request, timeout=ANSWER_SECONDS_MAX):
-        for answer in response.answers:
-            if answer.HasField("fetched"):
-                header = check_batch(answer.fetched.batch, f"from {address}")
-                if header.source == source and header.first <= number <= header.last:
-                    return header.marker
-    return b""
+        for kind, answer in reading.answers(response):
+            if kind != "fetched":
+                why = answer.missing.detail or "it has no more"
+                raise BrokenAnswer(address, f"it lists {number} of {source}, but: {why}")
+            header = check_batch(answer.fetched.batch, f"from {address}")
+            if header.source != source or not header.first <= number <= header.last:
+                raise CorruptBatch(f"from {address}", f"it is not the one asked for: {header}")
+            return header.marker
+    raise reading.cut_short()

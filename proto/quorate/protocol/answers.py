@@ -1,11 +1,15 @@
-"""How answers to a fetch share responses, at whoever serves it: stores and sources.
+"""The answers to a fetch: how they share responses, at whoever serves it, stores and sources; and
+what counts of them, at whoever asks.
 
 A gRPC message costs as much as a hundred small batches, whatever is in it. Pure: which answers are
-given, and when, is not decided here.
+given, and when, is not decided here; nor is what follows from one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from quorate.protocol.errors import BrokenAnswer
 from quorate.protocol.limits import RESPONSE_ANSWERS_MAX, RESPONSE_BYTES_TARGET
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
@@ -15,6 +19,7 @@ from quorate.v1 import messages_pb2 as v1
 _AROUND = 64
 """More than tags, lengths and numbers of one answer have."""
 _AROUND_TERM = 32
+_VERSION = "is its version this one's (`quorate status`)?"
 _DETAIL_MAX = 1000
 """Characters: what an operator wrote may be long."""
 
@@ -81,3 +86,61 @@ class AnswerPacking:
             self._full.append(self._open)
             self._open = v1.FetchResponse()
             self._bytes = 0
+
+
+class AnswerReading:
+    """The responses to one fetch, as they are read.
+
+    Answers begin at the first number that was asked for, and each goes on where the one before it
+    ended; the end comes once, after all others. Each response brings an answer. So whoever waits
+    for the next one no longer than some time is not kept for ever, and a stream that just stops is
+    never taken for "it has no more": whatever is against the rule is an error of who answers.
+    """
+
+    __slots__ = ("_address", "_last", "_next", "is_over")
+
+    def __init__(self, address: str, wanted: Range) -> None:
+        """address: of who answers; wanted: what is asked for."""
+        self._address = address
+        self._next = wanted.first
+        self._last = wanted.last
+        self.is_over = False
+        """The end came: nothing more is to be waited for."""
+
+    def answers(self, response: v1.FetchResponse) -> Iterator[tuple[str, v1.FetchAnswer]]:
+        """What the next response brings, each with its kind: "fetched", "missing" or "end".
+
+        Raises BrokenAnswer at the first answer that is against the rule; those before it count.
+        """
+        if self.is_over:
+            raise self._broken("it goes on after its end")
+        left = len(response.answers)
+        if not left:
+            raise self._broken(f"a response without an answer; {_VERSION}")
+        for answer in response.answers:
+            left -= 1
+            kind = answer.WhichOneof("kind")
+            if kind == "fetched":
+                part: v1.Fetched | v1.Missing = answer.fetched
+            elif kind == "missing":
+                part = answer.missing
+            elif kind == "end":
+                if left:
+                    raise self._broken("it goes on after its end")
+                self.is_over = True
+                yield kind, answer
+                return
+            else:
+                raise self._broken(f"an answer of no kind that is known here; {_VERSION}")
+            first, last = part.first, part.last
+            if not first == self._next <= last or first > self._last:
+                raise self._broken(f"[{first}, {last}] comes after {self._next - 1}")
+            self._next = last + 1
+            yield kind, answer
+
+    def cut_short(self) -> BrokenAnswer:
+        """What it is that no more responses come, unless the end did."""
+        return self._broken(f"the stream stops without its end; {_VERSION}")
+
+    def _broken(self, detail: str) -> BrokenAnswer:
+        return BrokenAnswer(self._address, detail)

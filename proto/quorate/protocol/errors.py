@@ -7,7 +7,7 @@
     │   Deregistered, PolicyNotInForce, NeverStable, NotLost, OtherHistory,
     │   BeingDeleted, RestoreRefused, SourceDeleted                          the protocol says no
     ├── RowsDiffer, RowsUnaccounted, WriteNotOurs, AttemptSuperseded         Spark writes otherwise
-    ├── CorruptBatch, StorageFailed                                          bytes or disks are bad
+    ├── CorruptBatch, BrokenAnswer, StorageFailed                            bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
     ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
@@ -409,6 +409,20 @@ class CorruptBatch(QuorateError):
         return (
             f"A batch {self.where} is corrupt ({self.detail}). It was not used. "
             "Another copy serves if there is one; check this machine's memory, disk and network."
+        )
+
+
+@dataclass(eq=False)
+class BrokenAnswer(QuorateError):
+    address: str
+    detail: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"What {self.address} answers to a fetch ends before it is whole ({self.detail}). What "
+            "came until then counts; others are asked for the rest. If it happens again: look at "
+            "its log and version, and at whatever there is on the way to it."
         )
 
 

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import grpc.aio
 
+from quorate.protocol.answers import AnswerReading
 from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
 from quorate.protocol.framing import check_batch, cut
-from quorate.protocol.identity import SourceName
+from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range
@@ -22,7 +23,7 @@ from quorate.source.store_session import StoreSession
 from quorate.source.survivors import Kept, Load
 from quorate.transport.channels import SILENCE_SECONDS_MAX
 from quorate.transport.failures import error_from_call
-from quorate.v1.messages_pb2 import LOOKUP_RELEASED, Fetched, FetchRequest
+from quorate.v1.messages_pb2 import LOOKUP_RELEASED, Fetched, FetchRequest, FetchResponse
 
 _log = logging.getLogger("quorate.source")
 _RETRY_SECONDS = 0.2
@@ -78,38 +79,72 @@ async def fetch_all(
 async def _fetch_from(
     session: StoreSession, source: SourceName, lineage: Lineage, wanted: Range, kept: list[Kept]
 ) -> int:
-    """Add what this store has, from the first message that is not there yet, without a gap.
-
-    Returns how far the store has let go what comes next.
-    """
-    address, first = session.store.address, wanted.first
+    """As FetchFrom, of the store behind this session; raises QuorateError."""
+    address = session.store.address
     request = FetchRequest(
         source=source_to_wire(source),
-        first=first,
+        first=wanted.first,
         last=wanted.last,
         protocol_version=PROTOCOL_VERSION,
     )
+    call = session.stub.Fetch(request)
+    taking = Taking(session.store, source, lineage, wanted, kept)
     try:
-        async with asyncio.timeout(SILENCE_SECONDS_MAX) as deadline:
-            async for response in session.stub.Fetch(request):
-                deadline.reschedule(asyncio.get_running_loop().time() + SILENCE_SECONDS_MAX)
-                for answer in response.answers:
-                    if answer.missing.why == LOOKUP_RELEASED and answer.missing.first == first:
-                        return int(answer.missing.last)
-                    if not answer.HasField("fetched"):
-                        return NOTHING
-                    rest = Range(first, wanted.last)
-                    item = clipped(source, lineage, answer.fetched, rest, session.store.name)
-                    if item.first != first:
-                        what = f"it begins at {item.first}, not {first}"
-                        raise CorruptBatch(f"from {address}", what)
-                    kept.append(item)
-                    first = item.last + 1
+        while not taking.is_over:
+            async with asyncio.timeout(SILENCE_SECONDS_MAX):
+                response = await call.read()
+            taking.take(response if isinstance(response, FetchResponse) else None)
     except TimeoutError:
         raise Unreachable(address, "no answer to a fetch") from None
     except grpc.aio.AioRpcError as error:
         raise error_from_call(address, error) from error
-    return NOTHING
+    finally:
+        call.cancel()
+    return taking.released_upto
+
+
+class Taking:
+    """Takes what one store gives of what was kept, from its first message on, without a gap."""
+
+    def __init__(
+        self,
+        store: StoreAddress,
+        source: SourceName,
+        lineage: Lineage,
+        wanted: Range,
+        kept: list[Kept],
+    ) -> None:
+        """kept: is added to."""
+        self._store = store
+        self._source = source
+        self._lineage = lineage
+        self._wanted = wanted
+        self._kept = kept
+        self._reading = AnswerReading(store.address, wanted)
+        self._first = wanted.first
+        self.is_over = False
+        """Nothing more of the answers is wanted."""
+        self.released_upto = NOTHING
+        """How far the store has let go what comes next."""
+
+    def take(self, response: FetchResponse | None) -> None:
+        """The next response; None: there is no more. Raises BrokenAnswer, CorruptBatch."""
+        if response is None:
+            raise self._reading.cut_short()
+        for kind, answer in self._reading.answers(response):
+            if kind != "fetched":
+                missing = answer.missing
+                if missing.why == LOOKUP_RELEASED and missing.first == self._first:
+                    self.released_upto = missing.last
+                self.is_over = True
+                return
+            first, rest = self._first, Range(self._first, self._wanted.last)
+            item = clipped(self._source, self._lineage, answer.fetched, rest, self._store.name)
+            if item.first != first:
+                what = f"it begins at {item.first}, not {first}"
+                raise CorruptBatch(f"from {self._store.address}", what)
+            self._kept.append(item)
+            self._first = item.last + 1
 
 
 def clipped(

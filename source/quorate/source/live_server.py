@@ -15,15 +15,13 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import InvalidArgument, NotRegistered, QuorateError, UnknownTopic
-from quorate.protocol.framing import read_header
-from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_from_wire
 from quorate.source import events
+from quorate.source.answering import answers
 from quorate.source.core import SourceCore
 from quorate.source.events import EventLog
-from quorate.source.frames import batch_of, information_frame, keepalive_frame
+from quorate.source.frames import information_frame, keepalive_frame
 from quorate.source.options import SourceOptions
 from quorate.transport.channels import frame_stream_handler, new_server
 from quorate.transport.failures import abort, check_version
@@ -235,27 +233,7 @@ class LiveServer:
         if not 0 <= request.first <= request.last:
             detail = f"[{request.first}, {request.last}] is not one"
             await abort(context, InvalidArgument("range", detail))
-        core, retention, packing = self._core, self._core.retention, AnswerPacking()
-        first = request.first
-        last = min(request.last, core.packed_upto)
-        while first <= last:
-            # Looked up anew each time: what is retained changes while the receiver reads.
-            if first < retention.first:
-                gone = Range(first, min(last, retention.first - 1))
-                packing.missing(gone, v1.LOOKUP_ABSENT, "the source no longer retains it")
-                first = gone.last + 1
-                continue
-            item = retention.at(retention.ordinal_of(first))
-            if item is None or item.first > last:
-                break  # the rest is lost
-            batch = batch_of(item.frame)
-            header = read_header(batch)
-            packing.fetched(batch, Range(max(first, header.first), min(last, header.last)))
-            first = item.last + 1
-            for response in packing.full():
-                yield response
-        packing.end(core.packed_upto, core.stable_upto, core.registration.lineage)
-        for response in packing.all():
+        for response in answers(self._core, request.first, request.last):
             yield response
 
     async def _confirm(

@@ -11,8 +11,9 @@ import functools
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import aclosing
 from typing import TypeVar
+
+import grpc.aio
 
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import BatchHeader, check_batch, read_contents
@@ -21,10 +22,12 @@ from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_to_wire
 from quorate.store import digest
 from quorate.store.engine import Engine
-from quorate.store.filling import ANSWER_SECONDS_MAX, Filler, fetch_from
+from quorate.store.filling import ANSWER_SECONDS_MAX, Filler, PeerFailed, checked, fetch_from
 from quorate.store.reading import read
+from quorate.store.repair_plan import PeerView
 from quorate.store.state import SourceState
 from quorate.store.storage import Reads
+from quorate.transport.failures import error_from_call
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -46,20 +49,20 @@ class Comparing:
         self._filler = filler
 
     async def compare(
-        self, state: SourceState, peer: str, stub: StoreStub, wanted: Range
+        self, state: SourceState, peer: PeerView, stub: StoreStub, wanted: Range
     ) -> RangeSet:
         """The numbers of a range under which the two stores hold other content.
 
-        wanted: stable, in the lineage of both. Raises QuorateError, AioRpcError.
+        wanted: stable, in the lineage of both. Raises QuorateError, PeerFailed.
         """
         divergent = RangeSet()
         await self._engine.written(state)
         first = wanted.first
         while first <= wanted.last:
             last = min(first - first % _SEGMENT + _SEGMENT - 1, wanted.last)
-            for block in await self._differing(state, stub, Range(first, last), digest.BLOCK):
-                for close in await self._differing(state, stub, block, digest.CLOSE_BLOCK):
-                    found = await self._look(state, stub, close)
+            for block in await self._differing(state, peer, stub, Range(first, last), digest.BLOCK):
+                for close in await self._differing(state, peer, stub, block, digest.CLOSE_BLOCK):
+                    found = await self._look(state, peer, stub, close)
                     for item in found:
                         divergent.add(item.first, item.last)
             first = last + 1
@@ -68,14 +71,14 @@ class Comparing:
                 "stores %s and %s hold other content for %s %s, which is stable; nothing was "
                 "overwritten",
                 self._engine.core.store,
-                peer,
+                peer.store,
                 state.name,
                 item,
             )
         return divergent
 
     async def _differing(
-        self, state: SourceState, stub: StoreStub, wanted: Range, block: int
+        self, state: SourceState, peer: PeerView, stub: StoreStub, wanted: Range, block: int
     ) -> list[Range]:
         """The blocks of which both stores hold something, but perhaps not the same."""
         request = store_v1.DigestRequest(
@@ -88,7 +91,10 @@ class Comparing:
         pace = self._filler.pace
         pace.work()
         try:
-            response = await stub.Digest(request, timeout=ANSWER_SECONDS_MAX)
+            try:
+                response = await stub.Digest(request, timeout=ANSWER_SECONDS_MAX)
+            except grpc.aio.AioRpcError as error:
+                raise PeerFailed(error_from_call(peer.address, error)) from None
             theirs = [
                 digest.Block(each.first, each.last, each.held, each.digest)
                 for each in response.blocks
@@ -100,26 +106,26 @@ class Comparing:
         await self._filler.rest()
         return digest.differing(ours, theirs)
 
-    async def _look(self, state: SourceState, stub: StoreStub, wanted: Range) -> RangeSet:
+    async def _look(
+        self, state: SourceState, peer: PeerView, stub: StoreStub, wanted: Range
+    ) -> RangeSet:
         """Compare message by message."""
         divergent = RangeSet()
         pace = self._filler.pace
         pace.work()
+        fetching = fetch_from(stub, peer.address, state, wanted)
         try:
-            async with aclosing(fetch_from(stub, state, wanted)) as answers:
-                async for answer in answers:
-                    if not answer.HasField("fetched"):
-                        continue
-                    frame = answer.fetched.batch
-                    header = check_batch(frame, "from a peer")
-                    first = max(answer.fetched.first, wanted.first)
-                    part = Range(first, min(answer.fetched.last, wanted.last))
-                    for found in await self._against_ours(state, header, frame, part):
-                        divergent.add(found.first, found.last)
-                    pace.worked(len(frame))
-                    await self._filler.rest()
-                    pace.work()
+            async for fetched in fetching:
+                frame, header = checked(fetched, state.name)
+                first = max(fetched.first, wanted.first)
+                part = Range(first, min(fetched.last, wanted.last))
+                for found in await self._against_ours(state, header, frame, part):
+                    divergent.add(found.first, found.last)
+                pace.worked(len(frame))
+                await self._filler.rest()
+                pace.work()
         finally:
+            fetching.close()
             pace.worked()
         return divergent
 

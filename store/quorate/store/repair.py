@@ -14,9 +14,14 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-import grpc.aio
-
-from quorate.protocol.errors import ContentConflict, Fenced, QuorateError, TopicRefused
+from quorate.protocol.errors import (
+    BrokenAnswer,
+    ContentConflict,
+    CorruptBatch,
+    Fenced,
+    QuorateError,
+    TopicRefused,
+)
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.wire import membership_to_wire, source_to_wire
@@ -24,7 +29,7 @@ from quorate.store import repair_plan as plan
 from quorate.store.comparing import Comparing
 from quorate.store.digest import BLOCK
 from quorate.store.engine import Engine
-from quorate.store.filling import Filler
+from quorate.store.filling import Filler, PeerFailed, reached
 from quorate.store.late import Missed
 from quorate.store.leaving import reg_id_of
 from quorate.store.losses import Losses
@@ -35,7 +40,6 @@ from quorate.store.retention import take_over
 from quorate.store.scrub import Scrub
 from quorate.store.state import SourceState
 from quorate.transport.channels import open_channel
-from quorate.transport.failures import error_from_call
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -74,7 +78,6 @@ class _Case:
     lacking: int = 0
     """Messages that were to be fetched when last looked."""
     complained: list[Range] = field(default_factory=list)
-    filled: int = 0
     compared: dict[str, _Compared] = field(default_factory=dict)
     """By the peer's name."""
 
@@ -101,7 +104,7 @@ class Repair:
         """address: where peers know this store, so that it does not ask itself."""
         self.pace = Pace(clock)
         self._engine = engine
-        self.filler = Filler(engine, self.pace)
+        self.filler = Filler(engine, self.pace, reached)
         self._comparing = Comparing(engine, executor, self.filler)
         self._neighbours = Neighbours(engine, peers, address)
         self._losses = losses
@@ -233,7 +236,7 @@ class Repair:
             views = await self._neighbours.views(state.name, fresh=True)
             await self._take_over(state, views)
         if wanted:
-            await self._run_errands(state, case, views, stable_upto)
+            await self._run_errands(state, views, stable_upto)
         self._engine.submit(state, core.learn_stable(state, stable_upto))
         rest = plan.lacking(own_view(core.store, state), stable_upto)
         if rest and list(rest) != case.complained:
@@ -260,29 +263,32 @@ class Repair:
         await engine.writer.durable(engine.submit(state, writes))
 
     async def _run_errands(
-        self, state: SourceState, case: _Case, views: list[plan.PeerView], stable_upto: int
+        self, state: SourceState, views: list[plan.PeerView], stable_upto: int
     ) -> None:
         store, filled = self._engine.core.store, 0
         wanted = plan.lacking(own_view(store, state), stable_upto)
         for peer, ranges in _by_peer(plan.errands(wanted, own_view(store, state), views)):
             self._now = f"fetching {state.name} from {peer.store or peer.address}"
-            async with open_channel(peer.address) as channel:
-                stub = StoreStub(channel)
-                try:
-                    for item in ranges:
-                        rest = plan.lacking(own_view(store, state), stable_upto)
-                        for part in rest.both(RangeSet([item])):
-                            count = await self.filler.fill(
-                                state, peer.address, stub, part, stable_upto
-                            )
-                            filled += count
-                            case.filled += count
-                except grpc.aio.AioRpcError as error:
-                    _log.debug("%s: %s", state.name, error_from_call(peer.address, error))
+            done = await self.filler.fill(
+                state,
+                peer.address,
+                ranges,
+                lambda: plan.lacking(own_view(store, state), stable_upto),
+                stable_upto,
+            )
+            filled += done.messages
+            if done.failed is not None:
+                self._note_failed(state, done.failed)
             if not plan.lacking(own_view(store, state), stable_upto):
                 break
         if filled:
             _log.info("repaired %d messages of %s", filled, state.name)
+
+    @staticmethod
+    def _note_failed(state: SourceState, error: QuorateError) -> None:
+        """Of a peer; one that is just away, or starting, is nothing to complain of."""
+        bad = isinstance(error, BrokenAnswer | CorruptBatch)
+        _log.log(logging.WARNING if bad else logging.DEBUG, "%s: %s", state.name, error)
 
     def _complain(self, state: SourceState, case: _Case, rest: list[Range]) -> None:
         if rest and rest != case.complained:
@@ -306,28 +312,29 @@ class Repair:
             await self._compare(state, peer, seen)
         return True
 
-    async def _compare(self, state: SourceState, peer: plan.PeerView, seen: _Compared) -> None:
-        """Compare what was not compared yet."""
+    async def _compare(self, state: SourceState, peer: plan.PeerView, seen: _Compared) -> bool:
+        """Compare what was not compared yet; returns whether the peer answered to the end."""
         if not (state.held.ranges and peer.held):
-            return
+            return True
         upto = plan.comparable_upto(own_view(self._engine.core.store, state), peer)
         if upto < seen.next_sequence:
-            return
+            return True
         self._now = f"comparing {state.name} with {peer.store}"
         # What either let go there is no need to compare.
         first = max(seen.next_sequence, state.held.retained_from, peer.retained_from)
         if upto < first:
-            return
+            return True
         wanted = Range(first, upto)
         async with open_channel(peer.address) as channel:
             try:
-                found = await self._comparing.compare(state, peer.store, StoreStub(channel), wanted)
-            except grpc.aio.AioRpcError as error:
-                _log.debug("%s: %s", state.name, error_from_call(peer.address, error))
-                return
+                found = await self._comparing.compare(state, peer, StoreStub(channel), wanted)
+            except PeerFailed as failed:
+                self._note_failed(state, failed.error)
+                return False
         seen.divergent = seen.divergent.union(found)
         # The last block may not be whole yet.
         seen.next_sequence = upto + 1 - (upto + 1) % BLOCK
+        return True
 
     # For operators.
 
@@ -352,14 +359,14 @@ class Repair:
         self, state: SourceState, thorough: bool
     ) -> AsyncGenerator[store_v1.RepairProgress, None]:
         case = self._case(state)
-        before = case.filled, self.filler.bytes, self._scrub.messages
+        before = self.filler.taken[state.name], self.filler.bytes, self._scrub.messages
 
         def progress(verdict: str = "") -> store_v1.RepairProgress:
             divergent = case.divergent().count()
             in_limbo = bool(self._engine.core.limbo_of(state))
             return store_v1.RepairProgress(
                 source=source_to_wire(state.name),
-                filled_messages=case.filled - before[0],
+                filled_messages=self.filler.taken[state.name] - before[0],
                 filled_bytes=self.filler.bytes - before[1],
                 checked_messages=self._scrub.messages - before[2] if thorough else 0,
                 lacking=case.lacking,
@@ -396,7 +403,8 @@ class Repair:
                         silent.append(peer.address)
                         continue
                     seen = case.compared[peer.store] = _Compared(0, self._clock(), self._clock())
-                    await self._compare(state, peer, seen)
+                    if not await self._compare(state, peer, seen):
+                        silent.append(peer.address)
                 if state.unreadable:  # comparing reads, too
                     await self._mend(state, case, fresh=True)
             finally:
@@ -430,7 +438,7 @@ class Repair:
         """What people see of it."""
         compared = [case for case in self._cases.values() if case.compared]
         return store_v1.RepairStatus(
-            messages=self.filler.messages,
+            messages=self.filler.taken.total(),
             bytes=self.filler.bytes,
             bytes_per_second=self.pace.bytes_per_second(),
             lacking=sum(case.lacking for case in self._cases.values()),

@@ -12,8 +12,6 @@ import logging
 import uuid
 from collections.abc import Mapping
 
-import grpc.aio
-
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import RangeSet
@@ -24,9 +22,6 @@ from quorate.store.leaving import Adoption, Stay, leave, may_concern, reg_id_of
 from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
 from quorate.store.peers import Peers
 from quorate.store.state import SourceState
-from quorate.transport.channels import open_channel
-from quorate.transport.failures import error_from_call
-from quorate.v1.store_pb2_grpc import StoreStub
 
 _log = logging.getLogger("quorate.store.vouching")
 
@@ -192,15 +187,15 @@ class Vouching:
             return adoption.fetch.both(adoption.holders[address]).count()
 
         for address in sorted(adoption.holders, key=have, reverse=True):
-            lacking = adoption.fetch.minus(state.held.ranges)
-            async with open_channel(address) as channel:
-                try:
-                    for part in lacking.both(adoption.holders[address]):
-                        await self._filler.fill(
-                            state, address, StoreStub(channel), part, adoption.stable_upto
-                        )
-                except grpc.aio.AioRpcError as error:
-                    _log.info("%s", error_from_call(address, error))
+            filled = await self._filler.fill(
+                state,
+                address,
+                adoption.holders[address],
+                lambda: adoption.fetch.minus(state.held.ranges),
+                adoption.stable_upto,
+            )
+            if filled.failed is not None:
+                _log.info("%s", filled.failed)
 
     async def _leave_as_a_whole(self, answers: list[PeerAnswer]) -> None:
         standing, writer = self._standing, self._engine.writer

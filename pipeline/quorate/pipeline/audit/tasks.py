@@ -161,17 +161,13 @@ class Reader:
             with Answers(
                 _fetch, self._addresses[store], segment.source, wanted.first, wanted.last
             ) as answers:
-                for answer in answers:
-                    kind = answer.WhichOneof("kind")
+                for kind, answer in answers:
                     if kind == "end":
-                        continue
+                        break
                     missing, fetched = answer.missing, answer.fetched
                     told = missing if kind == "missing" else fetched
-                    part = _within(told.first, told.last, wanted)
-                    if part is None:
-                        continue
-                    wrong(Kind.HOLE, reached, part.first - 1, "it says nothing of it")
-                    reached = max(reached, part.last + 1)
+                    part = Range(told.first, min(told.last, wanted.last))
+                    reached = part.last + 1
                     if kind == "missing" and missing.why == v1.LOOKUP_RELEASED:
                         continue  # it was let go since the store said that it holds it
                     if kind == "missing":
@@ -212,11 +208,6 @@ _MISSING = {
 def _fetch(address: str, request: v1.FetchRequest) -> Call:
     call: Call = StoreStub(channel_to(address)).Fetch(request)
     return call
-
-
-def _within(first: int, last: int, wanted: Range) -> Range | None:
-    first, last = max(first, wanted.first), min(last, wanted.last)
-    return Range(first, last) if first <= last else None
 
 
 def _checked(frame: bytes, segment: Segment, part: Range, store: str) -> BatchHeader:
