@@ -110,13 +110,13 @@ def _rebuild(path: str, output: Output) -> None:
             print_table("Archived", said["sources"], empty="nothing had to be done")
             for each in report.damaged:
                 say(each, label="damaged")
-            if report.version != report.since or not report.since:
-                say(
-                    f"Version {report.version} was made of version {report.since or 'none'} and of "
-                    "the files."
-                )
-            else:
+            made_of = (
+                f"version {report.since} and of the files" if report.since else "the files alone"
+            )
+            if report.version == report.since:
                 say(f"Version {report.version} is whole. Nothing was changed.")
+            else:
+                say(f"Version {report.version} was made of {made_of}.")
     for note in report.notes:
         say(note, label="note")
     if not report.whole:

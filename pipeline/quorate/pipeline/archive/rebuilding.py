@@ -84,7 +84,9 @@ def rebuild(path: str, *, told: Callable[[str], None] = _quiet) -> RebuildReport
     """
     directory = ArchiveDirectory(path)
     base, damaged, version = directory.newest_whole()
-    report = RebuildReport(str(directory), version, [str(each) for each in damaged], base.version)
+    report = RebuildReport(
+        str(directory), version, [f"{each.path}: {each.detail}" for each in damaged], base.version
+    )
     if base.version and not damaged:
         return report
     files = list(directory.data_files())
