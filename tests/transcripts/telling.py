@@ -300,7 +300,7 @@ class TellingReceiverChecks(ReceiverChecks):
 
     def gap(self, name: str, instance: int, gap: ProvenGap, epoch: int = 0) -> None:
         """No violation here: a scenario may lose something on purpose."""
+        # What comes before may still be on its way to the application.
         running = self.running(name, instance, epoch)
-        running.next = gap.last + 1
-        running.had.done_upto = max(running.had.done_upto, gap.last)
+        running.had.skipped.update(range(gap.first, gap.last + 1))
         self._story.tell(name, "its application", f"gap: {words.numbers(gap.first, gap.last)}")
