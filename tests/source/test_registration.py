@@ -16,6 +16,7 @@ from quorate.protocol.errors import (
     RegIdInUse,
     SourceActive,
     SourceDeleted,
+    StorageFailed,
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
@@ -199,6 +200,26 @@ def test_a_store_in_limbo_is_asked_again_and_does_not_vouch() -> None:
     assert isinstance(made.unfinished(), NoQuorum)
     made.promised("b", 1, grant())
     decided(made, 5.0)
+
+
+def test_whoever_waits_no_longer_is_told_why_stores_that_have_begun_take_no_stream() -> None:
+    made = registration()
+    promise_all(made, "abc")
+    decided(made, 0.0)
+    made.failed("a", StorageFailed("a", "slow disk"), 0.1)
+    assert "slow disk" in str(made.unfinished()), "it was to begin"
+    for store in "abc":
+        made.begun(store, 1)
+    error = made.unfinished()
+    assert isinstance(error, NoQuorum)
+    assert (error.answered, error.silent) == ("a, b, c", ""), "it has begun after all"
+    made.streaming()
+    for store in "bc":
+        made.failed(store, StorageFailed(store, "full disk"), 0.2)
+    error = made.unfinished({"a", "c"})
+    assert isinstance(error, NoQuorum)
+    assert (error.answered, error.silent) == ("a, c", "b")
+    assert "full disk" in error.detail
 
 
 def test_what_the_publish_store_knows_to_be_stable_must_be_found() -> None:

@@ -193,6 +193,10 @@ class SourceCore:
             return None
         return NotRegistered(str(self.name), who_takes(self.streams))
 
+    def unfinished(self) -> QuorateError:
+        """Why messages are not accepted yet, for a caller who will wait no longer."""
+        return self.registration.unfinished(self.streams.connected())
+
     def step(self, store: str) -> Step:
         """What to ask of this store now."""
         return self.registration.step(store)

@@ -96,7 +96,7 @@ class Engine:
                 while not self.core.complete and self.core.error is None:
                     await self._news.wait()
         except TimeoutError:
-            raise self.core.registration.unfinished() from None
+            raise self.core.unfinished() from None
         if self.core.error is not None:
             raise self.core.error
 
@@ -156,7 +156,7 @@ class Engine:
                 while core.registration.decided_epoch != core.epoch and core.error is None:
                     await self._news.wait()
         except TimeoutError:
-            raise core.registration.unfinished() from None
+            raise core.unfinished() from None
         if isinstance(core.error, Fenced):
             raise core.error
 

@@ -8,7 +8,7 @@ the messages is not known here.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from quorate.protocol.consensus import Behaviour
@@ -626,15 +626,20 @@ class Registration:
         reason = str(self._failures.get(store, unheard))
         return reason if reason.startswith(store) else f"{store}: {reason}"
 
-    def unfinished(self) -> QuorateError:
-        """Why the registration is not complete, for a caller who will wait no longer."""
+    def unfinished(self, taking: Set[str] = frozenset()) -> QuorateError:
+        """Why the registration is not complete, for a caller who will wait no longer.
+
+        taking: the stores that take the stream now, whatever was wrong with them before.
+        """
         if self.error is not None:
             return self.error
         if self._lost is not None:
             return self._lost
-        answered = [store for store in self.wanted() if store in self._grants]
-        silent = [store for store in self.wanted() if store not in self._grants]
-        reasons = [self._reason(store) for store in silent]
+        behind = {s for s in self._failures if self._begun.get(s) != self.membership}
+        failing = (self._failures.keys() if self.phase is Phase.STREAMING else behind) - taking
+        answered = [s for s in self.wanted() if s in self._grants and s not in failing]
+        missing = [store for store in self.wanted() if store not in answered]
+        reasons = [self._reason(store) for store in missing]
         limbo = [store for store, grant in self._grants.items() if grant.promise.limbo]
         reasons += [f"{store}: in limbo" for store in limbo]
         keeping = [store for store, grant in self._grants.items() if not grant.promise.takes_data]
@@ -642,6 +647,6 @@ class Registration:
         return NoQuorum(
             f"Registering source {self._name}",
             ", ".join(answered),
-            ", ".join(silent),
+            ", ".join(missing),
             "; ".join(reasons) or "too few stores have begun",
         )
