@@ -9,7 +9,8 @@ import time
 
 from tests.brute_force.exploring import ALL_RULES, Found, explore, walk_in
 from tests.brute_force.judge import Judge
-from tests.brute_force.model import Model, Shape
+from tests.brute_force.model import Model
+from tests.brute_force.states import Shape
 from tests.brute_force.walks import random_shape
 from tests.brute_force.worlds import LARGER_WORLDS, WORLDS, every_policy
 

@@ -140,6 +140,8 @@ class Answer:
     """By number: the epoch of the batch that an operator accepted as lost, 0 for none."""
     retained_from: int = 0
     """What is below was let go, here or at another store."""
+    takes: bool = True
+    """It takes messages; who does not has no say in how many are kept above the floor."""
 
 
 @dataclass(frozen=True)
@@ -193,8 +195,13 @@ def recover(
     survives = floor
     while survives + 1 in found:
         survives += 1
-    ends = {store: max(holds[store], default=-1) for store in holds if vouching >> store & 1}
-    kept_upto = min(max(floor, _agreed(own, ends, behaviour)), survives)
+    ends = {
+        store: max(holds[store], default=-1)
+        for store, each in answers.items()
+        if not each.limbo and each.takes
+    }
+    agreed = _agreed(own, ends, behaviour) if ends else floor
+    kept_upto = min(max(floor, agreed), survives)
     kept = frozenset(range(kept_upto + 1))
     return Recovered(
         floor,

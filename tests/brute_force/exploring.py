@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.brute_force.judge import Judge, Violation
-from tests.brute_force.model import Key, Model, Rules, Shape, State, Step
+from tests.brute_force.model import Model
+from tests.brute_force.states import Key, Rules, Shape, State, Step
 
 ALL_RULES = Rules()
 

@@ -30,7 +30,7 @@ from quorate.protocol.recovery import Decision, Lost, NeedMore, Promise
 from quorate.protocol.tracker import StabilityTracker
 
 if TYPE_CHECKING:
-    from tests.brute_force.model import Rules, Shape, State, Store
+    from tests.brute_force.states import Rules, Shape, State, Store
 
 NAME_OF = [next(iter(SETS[1 << at])) for at in range(6)]
 Verdict = Decision | NeedMore | Lost
@@ -129,6 +129,7 @@ class Judge:
             store.held,
             store.told,
             store.limbo,
+            takes=store.takes,
         )
 
     # What must hold.
@@ -195,7 +196,7 @@ class Judge:
         )
         seen = (
             state.reported,
-            tuple((s.begun, s.confirmed, s.held, s.told, s.limbo) for s in stores),
+            tuple((s.begun, s.confirmed, s.held, s.told, s.limbo, s.takes) for s in stores),
             newest,
         )
         if seen in self._foretold:
@@ -279,6 +280,7 @@ def promise_of(answer: Answer) -> Promise:
         answer.limbo,
         losses=_ranges(answer.accepted),
         retained_from=answer.retained_from,
+        takes_data=answer.takes,
     )
 
 

@@ -10,185 +10,30 @@ said in tests.brute_force.judge.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Mapping
 
-from tests.brute_force.definitions import Configuration, Terms, epoch_at, named
+from tests.brute_force.definitions import Configuration, Terms, epoch_at
 from tests.brute_force.judge import Judge
+from tests.brute_force.states import (
+    NONE,
+    Answers,
+    Column,
+    Key,
+    Link,
+    Rules,
+    Shape,
+    Source,
+    State,
+    Step,
+    Store,
+)
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.recovery import Decision
 
-NONE = -1
-Key = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Which rules hold; production has them all. Tests take one out at a time."""
-
-    promise: bool = True
-    """A store that has promised an epoch takes nothing of a lower one."""
-    lineage: bool = True
-    """Begin carries the lineage; without it a store knows only which epochs have begun."""
-    begun_only: bool = True
-    """What a store holds counts for stability only once it has begun the epoch."""
-    from_policies: bool = True
-    """A begin record names the policies that it came from."""
-    confirmed_late: bool = True
-    """A begin forgets where it came from only once it is durable on enough stores of all."""
-    brought_up: bool = True
-    """A source goes to its own policy alone only once all that was kept is stable under that."""
-    both_policies: bool = True
-    """Until what was kept is stable under the new policy, both make things stable."""
-    limbo: bool = True
-    """A store that was wiped is in limbo until it has heard enough peers."""
-    remembered_promise: bool = True
-    """G1, G2: a late promise that shows a newer begun epoch makes the source register anew."""
-    notices: bool = True
-    """G3: on its stream a store tells the source which incarnations have been replaced."""
-    notices_in_answers: bool = True
-    """A store tells the same with its promise and its begin."""
-    found_by_unpromised: bool = True
-    """Only stores that have promised nothing higher count for finding out what is stable."""
-    exit_stable: bool = True
-    """A store leaves limbo only after a stable set of peers was heard."""
-    exit_blocking: bool = True
-    """A store leaves limbo only after a blocking set of peers was heard."""
-    exit_promise: bool = True
-    """It takes the highest promise of its peers."""
-    exit_knowledge: bool = True
-    """It takes over what its peers know of stores that were replaced."""
-    exit_floor: bool = True
-    """It fetches all that may be stable, not only what a peer was told is."""
-
 
 class Again:
     """Peers must be heard again."""
-
-
-class Store(NamedTuple):
-    """What is durable on one store, of one source's stream."""
-
-    promised: int = 0
-    begun: int = 0
-    held: tuple[int, ...] = ()
-    """By number: the epoch of the batch, 0 for none."""
-    told: int = NONE
-    """The highest that it was told is stable."""
-    limbo: bool = False
-    life: int = 0
-    """Its incarnation: how often it was wiped."""
-    confirmed: bool = False
-    """Its begin record has forgotten where it came from."""
-    knows: tuple[int, ...] = ()
-    """By store: the incarnation that it has heard of."""
-
-
-Answers = tuple[tuple[int, Store], ...]
-"""What stores have said, by their numbers."""
-
-
-class Link(NamedTuple):
-    """What a source knows of a store that has begun its epoch, or holds what it kept."""
-
-    acked: int
-    life: int
-    begun: bool = True
-    active: bool = True
-
-
-class Column(NamedTuple):
-    """All that is about one store, so that stores which are alike can change places."""
-
-    store: Store
-    entries: tuple[Store | Link | None, ...]
-    """By source: what it was answered to a promise or, once it has decided, its link."""
-    gave: tuple[Store | None, ...]
-    """By store: what this one answered to its inventory."""
-
-
-class Source(NamedTuple):
-    """One registration; its epoch is its place in the state, from 1 on."""
-
-    decided: bool = False
-    over: bool = False
-    lineage: Terms = ()
-    kept_upto: int = NONE
-    from_policies: tuple[int, ...] = ()
-    to_policies: tuple[int, ...] = ()
-    newest: int = 0
-    """The newest begun epoch that its decision knew of."""
-    sending: bool = False
-    confirmed: bool = False
-    """It has stores forget where its begin record came from."""
-    stable: int = NONE
-    knows: tuple[int, ...] = ()
-
-
-class State(NamedTuple):
-    columns: tuple[Column, ...]
-    sources: tuple[Source, ...]
-    reported: tuple[tuple[int, int], ...] = ()
-    """By number: the epoch of the content that an application was told is stable, and the lowest
-    epoch that told so."""
-    wipes_left: int = 0
-
-
-class Step(NamedTuple):
-    """What happened, for people; stores are numbers here."""
-
-    what: str
-    source: int
-    store: int
-    peer: int = NONE
-
-    def __str__(self) -> str:
-        return self.what.format(
-            epoch=self.source + 1,
-            store=named(1 << self.store) if self.store >= 0 else "",
-            peer=named(1 << self.peer) if self.peer >= 0 else "",
-        )
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Who is in a world and how much may happen in it."""
-
-    policies: tuple[Configuration, ...]
-    """By source: its own policy; there are as many sources."""
-    messages: int = 1
-    """How many each source may send of its own."""
-    wipes: int = 0
-    doomed: int = 0
-    """The stores that may be wiped."""
-    behaviours: tuple[Behaviour, ...] = (Behaviour.LOWEST, Behaviour.HIGHEST)
-    first_began: int = 0
-    """The stores at which the first source has begun already; 0: it has yet to register."""
-    tells: bool = False
-    """stable_upto also travels by itself, not only with messages."""
-    leaves: bool = False
-    """Sources may take stores for unresponsive, which matters to all-active rules."""
-    one_after_another: bool = False
-    """A source begins only when the one before it has decided."""
-    forwards: bool = False
-    """Stores take begins over from each other, and what is stable."""
-    proxies: bool = False
-    """A store may find out, by what it and others hold, that more is stable."""
-    rolls_back: bool = False
-    """A store that loses its disk may come back with an older one instead of an empty one."""
-
-    @property
-    def everyone(self) -> int:
-        mask = 0
-        for policy in self.policies:
-            mask |= policy.everyone
-        return mask
-
-    @property
-    def stores(self) -> int:
-        return self.everyone.bit_length()
 
 
 class Model:
@@ -206,8 +51,12 @@ class Model:
         blank = (0,) * stores
         sources = [Source(knows=blank) for _ in shape.policies]
         columns = [
-            Column(Store(knows=blank), (None,) * len(sources), (None,) * stores)
-            for _ in range(stores)
+            Column(
+                Store(knows=blank, takes=self._takes_at_first(at)),
+                (None,) * len(sources),
+                (None,) * stores,
+            )
+            for at in range(stores)
         ]
         if shape.first_began:
             own = (0,)
@@ -221,9 +70,14 @@ class Model:
             )
             for at in range(stores):
                 if shape.first_began >> at & 1:
-                    store = Store(1, 1, knows=blank)
-                    columns[at] = _with_entry(columns[at]._replace(store=store), 0, Link(NONE, 0))
-        return State(tuple(columns), tuple(sources), (), shape.wipes)
+                    takes = self._takes_at_first(at)
+                    store = Store(1, 1, knows=blank, takes=takes)
+                    link = Link(NONE, 0, active=takes)
+                    columns[at] = _with_entry(columns[at]._replace(store=store), 0, link)
+        return State(tuple(columns), tuple(sources), (), shape.wipes, shape.turns)
+
+    def _takes_at_first(self, at: int) -> bool:
+        return not self.shape.state_only >> at & 1
 
     def _interchangeable(self) -> tuple[tuple[int, ...], ...]:
         """Stores that are in the same groups everywhere and share one fate."""
@@ -234,7 +88,11 @@ class Model:
             places = tuple(
                 tuple(mask >> at & 1 for mask, _ in policy.groups) for policy in self.shape.policies
             )
-            alike.setdefault((places, self.shape.first_began >> at & 1), []).append(at)
+            fate = tuple(
+                mask >> at & 1
+                for mask in (self.shape.first_began, self.shape.state_only, self.shape.turning)
+            )
+            alike.setdefault((places, fate), []).append(at)
         return tuple(tuple(each) for each in alike.values() if len(each) > 1)
 
     def key(self, state: State) -> Key:
@@ -265,6 +123,8 @@ class Model:
                 yield from self._deliveries(state, g)
         if self.shape.doomed:
             yield from self._losses(state)
+        if state.turns_left:
+            yield from self._turns(state)
         if self.shape.forwards:
             yield from self._forwards(state)
         if self.shape.proxies:
@@ -421,6 +281,10 @@ class Model:
             if source.confirmed:
                 store = store._replace(confirmed=True)
             link = Link(_contiguous(store.held, source.lineage), store.life)
+            if not store.takes:
+                # Of what it holds a new source counts nothing.
+                acked = NONE if self.rules.state_only_is_no_holder else source.kept_upto
+                link = Link(acked, store.life, active=False)
             after = _with_column(state, s, _with_entry(column._replace(store=store), g, link))
             after = self._heard(after, g, s, self.rules.notices_in_answers)
             source_now = after.sources[g]
@@ -493,7 +357,14 @@ class Model:
                     ),
                 )
             told = max(store.told, source.stable)
-            if link.acked < last:
+            if not store.takes:
+                if told == store.told:
+                    continue
+                store = store._replace(told=told)
+                what = f"epoch {{epoch}} tells {{store}}, which keeps state only, of {told}"
+                if not self.rules.state_only_is_no_holder:
+                    link = link._replace(acked=last)
+            elif link.acked < last:
                 number = link.acked + 1
                 held = _put(store.held, number, epoch_at(source.lineage, number))
                 store = store._replace(held=held, told=told)
@@ -566,11 +437,30 @@ class Model:
                     after = _with_column(state, s, column._replace(store=left))
                     yield Step("{store} leaves limbo", 0, s), after
 
+    def _turns(self, state: State) -> Iterator[tuple[Step, State]]:
+        """A store starts again as one that takes no messages, or as one that does again; every
+        stream to it has ended."""
+        for s, column in enumerate(state.columns):
+            if self.shape.turning >> s & 1:
+                store = column.store
+                entries = tuple(
+                    entry._replace(active=False) if isinstance(entry, Link) else entry
+                    for entry in column.entries
+                )
+                turned = Column(store._replace(takes=not store.takes), entries, column.gave)
+                after = _with_column(state, s, turned)._replace(turns_left=state.turns_left - 1)
+                for g in range(len(state.sources)):
+                    after = self._advance(after, g)
+                yield Step("{store} is configured otherwise", 0, s), after
+
     def _lost(self, state: State, s: int, left: Store) -> State:
         """The store comes back under a new incarnation, with what is left."""
         blank = (0,) * len(state.columns)
         store = left._replace(
-            limbo=self.rules.limbo, life=state.columns[s].store.life + 1, knows=blank
+            limbo=self.rules.limbo,
+            life=state.columns[s].store.life + 1,
+            knows=blank,
+            takes=state.columns[s].store.takes,
         )
         columns = [each._replace(gave=_with(each.gave, s, None)) for each in state.columns]
         columns[s] = Column(store, columns[s].entries, (None,) * len(columns))
@@ -639,6 +529,8 @@ class Model:
             else 0
             for n in range(floor + 1)
         )
+        if not mine.takes:
+            held = self._only_what_needs_it(heard, held, in_force)
         highest = max(each.promised for _, each in answers)
         return mine._replace(
             promised=highest if self.rules.exit_promise else newest,
@@ -648,6 +540,24 @@ class Model:
             told=max(each.told for _, each in answers),
             limbo=False,
         )
+
+    def _only_what_needs_it(
+        self, heard: Mapping[int, Store], held: tuple[int, ...], in_force: list[Configuration]
+    ) -> tuple[int, ...]:
+        """Of what may be stable that which would not be so without this store: it may have been one
+        that takes messages before it lost its disk."""
+        if not self.rules.exit_kept_elsewhere:
+            return ()
+        kept = []
+        for number, epoch in enumerate(held):
+            others = sum(
+                1 << r
+                for r, each in heard.items()
+                if number < len(each.held) and each.held[number] == epoch
+            )
+            needed = not all(self.judge.stable(policy, others) for policy in in_force)
+            kept.append(epoch if needed else 0)
+        return tuple(kept)
 
     def _forwards(self, state: State) -> Iterator[tuple[Step, State]]:
         """A store learns from a peer of a newer begun epoch, or of messages that are stable."""
@@ -695,7 +605,7 @@ class Model:
             if not all(self.judge.stable(policy, members) for policy in policies):
                 continue
             links = tuple(
-                (s, _contiguous(each.held, record.lineage), True)
+                (s, _contiguous(each.held, record.lineage), each.takes)
                 for s, each in able
                 if each.promised == epoch or not self.rules.found_by_unpromised
             )
@@ -717,6 +627,8 @@ class Model:
         """The first number that the store lacks and the peer has, if it is told to be stable."""
         column, peer = state.columns[s], state.columns[r].store
         store, lineage = column.store, state.sources[peer.begun - 1].lineage
+        if not store.takes:
+            return
         for number in range(min(len(peer.held), max(peer.told, store.told) + 1)):
             if _holds(peer, number, lineage) and not _holds(store, number, lineage):
                 held = _put(store.held, number, peer.held[number])

@@ -13,14 +13,17 @@ import pytest
 from tests.brute_force import judge as judging
 from tests.brute_force.exploring import Found, explore, walk_in
 from tests.brute_force.judge import Judge
-from tests.brute_force.model import Model, Rules, Shape
+from tests.brute_force.model import Model
+from tests.brute_force.states import Rules, Shape
 from tests.brute_force.walks import random_shape
 from tests.brute_force.worlds import (
     FOUR_WIPED,
+    KEEPS_STATE,
     MOVED,
     ONE_WIPED,
     SHIFTED,
     THRICE,
+    TURNS_AND_WIPED,
     TWICE,
     TWO_OR_ONE,
     TWO_WIPED,
@@ -101,6 +104,8 @@ def _taken_out(rules: Rules) -> str:
         (Rules(exit_floor=False), ONE_WIPED),
         (Rules(exit_knowledge=False), TWO_WIPED),
         (Rules(exit_stable=False), FOUR_WIPED),
+        (Rules(state_only_is_no_holder=False), KEEPS_STATE),
+        (Rules(exit_kept_elsewhere=False), TURNS_AND_WIPED),
         (Rules(exit_blocking=False), dataclasses.replace(ONE_WIPED, policies=(TWO_OR_ONE,) * 2)),
     ],
     ids=lambda item: _taken_out(item) if isinstance(item, Rules) else "",

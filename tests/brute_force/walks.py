@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.brute_force.definitions import NAMES, Configuration
-from tests.brute_force.model import Shape
+from tests.brute_force.states import Shape
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.policy import IntergroupRule, IntragroupRule
@@ -39,6 +39,10 @@ def random_shape(seed: int) -> Shape:
         policies[chooser.randrange(1, registrations) :] = [other] * registrations
         policies = policies[:registrations]
     wipes = chooser.choice((0, 1, 2))
+    # Of its own: all else is as it would be without.
+    keeping = random.Random(f"{seed} keeps state only")
+    turns = keeping.choice((0, 0, 1, 2))
+    state_only = 1 << keeping.randrange(len(stores)) if keeping.random() < 0.3 else 0
     return Shape(
         tuple(policies),
         messages=chooser.choice((1, 2)),
@@ -52,4 +56,7 @@ def random_shape(seed: int) -> Shape:
         forwards=chooser.random() < 0.5,
         rolls_back=chooser.random() < 0.5,
         proxies=chooser.random() < 0.3,
+        state_only=state_only,
+        turns=turns,
+        turning=(1 << len(stores)) - 1 if turns else 0,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tests.brute_force.definitions import NAMES, Configuration, configurations
-from tests.brute_force.model import Shape
+from tests.brute_force.states import Shape
 
 from quorate.protocol.policy import IntergroupRule, IntragroupRule
 
@@ -34,6 +34,9 @@ MOVED = Shape((groups("a"), groups("b"), groups("b"), groups("b")), first_began=
 TWO_WIPED = Shape((THREE,), first_began=THREE.everyone, wipes=2, doomed=0b011)
 FOUR_WIPED = replace(ONE_WIPED, policies=(groups("abcd"),) * 2, first_began=0b1111)
 
+KEEPS_STATE = replace(TWICE, state_only=0b100)
+TURNS_AND_WIPED = replace(ONE_WIPED, turns=1, turning=0b001)
+
 WORLDS: dict[str, Shape] = {
     "two registrations of a new stream, one after the other or at once": Shape((THREE,) * 2),
     "two registrations after the first, one after the other or at once": THRICE,
@@ -50,6 +53,10 @@ WORLDS: dict[str, Shape] = {
     "stores find out what is stable": replace(TWICE, proxies=True),
     "all-active, stores leave": replace(TWICE, policies=(SHRINKING,) * 2, leaves=True),
     "the only store is exchanged": MOVED,
+    "a store keeps state only": replace(KEEPS_STATE, messages=2),
+    "a store turns to keep state only": replace(TWICE, turns=1, turning=0b001),
+    "a store that keeps state only is wiped": replace(ONE_WIPED, state_only=0b001),
+    "a store is wiped beside one that keeps state only": replace(ONE_WIPED, state_only=0b100),
 }
 """By what happens in it; each is gone through as a whole."""
 
@@ -70,6 +77,16 @@ LARGER_WORLDS: dict[str, Shape] = {
     "all stores are exchanged": Shape((groups("ab"), *(groups("cd"),) * 3), first_began=0b0011),
     "a store is replaced by a source that goes on": replace(
         REPLACED, policies=(*REPLACED.policies, REPLACED.policies[-1])
+    ),
+    "a store turns to keep state only, and is wiped": TURNS_AND_WIPED,
+    "a store turns to keep state only and back, while stores find out what is stable": replace(
+        TWICE, turns=2, turning=0b001, proxies=True, forwards=True
+    ),
+    "five stores, of which one keeps state only and one turns": Shape(
+        (groups("abcde"),) * 2, first_began=31, state_only=0b10000, turns=1, turning=0b00001
+    ),
+    "all-active, a store keeps state only, and one turns": replace(
+        TWICE, policies=(SHRINKING,) * 2, leaves=True, state_only=0b100, turns=2, turning=0b010
     ),
     "one group becomes two": Shape((THREE, *(groups("ab", "c"),) * 2), first_began=7),
 }
