@@ -21,6 +21,7 @@ from tests.simulation.world import TRACE_LINES
 
 from quorate.protocol.consensus import Behaviour
 from quorate.receiver.options import AcknowledgeMode
+from quorate.store.retention import Bounds
 from quorate.store.state import SourceState
 from quorate.store.storage import Table
 
@@ -167,6 +168,13 @@ class Script:
         self.checker.destroys(store)
         actor.wipe()
         actor.start()
+
+    def let_go(self, store: str) -> None:
+        """The store lets the oldest half go of what is stable, or more."""
+        actor, state = self.stores[store], self.state(store)
+        bounds = Bounds(messages=max(1, (state.held.stable_upto + 1) // 2))
+        actor.process.start(actor.upkeep.let_go(state, bounds))
+        self.until(lambda: state.held.retained_from > 0)
 
     def copy(self, store: str) -> Snapshot:
         """A backup of its disk."""

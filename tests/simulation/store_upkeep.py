@@ -29,7 +29,7 @@ from quorate.store.inventory import read_inventory, take_note
 from quorate.store.keeper import Keeper
 from quorate.store.leaving import Adoption
 from quorate.store.lifetimes import Who
-from quorate.store.limbo import Heard, PeerAnswer, knows
+from quorate.store.limbo import Heard, PeerAnswer
 from quorate.store.neighbours import Neighbours, view_of
 from quorate.store.pace import Pace
 from quorate.store.peers import Peers
@@ -77,7 +77,6 @@ class SimulatedPeers:
         self._store = store
         self._heard: dict[str, Heard] = {}
         self._reachable: set[str] = set()
-        self._hurry = Event(store.process)
         self.addresses = store.peers
 
     def heard(self) -> Mapping[str, Heard]:
@@ -93,13 +92,6 @@ class SimulatedPeers:
 
     def forget(self) -> None:
         self._heard.clear()
-        self.hurry()
-
-    def hurry(self) -> None:
-        self._hurry.set()
-
-    async def pause(self, seconds: float) -> None:
-        await self._hurry.pause(seconds)
 
     async def ask_all(self) -> None:
         store = self._store
@@ -127,10 +119,12 @@ class SimulatedPeers:
             return
         if request.greeting.incarnation != store.greeting().incarnation:
             return
-        is_present = take_note(store.engine, who, answer.known, since)
-        counts = is_present and knows(request.greeting, answer.remembered)
+        counts = take_note(store.engine, request.greeting, answer, who, since)
         if not counts:
             store.world.reach("answer of who does not know who asks", "%s to %s", peer, store.name)
+            if store.greeting().former != request.greeting.former:
+                await self._ask(peer)
+                return
         now = store.world.now
         known = self._heard.get(peer)
         is_known = known is not None and known.answer.incarnation == answer.incarnation
@@ -351,7 +345,7 @@ class StoreUpkeep:
             await self.peers.ask_all()
             self._round.set()
             seconds = LIMBO_ROUND_SECONDS if store.core.in_limbo else ROUND_SECONDS
-            await self.peers.pause(seconds * store.world.chooser.uniform(0.8, 1.2))
+            await store.process.sleep(seconds * store.world.chooser.uniform(0.8, 1.2))
 
     async def _vouch(self) -> None:
         store = self._store
@@ -382,21 +376,7 @@ class StoreUpkeep:
         while True:
             await store.process.sleep(RELEASE_SECONDS * chooser.uniform(0.2, 2.0))
             for state in list(store.core.sources.values()):
-                held, bounds = state.held, Bounds(messages=chooser.choice((1, 5, 20, 50)))
-                await store.engine.settled_range(state, 0, held.stable_upto)
-                if store.core.sources.get(state.name) is not state:
-                    continue
-                limit = retention.limit(
-                    state, retention.conditions(state, bounds), store.core.limbo_of(state), {}, ()
-                )
-                rows = batches.entries(store.disk, state.reg_id, 0, SEQUENCE_MAX)
-                going, _ = retention.choose(rows, state, bounds, limit.upto, 0)
-                if not going:
-                    continue
-                store.checker.lets_go(store, going[-1].last)
-                writes = retention.let_go(store.disk, state, going)
-                store.world.reach("let go of what is stable", "%s %s", store.name, going[-1].last)
-                await store.engine.writer.durable(store.engine.submit(state, writes))
+                await self.let_go(state, Bounds(messages=chooser.choice((1, 5, 20, 50))))
             if chooser.random() < 0.5:
                 continue
             found = retention.reclaim(store.disk, 0, chooser.choice((1, 8, 64)))
@@ -404,6 +384,24 @@ class StoreUpkeep:
                 store.engine.writer.submit(found.writes, sync=False)
                 if any(write.table is Table.JOURNAL for write in found.writes):
                     store.world.reach("batch left the journal", store.name)
+
+    async def let_go(self, state: SourceState, bounds: Bounds) -> None:
+        """Let what is stable go, but for so much."""
+        store = self._store
+        await store.engine.settled_range(state, 0, state.held.stable_upto)
+        if store.core.sources.get(state.name) is not state:
+            return
+        limit = retention.limit(
+            state, retention.conditions(state, bounds), store.core.limbo_of(state), {}, ()
+        )
+        rows = batches.entries(store.disk, state.reg_id, 0, SEQUENCE_MAX)
+        going, _ = retention.choose(rows, state, bounds, limit.upto, 0)
+        if not going:
+            return
+        store.checker.lets_go(store, going[-1].last)
+        writes = retention.let_go(store.disk, state, going)
+        store.world.reach("let go of what is stable", "%s %s", store.name, going[-1].last)
+        await store.engine.writer.durable(store.engine.submit(state, writes))
 
     async def _scrub(self) -> None:
         """Read everything now and then."""

@@ -12,7 +12,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from tests.simulation import store_upkeep
 from tests.simulation.endings import AGES, Mortality
 from tests.simulation.guards import Guard, violated
 from tests.simulation.receiver_actor import ReceiverInstance
@@ -27,12 +26,12 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
-from quorate.source import registration
+from quorate.source import bringing_up, registration
 from quorate.source.bringing_up import BringingUp
 from quorate.source.core import SourceCore
 from quorate.source.frames import Packed
 from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
-from quorate.store import keeper, leaving, limbo
+from quorate.store import inventory, keeper, leaving, limbo
 from quorate.store.core import StoreCore
 from quorate.store.lifetimes import Lifetimes
 from quorate.store.limbo import Heard, Met, Standing
@@ -211,6 +210,44 @@ def _old_stores_are_switched_off(script: Script) -> None:
     script.until(script.all_done, LOOK_SECONDS)
 
 
+def _what_was_let_go_is_not_brought_up(to: pytest.MonkeyPatch) -> None:
+    """Of what the old stores let go the new ones need not know."""
+    to.setattr(bringing_up._Look, "known", lambda _, held: held)
+
+
+def _switched_off_after_they_let_go(script: Script) -> None:
+    """The same, but that the old stores have let go of what is stable. The source has the rest, and
+    another one comes when they are switched off."""
+    script.source.kill()
+    script.sources.change_setup(0)
+    script.start_source()
+    _begin(script)
+    assert script.send_stable() == 1
+    script.until(lambda: all(script.state(store).held.stable_upto == 1 for store in OLD.stores))
+    for store in OLD.stores:
+        script.mute(store, script.source.process.name)
+    assert script.send(*OLD.stores) == 2
+    script.source.kill()
+    for store in OLD.stores:
+        script.let_go(store)
+    ways = [script.cut(store, *OLD.stores) for store in NEW.stores]
+    script.sources.change_setup(1)
+    source = script.start_source()
+    script.until_complete()
+    script.run(1.0)
+    registration = source.core.registration
+    if not registration.final:
+        for free in ways:
+            free()
+    script.until(lambda: registration.final and registration.phase is Phase.STREAMING)
+    script.until_complete()
+    source.kill()
+    for store in OLD.stores:
+        script.stores[store].crash()
+    script.start_source()
+    script.until_complete()
+
+
 # A lineage travels whole.
 
 
@@ -358,7 +395,7 @@ def _wiped_after_acknowledging(script: Script) -> None:
 
 def _answers_of_who_has_not_noted_count(to: pytest.MonkeyPatch) -> None:
     """A wiped store leaves limbo by the word of peers that do not know yet that it was."""
-    to.setattr(store_upkeep, "knows", lambda *_: True)
+    to.setattr(inventory, "knows", lambda *_: True)
 
 
 def _wiped_and_greets_once(script: Script) -> None:
@@ -792,7 +829,7 @@ def _one_let_it_expire_and_one_lost_it(script: Script) -> None:
     free()
     third = script.start_source()
     script.until_complete()
-    assert third.core.registration.lineage.epoch_at(0) == 1
+    script.until(lambda: third.core.registration.lineage.epoch_at(0) == 1)
 
 
 GUARDS = (
@@ -802,6 +839,12 @@ GUARDS = (
     Guard(
         _new_stores_are_believed_at_once,
         _old_stores_are_switched_off,
+        "I6",
+        {"setups": (OLD, NEW)},
+    ),
+    Guard(
+        _what_was_let_go_is_not_brought_up,
+        _switched_off_after_they_let_go,
         "I6",
         {"setups": (OLD, NEW)},
     ),

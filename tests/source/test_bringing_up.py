@@ -77,3 +77,30 @@ def test_stores_are_asked_again_and_those_that_left_do_not_count() -> None:
     bringing.answered("a", held((0, 9)), 1.0)
     bringing.answered("c", held((0, 9)), 1.0)
     assert not bringing.ready(-1)
+
+
+def test_what_only_the_old_stores_know_was_let_go_is_to_be_known_to_the_new_ones() -> None:
+    """They are switched off, and then nobody could tell it from what is missing."""
+    bringing = BringingUp((OLD, NEW), NEW)
+    for store in "abcde":
+        bringing.joined(store, 0.0)
+    bringing.answered("a", held((7, 9)), 0.1, 7)
+    bringing.answered("b", held((0, 9)), 0.1)
+    for store in "de":
+        bringing.answered(store, held((5, 9)), 0.1)
+    assert not bringing.ready(9)
+    bringing.answered("d", held((5, 9)), 0.2, 5)
+    assert not bringing.ready(9)
+    bringing.answered("e", held((6, 9)), 0.2, 7)
+    assert bringing.ready(9)
+    # What is held need not have been let go.
+    bringing.answered("d", held((0, 9)), 0.3)
+    assert bringing.ready(9)
+
+
+def test_what_was_let_go_above_what_is_to_be_had_does_not_matter() -> None:
+    bringing = BringingUp((OLD, NEW), NEW)
+    for store, known_from in zip("abcde", (9, 9, 4, 4, 4), strict=True):
+        bringing.joined(store, 0.0)
+        bringing.answered(store, held((known_from, 9)), 0.1, known_from)
+    assert bringing.ready(9)

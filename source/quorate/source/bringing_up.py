@@ -26,6 +26,11 @@ class _Look:
     retained_from: int = 0
     takes_data: bool = True
 
+    def known(self, held: RangeSet) -> RangeSet:
+        """What the store holds, and what it knows was let go."""
+        below = self.retained_from
+        return held.union((Range(0, below - 1),)) if below else held
+
 
 class BringingUp:
     """What the stores of all policies hold, and what the new one lacks."""
@@ -56,7 +61,7 @@ class BringingUp:
     ) -> None:
         """What the store holds of the stream; None if it did not say.
 
-        retained_from: what is below was stable, was let go, and need not be brought up.
+        retained_from: what is below was stable and was let go, as this store knows.
         """
         look = self._looks.get(store)
         if look is None:
@@ -68,32 +73,35 @@ class BringingUp:
             look.retained_from = retained_from
 
     def ready(self, stable_upto: int) -> bool:
-        """Whether the new policy holds everything up to there that is to be had."""
+        """Whether the new policy holds everything up to there, or knows that it was let go.
+
+        What the old stores alone know of that would be missed when they are switched off.
+        """
         held = {store: look.held for store, look in self._looks.items() if look.held is not None}
         if not all(policy.blocks(held.keys() & policy.stores) for policy in self._policies):
             return False
-        retained_from = max((look.retained_from for look in self._looks.values()), default=0)
-        begins = min(retained_from, stable_upto + 1)
         active = {store for store in held if self._looks[store].takes_data}
-        return not lacking(self._new, held, stable_upto, begins, active)
+        known = {store: self._looks[store].known(ranges) for store, ranges in held.items()}
+        return not lacking(self._new, known, stable_upto, active)
 
 
 def lacking(
     policy: Policy,
     held: Mapping[str, RangeSet],
     upto: int,
-    begins: int = 0,
     active: Set[str] | None = None,
 ) -> list[Range]:
-    """What some store holds of the numbers from `begins` up to there, and no stable set of the
-    policy does. active: the stores that are to hold it, for rules that ask; None: all of them."""
+    """What some store holds of the numbers up to there, and no stable set of the policy does.
+
+    active: the stores that are to hold it, for rules that ask; None: all of them.
+    """
     # Who holds a number changes only at the ends of ranges.
-    edges = {begins, upto + 1}
+    edges = {0, upto + 1}
     for ranges in held.values():
         for item in ranges:
             edges |= {min(item.first, upto + 1), min(item.last, upto) + 1}
     found: list[Range] = []
-    ordered = sorted(edge for edge in edges if begins <= edge <= upto + 1)
+    ordered = sorted(edge for edge in edges if edge <= upto + 1)
     for first, after in pairwise(ordered):
         holders = {store for store, ranges in held.items() if first in ranges}
         if holders and not policy.stable(holders, held.keys() if active is None else active):
