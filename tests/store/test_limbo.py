@@ -342,6 +342,21 @@ class TestRemembered:
         later = Greeting(store_name="a", incarnation=b"later", former=[b"mine"])
         assert subject.check_remembered(later), "unless it was replaced itself"
 
+    def test_in_limbo_it_learns_at_once_what_to_name(self) -> None:
+        subject = standing()
+        former = Greeting(store_name="a", incarnation=b"former", former=[b"first"], starts=9)
+        (row,) = subject.comes_after(former)
+        assert row.value is not None
+        assert unpack_store(row.value).former == (b"first", b"former")
+        for nothing_new in (
+            former,
+            Greeting(store_name="a", incarnation=b"first"),
+            Greeting(store_name="a", incarnation=b"mine"),
+            Greeting(store_name="a", incarnation=b"later", former=[b"mine"]),
+        ):
+            assert subject.comes_after(nothing_new) == ()
+        assert standing(KNOWN).comes_after(former) == (), "who vouches is found out"
+
     def test_what_it_had_no_time_to_note_it_hears_again_from_whoever_knows_it(self) -> None:
         """It was wiped, heard what it had been, left limbo, and lost its last commits."""
         record = StoreRecord(b"new", 2, former=(b"older",), runs=(b"run",))

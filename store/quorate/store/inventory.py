@@ -6,7 +6,7 @@ Nothing here decides what follows from it: see quorate.store.limbo.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -23,7 +23,7 @@ from quorate.protocol.wire import (
 )
 from quorate.store.deletion import as_it_was
 from quorate.store.engine import Engine
-from quorate.store.limbo import Met, PeerAnswer, SourceKnowledge, replacement
+from quorate.store.limbo import Met, PeerAnswer, SourceKnowledge, knows, replacement
 from quorate.store.receivers import ended_receivers, statuses
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
@@ -111,24 +111,32 @@ def _deleted(engine: Engine) -> Iterator[store_v1.SourceInventory]:
 
 
 def take_note(
-    engine: Engine, who: store_v1.Greeting, known: Iterable[store_v1.Greeting], since: int
+    engine: Engine,
+    greeting: store_v1.Greeting,
+    answer: PeerAnswer,
+    who: store_v1.Greeting,
+    since: int,
 ) -> bool:
-    """Learn from a peer's answer which stores were replaced: it is written before what follows.
+    """Learn from a peer's answer what it was itself before, and which stores were replaced: it is
+    written before what follows.
 
-    since: the moment of the store's standing in which the peer was asked. Returns whether the peer
-    is, as far as is known, the present one of its name.
+    greeting: as the peer was asked. who: how it presents itself. since: the moment of the store's
+    standing in which it was asked. Returns whether the answer counts; if not, and the greeting has
+    more names by now, the peer is to be asked again.
     """
     standing = engine.core.standing
     present = standing.met(who, since)
     for met, name in (
         (present, who.store_name),
-        *((standing.heard_of(third), third.store_name) for third in known),
+        *((standing.heard_of(third), third.store_name) for third in answer.known),
     ):
         if met.is_news:
             _tell(engine, met, standing.peers[name])
         if met.writes:
             engine.writer.submit(met.writes, sync=met.is_news)
-    return present.is_present
+    if answer.remembered is not None and (rows := standing.comes_after(answer.remembered)):
+        engine.writer.submit(rows)
+    return present.is_present and knows(greeting, answer.remembered)
 
 
 def _tell(engine: Engine, met: Met, present: store_v1.Greeting) -> None:

@@ -268,6 +268,22 @@ class Standing:
             former = _merged(remembered.former, record.former)
             self.record = replace(record, former=former)
 
+    def comes_after(self, remembered: Greeting) -> tuple[Write, ...]:
+        """In limbo: note in whose place this store came, as a peer knows it; what is to be written.
+
+        Who is in limbo replaces whatever the peers knew, unless it was replaced itself.
+        """
+        record, incarnation = self.record, remembered.incarnation
+        if (
+            not record.limbo
+            or incarnation in (record.incarnation, *record.former)
+            or record.incarnation in remembered.former
+        ):
+            return ()
+        former = _merged(record.former, remembered.former, (incarnation,))
+        self.record = replace(record, former=former)
+        return (self.row(),)
+
     def check_remembered(self, remembered: Greeting) -> str:
         """Why this store must be a copy, or have been put back; empty: it need not be.
 
@@ -295,12 +311,7 @@ class Standing:
             return ""
         if remembered.incarnation in record.former:
             return ""
-        if record.limbo and record.incarnation not in remembered.former:
-            # Who is in limbo replaces whatever the peers knew.
-            self.record = replace(
-                record,
-                former=_merged(record.former, remembered.former, (remembered.incarnation,)),
-            )
+        if self.comes_after(remembered):
             return ""
         return (
             "a peer knows another incarnation of it that it has not heard of: it was put back from "

@@ -19,7 +19,7 @@ from quorate.protocol.errors import QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.store.engine import Engine
 from quorate.store.inventory import read_inventory, take_note
-from quorate.store.limbo import Heard, knows
+from quorate.store.limbo import Heard
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1 import store_pb2 as store_v1
@@ -158,8 +158,9 @@ class Peers:
             return 0.0
         if request.greeting.incarnation != self._greeting().incarnation:
             return now - asked  # the peer has yet to hear of the present one
-        is_present = take_note(self._engine, who, answer.known, since)
-        counts = is_present and knows(request.greeting, answer.remembered)
+        counts = take_note(self._engine, request.greeting, answer, who, since)
+        if not counts and self._greeting().former != request.greeting.former:
+            return await self._ask(peer)  # now this store can name what the peer knows
         known = peer.heard
         is_known = known is not None and known.answer.incarnation == answer.incarnation
         first = known.first if known is not None and is_known else now

@@ -119,7 +119,6 @@ class Vouching:
                 return True
         if self._standing.record is not before:
             self._engine.writer.submit((self._standing.row(),))
-            self._peers.hurry()  # who was not named yet has not noted this store
         return False
 
     def _lacking(self, answers: list[PeerAnswer]) -> list[SourceName]:
