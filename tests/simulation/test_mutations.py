@@ -241,8 +241,8 @@ def _repair_takes_any_lineage(to: pytest.MonkeyPatch) -> None:
 def _positions_are_made_up(to: pytest.MonkeyPatch) -> None:
     """A store says that a receiver has acknowledged everything."""
 
-    def register(self: Receivers, *arguments: Any) -> Any:
-        change = _real_register(self, *arguments)
+    def register(self: Receivers, *arguments: Any, **more: Any) -> Any:
+        change = _real_register(self, *arguments, **more)
         high = change.answer.high
         answer = dataclasses.replace(change.answer, acknowledged_upto=high)
         return dataclasses.replace(change, answer=answer)
