@@ -58,6 +58,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.WriteNotOurs: FAILED,
     errors.AttemptSuperseded: OUTCOME_UNKNOWN,
     errors.CorruptBatch: FAILED,
+    errors.BrokenAnswer: FAILED,
     errors.VersionMismatch: FAILED,
     errors.UnknownTopic: FAILED,
     errors.Closed: FAILED,

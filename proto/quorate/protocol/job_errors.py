@@ -159,7 +159,8 @@ class FunctionFailed(QuorateError):
     def describe(self) -> str:
         return (
             f"The function {self.function} failed at the message {self.bookmark}: {self.error}. "
-            f"What came before was handed over. To go on from there: --since {self.time}\n"
+            f"What came before was handed over. Once it is mended, --since {self.time} goes on "
+            "from there.\n"
             f"{self.trace}"
         ).rstrip()
 
