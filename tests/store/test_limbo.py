@@ -388,3 +388,12 @@ class TestRemembered:
 )
 def test_the_record_of_a_store_to_bytes_and_back(record: StoreRecord) -> None:
     assert unpack_store(pack_store(record)) == record
+
+
+def test_of_two_that_each_took_the_other_for_what_it_was_before_one_is_found_out() -> None:
+    """Both were in limbo, and heard what peers knew before these had heard of both."""
+    mine = Standing("a", StoreRecord(b"one", limbo="wiped", former=(b"other",)), {})
+    theirs = Greeting(store_name="a", incarnation=b"other", former=[b"one"])
+    assert mine.check_remembered(theirs)
+    replaced = Greeting(store_name="a", incarnation=b"other")
+    assert not mine.check_remembered(replaced)

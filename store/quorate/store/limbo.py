@@ -309,7 +309,9 @@ class Standing:
                     f"peer knew of {remembered.commits} before: it was put back from a copy"
                 )
             return ""
-        if remembered.incarnation in record.former:
+        # Of two that run, each may have taken the other for what it was before.
+        each_follows_the_other = record.incarnation in remembered.former
+        if remembered.incarnation in record.former and not each_follows_the_other:
             return ""
         if self.comes_after(remembered):
             return ""
