@@ -7,6 +7,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -548,7 +549,10 @@ class Checker:
             return
         mine = f"source{sender}"
         newest = max((epoch for epoch, who in self._decisions if who == mine), default=0)
+        deciders = Counter(epoch for epoch, _ in self._decisions)
         for (epoch, who), first in self._decisions.items():
+            if deciders[epoch] > 1:
+                continue  # the stores that began it did so for one or the other
             if epoch > newest and first <= sequence and epoch >= self._life.begins_in:
                 begun, setups = self._begun.get(epoch, set()), self._decided_under[epoch, who]
                 self.require(
