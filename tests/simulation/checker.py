@@ -311,10 +311,11 @@ class Checker:
                 self._promised.pop(store, None)
                 self.receivers.forgotten(store)
                 is_forgotten = True
-            elif write.value is None and write.table is Table.RECEIVERS and not is_forgotten:
+            elif write.value is None and write.table is Table.RECEIVERS:
                 _, session_id = receiver_of(write.key)
                 self.receivers.forgotten(store, session_id)
-                self.endings.receiver_deleted(store, session_id)
+                if not is_forgotten:
+                    self.endings.receiver_deleted(store, session_id)
 
     def _tombstone(self, store: str, value: bytes | None) -> None:
         if value is None:
