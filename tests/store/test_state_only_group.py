@@ -13,6 +13,7 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.store.repair import Repair
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -126,8 +127,16 @@ async def test_wiped_it_learns_the_promise_before_it_answers_for_it(group: Group
         assert (list(source.held), list(source.holes), source.limbo) == ([], [], False)
 
 
-async def test_one_that_turns_and_is_wiped_fetches_what_would_be_lost(group: Group) -> None:
+async def test_one_that_turns_and_is_wiped_fetches_what_would_be_lost(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What only b and the former c have may be stable: c may not vouch for not having it."""
+
+    async def mend_nothing(*_: object) -> bool:
+        return True
+
+    # Once a has it, too, there is nothing to fetch.
+    monkeypatch.setattr(Repair, "_mend", mend_nothing)
     await begin(group, "a", "b")
     await hold(group, "b", 99)
     async with group.client("b") as client:
