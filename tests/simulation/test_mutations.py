@@ -46,7 +46,6 @@ from quorate.protocol.recovery import Decision, Lost, NeedMore
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
 from quorate.receiver.plan import FetchPlan, ProvenGap
-from quorate.source import core as source_core
 from quorate.source import registration, survivors
 from quorate.source.registration import Grant, Registration
 from quorate.source.retention import Retention
@@ -271,7 +270,7 @@ def _old_epochs_are_sent(to: pytest.MonkeyPatch) -> None:
             epoch = read_header(own).epoch
             yield from _real_again(epoch, kept_upto, [own])
 
-    to.setattr(source_core, "sent_again", again)
+    to.setattr(survivors, "sent_again", again)
 
 
 def _retries_get_new_numbers(to: pytest.MonkeyPatch) -> None:
@@ -285,7 +284,7 @@ def _retries_get_new_numbers(to: pytest.MonkeyPatch) -> None:
             batch = _encoded(header, epoch, first, *messages)
             yield first, kept_upto, batch
 
-    to.setattr(source_core, "sent_again", again)
+    to.setattr(survivors, "sent_again", again)
 
 
 def _stores_take_any_epoch(to: pytest.MonkeyPatch) -> None:
