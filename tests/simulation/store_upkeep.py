@@ -206,7 +206,7 @@ class SimulatedVouching(Vouching):
     """As it is, but for the network."""
 
     def __init__(self, store: StoreActor, peers: SimulatedPeers, filler: Filler) -> None:
-        super().__init__(store.engine, cast(Peers, peers), filler, store.name)
+        super().__init__(store.engine, cast(Peers, peers), filler, store.name, store.draw)
         self._simulated = store
 
     async def check(self) -> None:

@@ -7,7 +7,7 @@ store1, store2 and store3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 from unittest.mock import patch
 
@@ -16,7 +16,7 @@ from tests.simulation.endings import AGES, Mortality
 from tests.simulation.guards import Guard, violated
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import Party, Setup, majority_of
-from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Script, play
+from tests.simulation.script import LOOK_SECONDS, Script, play
 from tests.simulation.store_actor import StoreActor
 
 from quorate.protocol import recovery
@@ -31,13 +31,11 @@ from quorate.source.bringing_up import BringingUp
 from quorate.source.core import SourceCore
 from quorate.source.frames import Packed
 from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
-from quorate.store import inventory, keeper, leaving, limbo
+from quorate.store import keeper, leaving
 from quorate.store.core import StoreCore
 from quorate.store.lifetimes import Lifetimes
-from quorate.store.limbo import Heard, Met, Standing
 from quorate.store.state import Change, SourceState
 from quorate.v1 import messages_pb2 as v1
-from quorate.v1.store_pb2 import Greeting
 
 A, B, C = "store1", "store2", "store3"
 ALL = (A, B, C)
@@ -366,194 +364,6 @@ def _the_other_group_has_it(script: Script) -> None:
     script.run(1.0)
 
 
-# Stores that were wiped, and vouch again.
-
-
-def _until_it_vouches(script: Script, store: str) -> None:
-    """It was wiped, and is believed again."""
-    script.until(lambda: script.knows(store) and store not in script.checker.failed)
-
-
-def _replaced_stores_go_unnoticed(to: pytest.MonkeyPatch) -> None:
-    """G3: nobody tells a source that a store came back with another incarnation."""
-    to.setattr(SourceCore, "known", lambda *_: [])
-
-
-def _wiped_after_acknowledging(script: Script) -> None:
-    """A alone has 1, and has said so. It is wiped, and vouches again, while B has not got 1 yet."""
-    _begin(script)
-    script.cut("source1", C)
-    ask_b = script.mute("source1", B)
-    assert script.send(A) == 1
-    script.run(0.05)
-    script.cut("source1", A)
-    script.wipe(A)
-    _until_it_vouches(script, A)
-    ask_b()
-    script.run(LOOK_SECONDS)
-
-
-def _answers_of_who_has_not_noted_count(to: pytest.MonkeyPatch) -> None:
-    """A wiped store leaves limbo by the word of peers that do not know yet that it was."""
-    to.setattr(inventory, "knows", lambda *_: True)
-
-
-def _wiped_and_greets_once(script: Script) -> None:
-    """The same, but B has not noted that A is another one: it hears of its first greeting alone, in
-    which A did not know yet what it was before."""
-    _begin(script)
-    script.cut("source1", C)
-    script.cut(B, C)
-    ask_b = script.mute("source1", B)
-    assert script.send(A) == 1
-    script.run(0.05)
-    script.cut("source1", A)
-    script.wipe(A)
-    script.run(STEP_SECONDS)
-    script.mute(A, B)
-    script.run(1.5)
-    ask_b()
-    script.run(LOOK_SECONDS)
-
-
-def _late_greetings_are_news(to: pytest.MonkeyPatch) -> None:
-    """Whoever greets under another incarnation is the newer one."""
-    real = Standing.met
-
-    def met(self: Standing, greeting: Greeting, _: int | None = None) -> Met:
-        return real(self, greeting, self.moment)
-
-    to.setattr(Standing, "met", met)
-
-
-def _wiped_twice_and_greets_late(script: Script) -> None:
-    """C is wiped, greets B, and is wiped again before that arrives. It vouches when B hears what
-    the former one said. Then A is wiped, and needs C."""
-    _begin(script)
-    away = script.mute(C, A, B)
-    script.wipe(C)
-    script.run(0.05)
-    script.withhold(C, A)
-    greet_b = script.withhold(C, B)
-    away()
-    script.wipe(C)
-    _until_it_vouches(script, C)
-    greet_b()
-    script.run(0.3)
-    script.wipe(A)
-    script.until(lambda: script.knows(A) and not script.state(A).limbo)
-
-
-def _begins_of_forgotten_promises(to: pytest.MonkeyPatch) -> None:
-    """G1: a store begins what it does not remember having promised.
-
-    A source that hears of the replaced store takes what that had promised for void by itself, so
-    that this matters only where it does not hear: both are taken out together.
-    """
-    _replaced_stores_go_unnoticed(to)
-    to.setattr(StoreCore, "_was_promised", staticmethod(lambda *_: True))
-
-
-def _wiped_after_promising(script: Script) -> None:
-    """Of five stores A and B alone have 1. The next source, of A, B and D, keeps it. A is wiped,
-    and vouches again, without 1, before it is asked to begin. Then D is sent 1."""
-    _begin(script)
-    script.cut("source1", C, D, E)
-    assert script.send(A, B) == 1
-    script.source.kill()
-    ask_a: list[Callable[[], None]] = []
-    second = script.start_source(C, E)
-    script.until_decided(second, lambda: ask_a.append(script.mute("source2", A)))
-    script.wipe(A)
-    _until_it_vouches(script, A)
-    ask_a[0]()
-    script.until(lambda: script.begun(A) == 2)
-    script.mute("source2", A)
-    script.run(LOOK_SECONDS)
-
-
-def _runs_are_not_compared(to: pytest.MonkeyPatch) -> None:
-    """G4: nobody asks whether a directory has been through the run that a peer has met."""
-    to.setattr(limbo, "_may_have_been", lambda known, starts, _: starts > known.starts)
-
-
-def _put_back_and_started_twice(script: Script) -> None:
-    """C has 1, with A, and has told nobody that it has committed anything since it was started. A
-    copy from before is put back, and is started twice before B hears of it, which lacks 1."""
-    _begin(script)
-    c = script.stores[C]
-    c.crash()
-    copy = script.copy(C)
-    c.start()
-    peers = [script.stores[A], script.stores[B]]
-    script.until(lambda: all(peer.knows(c) for peer in peers) and not c.core.standing.unchecked)
-    script.cut(C, A)
-    meet_b = script.cut(C, B)
-    script.cut("source1", B)
-    assert script.send(A, C) == 1
-    script.until(lambda: script.source.core.stable_upto == 1)
-    script.source.kill()
-    c.crash()
-    script.put_back(C, copy, A, B)
-    c.start()
-    script.run(2 * LOOK_SECONDS)
-    c.crash()
-    c.start()
-    script.cut(A, B)
-    meet_b()
-    script.start_source(A)
-    script.run(2.0)
-
-
-def _wiped_stores_found(to: pytest.MonkeyPatch) -> None:
-    """Some blank stores found a group, though not every peer has answered."""
-    real = Standing.founders
-
-    def founders(self: Standing, _: Any, heard: Mapping[str, Heard]) -> Any:
-        blank = {address: item for address, item in heard.items() if item.answer.blank}
-        return real(self, blank.keys(), blank) if blank else ()
-
-    to.setattr(Standing, "founders", founders)
-
-
-def _two_of_three_are_wiped(script: Script) -> None:
-    """B and C come back blank, and do not reach A. Nobody may start the stream over with them."""
-    _begin(script)
-    script.source.kill()
-    script.cut(A, B, C)
-    script.checker.beyond = True
-    script.wipe(B)
-    script.wipe(C)
-    script.start_source(A)
-    script.run(8.0)
-
-
-def _filled_stores_found(to: pytest.MonkeyPatch) -> None:
-    """A store that has a part of what its peers had takes part in founding a new group."""
-    to.setattr(Standing, "fill", lambda _: ())
-
-
-def _all_but_a_filled_one_are_wiped(script: Script) -> None:
-    """C comes back blank and takes over what is stable; of E it hears nothing, so that it does not
-    vouch as a whole. A, B and D make 1 stable, and come back blank, with E."""
-    _begin(script)
-    heal = [script.cut(E, C)]
-    script.wipe(C)
-    script.until(lambda: script.knows(C) and not script.state(C).limbo)
-    heal += [script.cut("source1", C, E), script.cut(C, A, B, D)]
-    assert script.send(A, B, D) == 1
-    script.until(lambda: script.source.core.stable_upto == 1)
-    script.source.kill()
-    script.checker.beyond = True
-    for store in (A, B, D, E):
-        script.wipe(store)
-    for free in heal:
-        free()
-    script.run(2.0)
-    script.start_source()
-    script.run(8.0)
-
-
 # A hung store.
 
 
@@ -851,15 +661,7 @@ GUARDS = (
     Guard(_lineages_are_lists_of_begins, _a_minority_began_in_between, "I1"),
     Guard(_answers_before_the_commit, _a_promise_is_lost_in_a_crash, "I5"),
     Guard(_unreadable_is_a_no, _only_copy_left_turns, "I1"),
-    Guard(_replaced_stores_go_unnoticed, _wiped_after_acknowledging, "I1"),
-    Guard(_answers_of_who_has_not_noted_count, _wiped_and_greets_once, "I1"),
-    # C asks B once more before A is wiped, or after.
-    Guard(_late_greetings_are_news, _wiped_twice_and_greets_late, "I6", seeds=10),
-    Guard(_begins_of_forgotten_promises, _wiped_after_promising, "I1", {"setups": (FIVE,)}),
     Guard(_a_stable_set_is_enough, _the_other_group_has_it, "I1", {"setups": (EITHER,)}),
-    Guard(_runs_are_not_compared, _put_back_and_started_twice, "I1"),
-    Guard(_wiped_stores_found, _two_of_three_are_wiped, "I1"),
-    Guard(_filled_stores_found, _all_but_a_filled_one_are_wiped, "I1", {"setups": (FIVE,)}),
     Guard(_hung_stores_are_waited_for, _one_store_hangs, "I6"),
     Guard(_replaced_ones_come_back, _replaced_and_told_so_by_one, "I6"),
     Guard(_withdrawn_stays_consumed, _consumed_and_withdrawn, "I4"),

@@ -6,12 +6,15 @@ import random
 
 import pytest
 from tests.simulation.seeds import RARE, Tally, run
-from tests.simulation.simulation import simulate
+from tests.simulation.simulation import Simulation, simulate
 
 pytestmark = pytest.mark.timeout(900)
 """A quarter of a minute of work, however busy the machine is with other things."""
 
 SEEDS = range(200)
+TRACE_LINES = 1_000_000
+FOUND_OUT = 9
+"""In this world a store is."""
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +30,16 @@ def test_everything_holds_in_worlds_that_are_known(known: Tally) -> None:
 
 def test_known_worlds_reach_what_is_rare(known: Tally) -> None:
     assert [state for state in RARE if not known.reached[state]] == []
+
+
+@pytest.mark.expects_log("")
+def test_a_seed_is_one_world() -> None:
+    """Also where stores draw what nobody else may have: one that is found out is a new one."""
+    one, again = (Simulation(FOUND_OUT, TRACE_LINES, {}) for _ in range(2))
+    one.run()
+    again.run()
+    assert one.world.reached["found out as a copy"]
+    assert one.world.trace() == again.world.trace()
 
 
 def test_everything_holds_in_a_new_world() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
@@ -38,14 +38,22 @@ FOUND_OUT_SECONDS = 5.0
 class Vouching:
     """Whether one store vouches for what it lacks, and how it comes to that."""
 
-    def __init__(self, engine: Engine, peers: Peers, filler: Filler, address: str) -> None:
-        """address: where others reach this store."""
+    def __init__(
+        self,
+        engine: Engine,
+        peers: Peers,
+        filler: Filler,
+        address: str,
+        draw: Callable[[], bytes] = lambda: uuid.uuid4().bytes,
+    ) -> None:
+        """address: where others reach this store. draw: a new incarnation."""
         self._engine = engine
         self._filler = filler
         self._core = engine.core
         self._standing = engine.core.standing
         self._peers = peers
         self._address = address
+        self._draw = draw
         self._waits_for = engine.waits_for
 
     async def check(self) -> None:
@@ -112,7 +120,7 @@ class Vouching:
             if reason := self._standing.check_remembered(remembered):
                 _log.error("store %s enters limbo: %s", self._core.store, reason)
                 self._peers.forget()
-                change = self._core.enter_limbo(reason, uuid.uuid4().bytes)
+                change = self._core.enter_limbo(reason, self._draw())
                 self._engine.end_streams(change)
                 writer = self._engine.writer
                 await writer.durable(writer.submit(change.writes))
