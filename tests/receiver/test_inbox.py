@@ -50,6 +50,16 @@ async def test_full_until_taken() -> None:
     assert inbox.waiting_bytes == 0
 
 
+async def test_what_was_taken_back_after_it_was_handed_over_is_not_told_of_again() -> None:
+    inbox = Inbox(bytes_max=1 << 20)
+    inbox.put(batch(0, 9))
+    assert inbox.take() is not None
+    assert inbox.take_back(NAME, 5) == 9
+    # Other messages under these numbers, which are replaced before anyone takes them.
+    inbox.put(batch(5, 9))
+    assert inbox.take_back(NAME, 5) == 4
+
+
 async def test_what_is_taken_back_was_not_handed_over() -> None:
     inbox = Inbox(bytes_max=1 << 20)
     for first in (0, 5, 10):

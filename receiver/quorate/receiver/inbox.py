@@ -86,7 +86,10 @@ class Inbox:
         self._bytes = sum(batch.size for batch in kept)
         if self._bytes < self._bytes_max:
             self._space.set()
-        return self._taken.get(source, NOTHING)
+        taken = self._taken.get(source, NOTHING)
+        # What comes next under these numbers is other messages, which nobody has been handed.
+        self._taken[source] = min(taken, first - 1)
+        return taken
 
     def fail(self, error: BaseException) -> None:
         """Nothing will come any more, for this reason."""
