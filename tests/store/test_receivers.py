@@ -90,6 +90,13 @@ def test_a_position_never_moves_back_nor_past_what_is_held(world: World) -> None
     assert acknowledge(world, 1, 99) == 9
 
 
+def test_what_is_stable_elsewhere_can_be_acknowledged_though_it_is_not_here(world: World) -> None:
+    """Else who was told that all of it is lost would hold up a source that waits for it."""
+    register(world, 1)
+    world.write(world.core.learn_stable(world.core.sources[ORDERS], 14))
+    assert acknowledge(world, 1, 99) == 14
+
+
 def test_who_did_not_register_can_not_acknowledge(world: World) -> None:
     with pytest.raises(NotRegistered):
         acknowledge(world, 1, 5)

@@ -20,7 +20,6 @@ from quorate.protocol.lineage import Lineage
 from quorate.store.ends import note
 from quorate.store.records import ReceiverRecord
 from quorate.store.state import Change, RegIds, SourceState
-from quorate.store.state_only import positions_upto
 from quorate.store.storage import Write
 from quorate.v1 import store_pb2 as store_v1
 
@@ -190,7 +189,7 @@ class Receivers:
             raise Fenced(who, epoch, record.epoch)
         if state.is_of_former_stream(source_epoch):
             return ()
-        upto = min(upto, positions_upto(state))
+        upto = min(upto, max(state.held.high, state.held.stable_upto))
         if source_epoch > state.registration.begun_epoch:
             upto = min(upto, state.held.stable_upto)
         position = max(upto, record.acknowledged_upto)

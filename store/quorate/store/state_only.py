@@ -35,15 +35,6 @@ def check_takes_data(store: str, state: SourceState) -> None:
         )
 
 
-def positions_upto(state: SourceState) -> int:
-    """The highest position that a receiver may be given here: what exists, as far as is known.
-
-    Who holds no messages knows only from what is stable how far they go.
-    """
-    held = state.held
-    return held.high if state.takes_data else max(held.high, held.stable_upto)
-
-
 def answered_upto(state: SourceState) -> int:
     """How far a fetch is answered, behind what is held.
 
