@@ -96,7 +96,7 @@ class Checker:
         self._released: dict[tuple[int, int], bytes] = {}
         self._remembered: dict[int, bytes] = {}
         self._sent_by: dict[tuple[int, bytes], int] = {}
-        """By number and content: the instance that gave it that number."""
+        """By number and content: the instance that sent it last under that number."""
         self._stable_of: dict[int, int] = {}
         self._fenced: set[int] = set()
         """Instances that were told so."""
@@ -424,6 +424,12 @@ class Checker:
                 self.require(
                     known == payload, "I2", f"{sequence} was {known!r}, and is now {payload!r}"
                 )
+
+    def loaded(self, instance: int, epoch: int, first: int, last: int) -> None:
+        """A source has taken what it keeps from the stores: from now on it sends that itself."""
+        for sequence in range(first, last + 1):
+            if (content := self.contents.get((epoch, sequence))) is not None:
+                self._sent_by[sequence, content] = instance
 
     def decided(self, epoch: int, first: int, who: str, setups: Sequence[Setup]) -> None:
         """A source has decided; its epoch is in force from that number on."""

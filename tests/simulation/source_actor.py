@@ -36,7 +36,7 @@ from quorate.protocol.errors import (
     UnknownTopic,
     Unreachable,
 )
-from quorate.protocol.framing import check_batch
+from quorate.protocol.framing import check_batch, read_header
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import NOTHING
@@ -504,6 +504,9 @@ class SourceInstance:
         if core.loading and core.epoch == epoch:
             if any(item.last > core.stable_upto for item in kept):
                 self.world.reach("kept but unstable sent again", self.process.name)
+            for item in kept:
+                term = read_header(item.batch).epoch
+                self.checker.loaded(self.number, term, item.first, item.last)
             core.loaded(kept, self.world.now)
             self._after_input()
             self._wake()
