@@ -210,7 +210,10 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             error: QuorateError | None = None
             if receiver is None or one.epoch > receiver[0]:
                 error = NotRegistered("receiver", "not known")
-            elif one.epoch < receiver[0]:
+            elif one.epoch < receiver[0] or self.instances[source, request.session_id] != (
+                one.epoch,
+                one.instance,
+            ):
                 error = Fenced("receiver", one.epoch, receiver[0])
             elif one.upto < 0:
                 self.signs_of_life += 1

@@ -67,6 +67,18 @@ async def test_it_shows_so_often_enough_for_the_lifetime_that_it_asks_for(group:
             await store.until(lambda store=store: store.signs_of_life > 3)
 
 
+@pytest.mark.expects_log("is fenced")
+async def test_another_one_in_the_same_epoch_is_fenced_by_whoever_notices(group: Group) -> None:
+    """Stores that forgot the one, as its source had ended, took the other in the same epoch."""
+    await group.announce()
+    async with await opened(group, options={"state_lifetime": 0.3}):
+        for store in group.stores:
+            assert store.receivers[NAME, 0x20][0] == 1
+            store.instances[NAME, 0x20] = (1, b"another")
+        for store in group.stores:
+            await store.until(lambda store=store: store.receivers[NAME, 0x20][0] == 2)
+
+
 async def test_every_store_is_told_and_each_answer_is_an_event(group: Group) -> None:
     await group.announce()
     group.store(4)

@@ -637,6 +637,8 @@ class ReceiverInstance:
         except Fenced as error:
             if error.promised > self.epoch and not self.fenced:
                 self._end_fenced()
+            elif asked.epoch == self.epoch:
+                self.answers.pop(store, None)
         except Unreachable:
             pass
         except QuorateError:

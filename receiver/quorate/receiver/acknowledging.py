@@ -156,12 +156,13 @@ class Acknowledger:
         return due
 
     async def _send(self, address: str, due: dict[SourceName, tuple[Session, str, int]]) -> None:
+        epochs = {source: session.registrar.epoch for source, (session, _, _) in due.items()}
         request = store_v1.AcknowledgeRequest(
             session_id=self._session_id,
             acknowledgements=[
                 store_v1.Acknowledgement(
                     source=source_to_wire(source),
-                    epoch=session.registrar.epoch,
+                    epoch=epochs[source],
                     upto=position,
                     source_epoch=session.stream.lineage.epoch,
                     instance=session.registrar.instance,
@@ -180,7 +181,9 @@ class Acknowledger:
             if isinstance(error, Fenced):
                 if error.promised > session.registrar.epoch:
                     raise error
-                continue  # by this one itself: it has taken a higher epoch meanwhile
+                if epochs[source] < session.registrar.epoch:
+                    continue  # by this one itself: it has taken a higher epoch meanwhile
+                # Another instance has the same epoch there: to register again settles who stays.
             log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
             session.registrar.forget(name)
         now = asyncio.get_running_loop().time()
