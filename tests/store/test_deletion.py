@@ -459,6 +459,8 @@ def test_a_deregistration_is_settled_once_nobody_can_miss_it() -> None:
     assert not settled(buried(EXPIRED), view(answer("s2", told), still))
     expired = knowledge(deletion=EXPIRED, limbo=True)
     assert not settled(buried(DEREGISTERED), view(answer("s2", expired), still))
+    before = replace(told, promised_epoch=0)
+    assert not settled(buried(DEREGISTERED), view(answer("s2", before), still))
 
 
 def test_it_is_settled_if_it_was_so_where_the_source_registered_anew() -> None:

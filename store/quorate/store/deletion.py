@@ -215,12 +215,14 @@ def settled(tombstone: Tombstone, view: View) -> bool:
         return True
     if tombstone.cause != store_v1.DELETION_DEREGISTERED or tombstone.blind:
         return False
-    source = tombstone.registration.name
+    record = tombstone.registration
+    # Who deleted a stream before this one was not told that this one has ended.
     told = {view.me} | {
         name
         for name, peer in view.peers.items()
-        if (known := peer.sources.get(source)) is not None
+        if (known := peer.sources.get(record.name)) is not None
         and known.deletion == store_v1.DELETION_DEREGISTERED
+        and known.promised_epoch >= record.begun_epoch
     }
     return _know_everything(tombstone, told)
 
