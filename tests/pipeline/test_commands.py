@@ -264,7 +264,7 @@ def test_backtest_says_where_a_function_fails_and_with_what(group: Group) -> Non
         "digest",
     ]
     assert places[-1].strip().startswith("raise ValueError(")
-    since = first.rpartition("--since ")[2]
+    since = first.rpartition("--since ")[2].partition(" ")[0]
     HEARD.clear()
     function = f"{__name__}:hear"
     again = ("--since", since, "--function", function, "--speed", "max")

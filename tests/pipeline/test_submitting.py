@@ -75,7 +75,7 @@ def test_the_exit_code_comes_through_and_stdout_is_the_reports_alone(tmp_path: P
     job = [str(entry.__file__), "audit", "--stores", "127.0.0.1:9", "--topics-pattern", "("]
     ended = submit(tmp_path, "--master", "local[1]", *job)
     assert ended.returncode == 2, ended.stderr
-    assert "error: topics pattern" in ended.stderr
+    assert "error: --topics-pattern" in ended.stderr
     assert ended.stdout == ""
 
 

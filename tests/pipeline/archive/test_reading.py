@@ -18,7 +18,7 @@ from quorate.pipeline.archive.compacting import compact
 from quorate.pipeline.archive.reading import Archive
 from quorate.pipeline.decoding import record_batches
 from quorate.pipeline.fetching import Piece
-from quorate.protocol.errors import ArchiveInvalid, InvalidArgument
+from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, InvalidArgument
 from quorate.protocol.framing import read_header
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
@@ -102,7 +102,7 @@ def test_messages_are_found_by_time(path: Path) -> None:
 
 
 def test_a_path_without_an_archive_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveInvalid, match="no manifest"):
+    with pytest.raises(ArchiveUnusable, match="no archive is there"):
         _ = Archive(str(tmp_path)).sources
 
 
@@ -175,5 +175,5 @@ def test_no_bit_that_flips_in_the_pages_after_they_were_checked_gives_other_rows
 
 
 def test_no_path_is_not_the_directory_one_is_in() -> None:
-    with pytest.raises(InvalidArgument, match="no path is given"):
+    with pytest.raises(InvalidArgument, match="none is given; name a directory"):
         Archive("")
