@@ -218,9 +218,12 @@ class ReceiverChecks:
 
     # Which instance stores listen to.
 
-    def registered(self, store: str, receiver: int, epoch: int) -> None:
-        """The store has answered that it registered an instance in this epoch."""
-        known = self._registered.get((store, receiver), 0)
+    def registered(self, store: str, receiver: int, epoch: int, *, remembered: bool) -> None:
+        """The store has answered that it registered an instance in this epoch.
+
+        remembered: it knew the receiver, or up to where it had ended; else epochs begin anew.
+        """
+        known = self._registered.get((store, receiver), 0) if remembered else 0
         self._registered[store, receiver] = max(epoch, known)
 
     def moved(self, store: str, receiver: int, epoch: int) -> None:

@@ -404,9 +404,12 @@ class SourceInstance:
     def _hear(self, known: Iterable[StoreReplaced], teller: str) -> None:
         """A store says which incarnations it knows of."""
         for said in known:
-            for store in self.core.known(
+            gone = self.core.known(
                 said.store_name, said.incarnation, said.former, self.world.now, teller
-            ):
+            )
+            for store in gone:
+                self._taking.pop(store, None)
+            for store in gone:
                 self.world.reach("source heard of a replaced store", store)
                 if (over := self._over.get(store)) is not None:
                     over.fail(Unreachable(store, "it came back without its data"))

@@ -624,7 +624,12 @@ class StoreActor:
         came = self.core.identities.came(state, FOR_EVER, asked.session_id, asked.instance)
         self.checker.endings.sign(self.name, asked.session_id)
         answer = await self.made_durable(state, replace(change, writes=(*change.writes, *came)))
-        self.checker.receivers.registered(self.label, asked.session_id, asked.epoch)
+        self.checker.receivers.registered(
+            self.label,
+            asked.session_id,
+            asked.epoch,
+            remembered=answer.known or answer.ended_epoch > 0,
+        )
         return RegisteredReceiver(answer, bool(self.core.limbo_of(answer.state)))
 
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
