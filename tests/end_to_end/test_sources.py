@@ -155,6 +155,10 @@ async def test_a_source_whose_state_was_deleted_in_its_sleep_is_told_and_may_beg
     sleeper = await world.source("sleeper", options={"state_lifetime": 1.0})
     await sleeper.start()
     last = await sleeper.send_stable(100)
+    # What they said before it registered looks as if they had deleted it.
+    await world.progress.until(
+        "all stores have it", lambda: all(store.facts and store.of() for store in stores)
+    )
     sleeper.pause()
     await world.progress.until(
         "all stores have deleted it",
