@@ -116,6 +116,8 @@ class ReceiverInstance:
         self.answers: dict[str, StoreAnswer] = {}
         self._new_at: set[str] = set()
         self._newer_at: dict[str, int] = {}
+        self._anothers: set[str] = set()
+        """Stores that have another instance in this one's epoch."""
         self.record: SourceRecord
         self.stream: Stream
         self.plan: FetchPlan
@@ -338,6 +340,7 @@ class ReceiverInstance:
         assert isinstance(answer, Registered)
         self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
         self._newer_at.pop(name, None)
+        self._anothers.discard(name)
         if not answer.known:
             self._new_at.add(name)
         if epoch == self.epoch:
@@ -637,8 +640,10 @@ class ReceiverInstance:
         except Fenced as error:
             if error.promised > self.epoch and not self.fenced:
                 self._end_fenced()
-            elif asked.epoch == self.epoch:
-                self.answers.pop(store, None)
+            elif asked.epoch == self.epoch and not self.fenced:
+                self._anothers.add(store)
+                if enough_for_receivers(self.record.policy, self._anothers):
+                    self._end_fenced()
         except Unreachable:
             pass
         except QuorateError:

@@ -181,9 +181,9 @@ class Acknowledger:
             if isinstance(error, Fenced):
                 if error.promised > session.registrar.epoch:
                     raise error
-                if epochs[source] < session.registrar.epoch:
-                    continue  # by this one itself: it has taken a higher epoch meanwhile
-                # Another instance has the same epoch there: to register again settles who stays.
+                if epochs[source] == session.registrar.epoch:
+                    session.registrar.is_anothers(name, session.record.policy)
+                continue  # else by this one itself: it has taken a higher epoch meanwhile
             log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
             session.registrar.forget(name)
         now = asyncio.get_running_loop().time()

@@ -153,6 +153,8 @@ class Registrar:
         """Stores that know the receiver from this instance only."""
         self._newer_at: dict[str, int] = {}
         """Stores that have registered a newer instance, and its epoch."""
+        self._anothers: set[str] = set()
+        """Stores that have another instance in this one's epoch."""
         self.instance = uuid.uuid4().bytes
         self.epoch = 1
         """Of the registration: above any that a store had for this receiver."""
@@ -242,6 +244,17 @@ class Registrar:
             who = f"receiver {self._session_id:#x} of {self._source}"
             raise Fenced(who, self.epoch, max(self._newer_at.values()))
 
+    def is_anothers(self, name: str, policy: Policy) -> None:
+        """The store has another instance in the very epoch of this one, which it had forgotten.
+
+        Raises Fenced if enough stores do: that instance has begun since. To contest that would give
+        the older one's place in a stream that may have been deregistered to the newer one.
+        """
+        self._anothers.add(name)
+        if enough_for_receivers(policy, self._anothers):
+            who = f"receiver {self._session_id:#x} of {self._source}"
+            raise Fenced(who, self.epoch, self.epoch)
+
     def forget(self, name: str) -> None:
         """The store does not know this receiver any more."""
         self.answers.pop(name, None)
@@ -323,6 +336,7 @@ class Registrar:
         self._reasons.pop(name, None)
         self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
         self._newer_at.pop(name, None)
+        self._anothers.discard(name)
         if not answer.known:
             self._new_at.add(name)
         self.answers[name] = StoreAnswer(
