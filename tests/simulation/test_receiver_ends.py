@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.simulation import receiver_actor
-from tests.simulation.guards import Guard, Mutation, first_found, violated
+from tests.simulation.guards import Guard, Mutation, missed, violated
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import majority_of
 from tests.simulation.script import LOOK_SECONDS, Script, play
@@ -226,5 +226,4 @@ def test_without_its_guard_something_is_violated(
 def test_a_guard_that_is_taken_out_is_missed_in_the_weather(
     mutation: Mutation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mutation.patch(monkeypatch)
-    assert first_found(mutation.weather, mutation.rules, mutation.seeds) is not None
+    missed(mutation, monkeypatch)
