@@ -29,7 +29,6 @@ from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
 from quorate.protocol.wire import membership_to_wire
 from quorate.store import keeper
-from quorate.store.catalogue import Claim, Elsewhere, merged
 from quorate.store.deletion import (
     REASON,
     View,
@@ -762,41 +761,3 @@ def test_its_own_signs_of_life_keep_nobody_out_who_was_fenced_by_one_that_came_t
     with pytest.raises(SourceActive):
         world.promise(3, b"c")
     assert world.promise(3, b"a", decided_epoch=1).registration.promised_to == b"a"
-
-
-# The directory between stores.
-
-
-def claim(epoch: int = 1, version: int = 1, *, live: bool = False, proxy: bool = False) -> Claim:
-    stores = [v1.StoreEntry(name="b:7301", address="b:1")]
-    information = v1.SourceInformation(epoch=epoch, version=version, stores=stores)
-    return Claim("b:1" if proxy else "a:1", information, live, proxy)
-
-
-def test_the_newest_information_wins_and_it_lives_if_it_does_anywhere() -> None:
-    assert merged({}) is None
-    entry = merged({"a": claim(), "b": claim(version=2), "c": claim(live=True)})
-    assert entry is not None
-    assert (entry.information.version, entry.live) == (2, True)
-    entry = merged({"a": claim(epoch=2), "b": claim(version=9, live=True)})
-    assert entry is not None
-    assert (entry.information.epoch, entry.live) == (2, False), "a live older epoch is fenced"
-
-
-def test_the_proxy_is_named_unless_the_source_lives() -> None:
-    entry = merged({"b": claim(proxy=True), "a": claim()})
-    assert entry is not None
-    assert entry.proxy == "b:7301", "as its policies call it"
-    entry = merged({"b": claim(proxy=True), "a": claim(live=True)})
-    assert entry is not None
-    assert entry.proxy == ""
-
-
-def test_only_what_changed_is_told_and_deleted_ones_are_not_listed() -> None:
-    elsewhere = Elsewhere()
-    known = knowledge(information=v1.SourceInformation(epoch=1))
-    assert elsewhere.hear([answer("s2", known)]) == [ORDERS]
-    assert elsewhere.hear([answer("s2", known)]) == []
-    assert elsewhere.hear([answer("s2", replace(known, live=True))]) == [ORDERS]
-    assert elsewhere.hear([answer("s2", replace(known, deletion=EXPIRED))]) == [ORDERS]
-    assert not elsewhere.sources
