@@ -214,8 +214,7 @@ class Registrar:
             if not heard:
                 return
             if heard > self.epoch:
-                who = f"receiver {self._session_id:#x} of {self._source}"
-                raise Fenced(who, self.epoch, heard)
+                raise self._fenced_by(heard)
             # Both noticed at once: who waits longer comes last, and fences the other.
             await asyncio.sleep(random.uniform(0, 0.1))
 
@@ -228,7 +227,7 @@ class Registrar:
         """
         heard = await self._ask(name, address, self.epoch)
         if heard == self.epoch:
-            raise Fenced(f"receiver {self._session_id:#x} of {self._source}", self.epoch, heard)
+            raise self._fenced_by(heard)
         if heard:
             log.warning("store %s has a newer instance of the receiver of %s", name, self._source)
         return self.answers.get(name)
@@ -241,8 +240,7 @@ class Registrar:
         """
         newer = {name for name, epoch in self._newer_at.items() if epoch > self.epoch}
         if enough_for_receivers(policy, newer):
-            who = f"receiver {self._session_id:#x} of {self._source}"
-            raise Fenced(who, self.epoch, max(self._newer_at.values()))
+            raise self._fenced_by(max(self._newer_at.values()))
 
     def is_anothers(self, name: str, policy: Policy) -> None:
         """The store has another instance in the very epoch of this one, which it had forgotten.
@@ -252,8 +250,10 @@ class Registrar:
         """
         self._anothers.add(name)
         if enough_for_receivers(policy, self._anothers):
-            who = f"receiver {self._session_id:#x} of {self._source}"
-            raise Fenced(who, self.epoch, self.epoch)
+            raise self._fenced_by(self.epoch)
+
+    def _fenced_by(self, epoch: int) -> Fenced:
+        return Fenced(f"receiver {self._session_id:#x} of {self._source}", self.epoch, epoch)
 
     def forget(self, name: str) -> None:
         """The store does not know this receiver any more."""
