@@ -1,5 +1,7 @@
 """What the stores say, put side by side: lags, holes, and when that is unhealthy."""
 
+from dataclasses import replace
+
 from quorate.console.group_status import compare
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
@@ -60,6 +62,22 @@ def test_a_group_that_agrees_is_healthy() -> None:
     assert receiver["lag"] == 10
 
 
+def test_who_answers_for_a_source_that_is_away() -> None:
+    one, other = source(99), source(99)
+    one.live = other.live = False
+    one.proxy, one.reg_id, one.inactive_seconds = "b", 7, 12.34
+    other.reg_id, other.inactive_seconds = 8, 30.0
+    status = compare(group(store("a", one), store("b", other)), 0)
+    (row,) = status.sources
+    assert (row["state"], row["proxy"]) == ("away", "b")
+    assert row["reg_ids"] == {"a": 7, "b": 8}
+    assert row["silent_seconds"] == 12.3
+    # Whoever has not heard yet that it is back has no say.
+    other.live = True
+    (row,) = compare(group(store("a", one), store("b", other)), 0).sources
+    assert (row["state"], row["proxy"]) == ("live", None)
+
+
 def test_a_store_that_is_away_is_unhealthy_and_still_a_row() -> None:
     status = compare(group(store("a", source(99)), Unreachable("host:1", "refused")), 0)
     assert not status.healthy
@@ -114,6 +132,7 @@ def test_limbo_is_unhealthy() -> None:
     assert compare(group(whole), 0).problems == ["Store a is in limbo: new."]
     status = compare(group(store("a", doubted)), 0)
     assert status.problems == ["Store a is in limbo for orders/0x10: waits for b."]
+    assert status.sources[0]["limbo"] == {"a": "waits for b"}
 
 
 def test_one_store_under_two_addresses_is_unhealthy() -> None:
@@ -154,10 +173,28 @@ def test_groups_with_their_rules_and_who_holds_everything() -> None:
         ["a", "b"],
         ["x"],
     )
+    assert left["stand_in_for"] == {}
     assert left["satisfied"]
     assert left["role"] == "in force"
     assert (right["group"], right["rule"], right["satisfied"]) == ("right", "all", True)
     assert status.healthy
+
+
+def test_a_backup_that_stands_in() -> None:
+    left, right = POLICY.groups
+    present = Policy((replace(left, stores=("a", "x", "c"), backups=("b",)), right), POLICY.rule)
+    answers = group(*(store(f"node{n}", grouped(99, present)) for n in range(4)))
+    for answer in answers.values():
+        assert isinstance(answer, StatusResponse)
+        answer.sources[0].information.declared.CopyFrom(policy_to_wire(POLICY))
+    rows = compare(answers, 100).groups
+    assert [row["stand_in_for"] for row in rows] == [{"x": "b"}, {}]
+    # A policy that is no variant of it, as while the stream moves.
+    other = Policy((Group("left", ("a", "b")), right), POLICY.rule)
+    for answer in answers.values():
+        assert isinstance(answer, StatusResponse)
+        answer.sources[0].information.declared.CopyFrom(policy_to_wire(other))
+    assert [row["stand_in_for"] for row in compare(answers, 100).groups] == [{}, {}]
 
 
 def test_a_group_that_does_not_hold_what_is_stable_and_what_that_means() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quorate.protocol.policy import Group, Policy
-from quorate.source.backups import Backups, stand_ins
+from quorate.source.backups import Backups
 
 DECLARED = Policy(
     (Group("g", tuple("abc"), backups=("x", "y")), Group("h", tuple("def"), backups=("z",)))
@@ -33,12 +33,12 @@ def test_a_member_that_is_away_long_enough_is_stood_in_for_and_gets_its_place_ba
     assert play.at(10.9, "acdef") == ["abc", "def"]
     assert play.at(11.0, "acdef") == ["axc", "def"]
     assert play.policy.groups[0].backups == ("y", "b")
-    assert list(stand_ins(DECLARED, play.policy)) == [("g", "b", "x")]
+    assert list(play.policy.stand_ins(DECLARED)) == [("g", "b", "x")]
     assert play.at(20.0, "axcdef") == ["axc", "def"]
     assert play.at(21.0, "abxcdef", behind="b") == ["axc", "def"]
     assert play.at(22.0, "abxcdef") == ["abc", "def"]
     assert play.policy.groups[0].backups == ("x", "y")
-    assert list(stand_ins(DECLARED, play.policy)) == []
+    assert list(play.policy.stand_ins(DECLARED)) == []
 
 
 def test_a_member_that_comes_and_goes_quickly_keeps_its_place() -> None:

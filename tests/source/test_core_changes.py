@@ -288,6 +288,8 @@ def test_a_backup_steps_in_and_the_member_gets_its_place_back() -> None:
     assert core.epoch == 3
     assert core.registration.membership.policies == (Policy((Group("g", ("a", "b", "d")),)),)
     assert the(core, events.BackupSteppedIn) == [events.BackupSteppedIn("g", "c", "d")]
+    # Who looks at the stores can tell who stands in for whom.
+    assert list(core.information().declared.groups[0].stores) == ["a", "b", "c"]
     send(core, b"x")
     core.acknowledged("a", 0, 3.5)
     assert core.stable_upto == -1
@@ -304,4 +306,5 @@ def test_a_backup_steps_in_and_the_member_gets_its_place_back() -> None:
     core.tick(4.3)
     assert core.epoch == 4
     assert core.registration.policy == Policy((Group("g", ("a", "b", "c")),))
+    assert not core.information().HasField("declared")
     assert core.complete

@@ -214,11 +214,13 @@ def _compare_source(
         store: _texts(source.unreadable) for store, source in at.items() if source.unreadable
     }
     newest = max(at.values(), key=lambda source: source.begun_epoch)
+    live = any(source.live for source in at.values())
     status.sources.append(
         {
             "topic": name.topic,
             "session_id": f"{name.session_id:#x}",
-            "state": "live" if any(source.live for source in at.values()) else "away",
+            "state": "live" if live else "away",
+            "proxy": None if live else max(source.proxy for source in at.values()) or None,
             "epoch": newest.begun_epoch,
             "first": min(
                 (source.held[0].first for source in at.values() if source.held),
@@ -227,6 +229,9 @@ def _compare_source(
             "newest": max(map(held_upto, at.values())),
             "stable_upto": stable_upto,
             "stores": sorted(at),
+            "reg_ids": {store: source.reg_id for store, source in at.items()},
+            "silent_seconds": round(min(source.inactive_seconds for source in at.values()), 1),
+            "limbo": {store: source.limbo_reason for store, source in at.items() if source.limbo},
             "lag": behind,
             "state_only": state_only,
             "holes": holes,

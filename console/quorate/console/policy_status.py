@@ -34,6 +34,7 @@ def group_rows(
     }
     rows: list[Row] = []
     problems: list[str] = []
+    declared = _declared(newest)
     for policy, role in _policies(newest):
         holders = {store for store in policy.stores if called.get(store, store) in has_all}
         active = {store for store in policy.stores if called.get(store, store) in taking}
@@ -50,6 +51,7 @@ def group_rows(
                 "stores": list(group.stores),
                 "holding": [store for store in group.stores if store in holders],
                 "backups": list(group.backups),
+                "stand_in_for": _stand_ins(policy, declared, group.name),
             }
             for group in policy.groups
         ]
@@ -59,6 +61,21 @@ def group_rows(
                 f"held by {', '.join(sorted(holders)) or 'none that answered'}."
             )
     return rows, problems
+
+
+def _declared(newest: SourceStatus) -> Policy | None:
+    """What the source is configured with, if backups stand in."""
+    information = newest.information
+    return policy_from_wire(information.declared) if information.HasField("declared") else None
+
+
+def _stand_ins(policy: Policy, declared: Policy | None, group: str) -> dict[str, str]:
+    """By backup: the member that it stands in for."""
+    if declared is None or not policy.is_variant_of(declared):
+        return {}
+    return {
+        backup: member for where, member, backup in policy.stand_ins(declared) if where == group
+    }
 
 
 def _policies(newest: SourceStatus) -> list[tuple[Policy, str]]:

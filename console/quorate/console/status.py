@@ -22,12 +22,12 @@ _FOR_PEOPLE = {
         "messages", "sync_milliseconds", "rejected", "lacking", "repair",
     ),
     "sources": (
-        "topic", "session_id", "state", "epoch", "first", "newest", "stable_upto", "lag", "holes",
-        "state_only",
+        "topic", "session_id", "state", "proxy", "epoch", "first", "newest", "stable_upto", "lag",
+        "holes", "state_only",
     ),
     "groups": (
         "topic", "session_id", "group", "rule", "intergroup", "role", "satisfied", "stores",
-        "holding", "backups",
+        "holding", "backups", "stand_in_for",
     ),
     "receivers": ("topic", "source", "session_id", "acknowledged_upto", "lag"),
     "paced": (

@@ -125,6 +125,16 @@ class Policy:
             )
         )
 
+    def stand_ins(self, declared: Policy) -> Iterator[tuple[str, str, str]]:
+        """Group, member and backup for every backup that stands in.
+
+        declared: the policy that this one is a variant of.
+        """
+        for theirs, mine in zip(declared.groups, self.groups, strict=True):
+            for member, store in zip(theirs.stores, mine.stores, strict=True):
+                if member != store:
+                    yield theirs.name, member, store
+
     def group_of(self, store: str) -> Group | None:
         """The group that the store is a member of."""
         return next((group for group in self.groups if store in group.stores), None)

@@ -7,7 +7,7 @@ gets from one policy to the other is the registration's affair.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import replace
 
 from quorate.protocol.policy import Group, Policy
@@ -62,11 +62,3 @@ class Backups:
     def _away(self, store: str, now: float) -> bool:
         since = self._away_since.get(store)
         return since is not None and now >= since + self._backup_after
-
-
-def stand_ins(declared: Policy, present: Policy) -> Iterator[tuple[str, str, str]]:
-    """Group, member and backup for every backup that stands in."""
-    for group, now in zip(declared.groups, present.groups, strict=True):
-        for member, store in zip(group.stores, now.stores, strict=True):
-            if member != store:
-                yield group.name, member, store

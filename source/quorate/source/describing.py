@@ -39,11 +39,13 @@ def describe(
                 store_name=grant.store_name if grant else "",
             )
         )
+    declared = registration.declared if registration.policy != registration.declared else None
     return SourceInformation(
         source=source_to_wire(name),
         address=address,
         epoch=epoch,
         policy=policy_to_wire(registration.policy),
+        declared=policy_to_wire(declared) if declared else None,
         stores=entries,
         version=changes,
         receiver_pacing=pacing_to_wire(options.receiver_pacing),

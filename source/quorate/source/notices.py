@@ -19,7 +19,6 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
 from quorate.protocol.tracker import StabilityTracker
 from quorate.source import events
-from quorate.source.backups import stand_ins
 from quorate.source.options import SourceOptions
 from quorate.source.retention import Retention
 from quorate.source.streams import Streams
@@ -113,9 +112,9 @@ class Notices:
 
     def policy_in_force(self, policy: Policy) -> Told:
         """The one policy that the begun record names."""
-        before = {*stand_ins(self._declared, self._policy)}
+        before = {*self._policy.stand_ins(self._declared)}
         self._policy = policy
-        now = {*stand_ins(self._declared, policy)}
+        now = {*policy.stand_ins(self._declared)}
         return [
             *(events.BackupSteppedBack(*each) for each in sorted(before - now)),
             *(events.BackupSteppedIn(*each) for each in sorted(now - before)),

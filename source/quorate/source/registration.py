@@ -168,6 +168,11 @@ class Registration:
         """Set once the source can not go on, ever."""
 
     @property
+    def declared(self) -> Policy:
+        """The policy that the source is configured with."""
+        return self._declared
+
+    @property
     def policy(self) -> Policy:
         """The policy that this source wants: the declared one, perhaps with backups in it."""
         return self._policy
