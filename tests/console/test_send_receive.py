@@ -81,6 +81,23 @@ def test_the_last_messages_and_what_happens(environment: dict[str, str]) -> None
     assert len(complete["stores"]) == 3
 
 
+def test_what_happens_to_a_source(environment: dict[str, str]) -> None:
+    """Also why it waits: for a store that is not there, once, and as long as it was told to."""
+    stores = f"{environment['QUORATE_STORES']},127.0.0.1:1"
+    sent = quorate(
+        environment, "send", "told", "--stores", stores, "--registration-interval", "0.3",
+        "--events", "-o", "jsonl", given=b"a\n",
+    )  # fmt: skip
+    assert sent.returncode == 0, sent.stderr
+    lines = [json.loads(line) for line in sent.stderr.splitlines()]
+    told = [line for line in lines if "event" in line]
+    (waited,) = [each for each in told if each["event"] == "WaitingForStores" and each["seconds"]]
+    assert waited["missing"] == ["127.0.0.1:1"]
+    assert waited["seconds"] <= 0.3
+    (complete,) = [each for each in told if each["event"] == "RegistrationComplete"]
+    assert (complete["missing"], complete["first_sequence"]) == (["127.0.0.1:1"], 0)
+
+
 def test_json_has_all_fields_and_is_one_valid_whole(environment: dict[str, str]) -> None:
     payloads = [b"text", b"\xff\x00"]
     framed = b"".join(struct.pack(">I", len(each)) + each for each in payloads)

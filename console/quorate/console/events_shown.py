@@ -12,29 +12,46 @@ from typing import Any
 from quorate.console.exits import say
 from quorate.console.output import Output
 from quorate.protocol.identity import SourceName
+from quorate.protocol.policy import Policy
 
 
 async def show_events(events: AsyncIterable[Any], output: Output) -> None:
-    """Each event as it comes, until they end: a line for people, a JSON object for machines."""
+    """Each event as it comes, until they end."""
     async for event in events:
-        fields = {
-            field.name: _plain(getattr(event, field.name)) for field in dataclasses.fields(event)
-        }
-        name = type(event).__name__
-        if output is Output.TABLE:
-            text = ", ".join(f"{key} {value}" for key, value in fields.items())
-            say(text, style="cyan", label=name)
-        else:
-            print(json.dumps({"event": name, **fields}), file=sys.stderr, flush=True)
+        show_event(event, output)
 
 
-def _plain(value: Any) -> Any:
+def show_event(event: Any, output: Output) -> None:
+    """A line for people, a JSON object for machines."""
+    fields = _fields(event)
+    name = type(event).__name__
+    if output is Output.TABLE:
+        text = ", ".join(f"{key} {value}" for key, value in fields.items())
+        say(text, style="cyan", label=name)
+    else:
+        print(json.dumps({"event": name, **fields}), file=sys.stderr, flush=True)
+
+
+def _fields(told: Any) -> dict[str, Any]:
+    return {
+        field.name: _plain(field.name, getattr(told, field.name))
+        for field in dataclasses.fields(told)
+    }
+
+
+def _plain(name: str, value: Any) -> Any:
     match value:
-        case SourceName() | Exception():
+        case SourceName() | Policy() | Exception():
             return str(value)
         case enum.Enum():
             return value.value
+        case bytes():
+            return value.hex()
         case tuple():
-            return [_plain(each) for each in value]
+            return [_plain(name, each) for each in value]
+        case int() if name == "session_id":
+            return f"{value:#x}"
+        case _ if dataclasses.is_dataclass(value):
+            return _fields(value)
         case _:
             return value

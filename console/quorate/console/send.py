@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quorate.console.events_shown import show_event
 from quorate.console.exits import say
 from quorate.console.framed_input import Format, read_messages
 from quorate.console.options import (
@@ -75,6 +76,17 @@ def send(
             help="Be at most so many messages ahead of every registered receiver.",
         ),
     ] = None,
+    registration_interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            min=0,
+            help="Wait for so many seconds for every store, then for enough of them.  [3]",
+        ),
+    ] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="Tell on stderr what happens to the source.")
+    ] = False,
     stores: Stores = None,
     group: Groups = None,
     intergroup: Intergroup = None,
@@ -96,19 +108,25 @@ def send(
     opening = {
         "session_id": parse_session_id(session_id) if session_id else None,
         "take_over": take_over,
-        "options": _options(receiver_paced),
+        "options": _options(receiver_paced, registration_interval),
     }
     with ExitStack() as stack:
         descriptor = _open(file, stack)
-        sending = _Sending(settings, topic, opening, publish_store, descriptor, form, attributes)
+        sending = _Sending(
+            settings, topic, opening, publish_store, descriptor, form, attributes, events
+        )
         run(sending.run)
 
 
-def _options(receiver_paced: int | None) -> SourceOptions:
+def _options(receiver_paced: int | None, registration_interval: float | None) -> SourceOptions:
     from quorate.source import ReceiverPacing, SourceOptions
 
-    pacing = ReceiverPacing(messages=receiver_paced) if receiver_paced is not None else None
-    return SourceOptions(receiver_pacing=pacing)
+    options = SourceOptions()
+    if receiver_paced is not None:
+        options = replace(options, receiver_pacing=ReceiverPacing(messages=receiver_paced))
+    if registration_interval is not None:
+        options = replace(options, registration_interval=registration_interval)
+    return options
 
 
 def _attributes(key: str | None, properties: Sequence[str]) -> Attributes:
@@ -148,6 +166,7 @@ class _Sending:
     descriptor: int
     form: Format
     attributes: Attributes
+    events: bool
     first: int = -1
     started: float = 0.0
     shown: float = 0.0
@@ -194,6 +213,9 @@ class _Sending:
             WaitingForStores,
         )
 
+        if self.events:
+            show_event(event, self.settings.output)
+            return
         if not people_watch():
             return
         match event:
