@@ -13,9 +13,11 @@ from quorate.protocol.consensus import (
     consensus,
     starting_point,
 )
+from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Group, Policy
 
 THREE = Policy.majority_of("abc")
+SOURCE = SourceName("orders", 7)
 TWO_GROUPS = Policy((Group("g", ("a", "b", "c")), Group("h", ("d", "e", "f"))))
 
 
@@ -68,8 +70,8 @@ def test_majority_is_the_highest_position_that_a_quorum_reached(size: int) -> No
 
 def test_the_seven_message_example() -> None:
     """0-6 stored, 0 acknowledged, request maximum 2: without a callback message 4 is next."""
-    point = starting_point(low=1, high=6, request_maximum=2)
-    assert point == StartingPoint(low=1, low_by_request_maximum=4, high=6)
+    point = starting_point(SOURCE, low=1, high=6, request_maximum=2)
+    assert point == StartingPoint(SOURCE, low=1, low_by_request_maximum=4, high=6)
     assert choose_start(point) == 4
 
 
@@ -95,8 +97,8 @@ def test_what_a_callback_may_answer(answer: int, start: int) -> None:
         seen.append(point)
         return answer
 
-    assert choose_start(starting_point(1, 6, 2), choose) == start
-    assert seen == [StartingPoint(1, 4, 6)]
+    assert choose_start(starting_point(SOURCE, 1, 6, 2), choose) == start
+    assert seen == [StartingPoint(SOURCE, 1, 4, 6)]
 
 
 @pytest.mark.parametrize(
@@ -113,10 +115,10 @@ def test_what_a_callback_may_answer(answer: int, start: int) -> None:
     ],
 )
 def test_request_maximum(low: int, high: int, maximum: int | None, by_maximum: int) -> None:
-    point = starting_point(low, high, maximum)
+    point = starting_point(SOURCE, low, high, maximum)
     assert point.low_by_request_maximum == by_maximum
     assert choose_start(point) == by_maximum
 
 
 def test_a_position_beyond_everything_stored_is_clamped() -> None:
-    assert choose_start(starting_point(low=50, high=6, request_maximum=None)) == 7
+    assert choose_start(starting_point(SOURCE, low=50, high=6, request_maximum=None)) == 7

@@ -64,7 +64,9 @@ async def test_the_seven_message_example(stores: Stores, answer: int | None, fir
             assert (complete.low, complete.low_by_request_maximum, complete.high) == (1, 4, 6)
             assert complete.moved_by_request_maximum
             if answer is not None:
-                assert shown == [StartingPoint(low=1, low_by_request_maximum=4, high=6)]
+                assert shown == [
+                    StartingPoint(sending.name, low=1, low_by_request_maximum=4, high=6)
+                ]
             await send(sending, 7, 8)
             assert await take(one, 9 - first) == numbered(first, 8)
 

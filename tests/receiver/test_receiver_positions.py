@@ -71,7 +71,7 @@ async def test_choosing_the_start(group: Group, answer: int, first: int) -> None
 
     options = {"request_maximum": 2, "choose_start": choose}
     async with await opened(group, options=options) as receiver:
-        assert shown == [StartingPoint(low=1, low_by_request_maximum=4, high=6)]
+        assert shown == [StartingPoint(NAME, low=1, low_by_request_maximum=4, high=6)]
         complete = await told(receiver, RegistrationComplete)
         assert complete.first_sequence == first
         await told(receiver, SourceAttached)
@@ -328,7 +328,16 @@ async def test_a_pattern_takes_sources_as_they_appear(group: Group) -> None:
     others = [Group(SourceName(topic, 9)) for topic in ("orders.eu", "orders.us", "trades")]
     await group.announce()
     group.store(9)
-    async with await opened(group, topic=None, topic_pattern="orders.*") as receiver:
+    asked: set[SourceName] = set()
+
+    def choose(point: StartingPoint) -> int:
+        asked.add(point.source)
+        return point.low
+
+    options = {"choose_start": choose}
+    async with await opened(
+        group, topic=None, topic_pattern="orders.*", options=options
+    ) as receiver:
         got = await take(receiver, 10)
         for other in others:
             other.stores = group.stores
@@ -346,6 +355,7 @@ async def test_a_pattern_takes_sources_as_they_appear(group: Group) -> None:
         SourceName("orders.eu", 9): list(range(5)),
         SourceName("orders.us", 9): list(range(5)),
     }
+    assert asked == by_source.keys()
     for other in others:
         await other.source.stop()
 

@@ -27,20 +27,20 @@ def answer(acknowledged_upto: int, high: int, lineage: Lineage = ONE) -> StoreAn
 
 
 def test_a_new_receiver_starts_at_the_beginning() -> None:
-    start = decide_start(POLICY, {"a": answer(NOTHING, 9)}, ReceiverOptions())
+    start = decide_start(NAME, POLICY, {"a": answer(NOTHING, 9)}, ReceiverOptions())
     assert (start.first, start.point.high) == (0, 9)
 
 
 def test_an_outdated_lineage_counts_as_far_as_it_agrees() -> None:
     newest = ONE.extended(4, 2)
     answers = {"a": answer(8, 9), "b": answer(8, 9), "c": answer(2, 6, newest)}
-    start = decide_start(POLICY, answers, ReceiverOptions())
+    start = decide_start(NAME, POLICY, answers, ReceiverOptions())
     assert (start.first, start.point.high, start.stable_upto) == (5, 6, 6)
     assert start.lineage is newest
 
 
 def test_a_position_ahead_of_the_stores_that_answer_holds() -> None:
-    start = decide_start(POLICY, {"a": answer(9, 3), "b": answer(9, 3)}, ReceiverOptions())
+    start = decide_start(NAME, POLICY, {"a": answer(9, 3), "b": answer(9, 3)}, ReceiverOptions())
     assert start.first == 10
 
 
@@ -157,7 +157,7 @@ def test_a_receiver_that_nobody_knew_starts_at_what_is_still_there() -> None:
     options = ReceiverOptions()
 
     def start(*answers: StoreAnswer) -> tuple[int, bool]:
-        decided = decide_start(policy, dict(zip("abc", answers, strict=False)), options)
+        decided = decide_start(NAME, policy, dict(zip("abc", answers, strict=False)), options)
         return decided.first, decided.is_new
 
     assert start(kept, kept) == (70, True)
@@ -180,7 +180,7 @@ def test_a_receiver_is_new_only_if_no_group_that_is_away_may_know_it() -> None:
 
     def start(stores: str, limbo: str = "") -> tuple[int, bool]:
         answers = {store: replace(kept, limbo=store in limbo) for store in stores}
-        decided = decide_start(policy, answers, ReceiverOptions())
+        decided = decide_start(NAME, policy, answers, ReceiverOptions())
         return decided.first, decided.is_new
 
     assert start("abc") == (0, False)

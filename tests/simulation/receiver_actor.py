@@ -275,7 +275,8 @@ class ReceiverInstance:
         while True:
             await self._register_with_all()
             if self._enough():
-                return decide_start(self.record.policy, self.answers, self.options)
+                record = self.record
+                return decide_start(record.source, record.policy, self.answers, self.options)
             await self._directory_changed.pause(0.5)
 
     def _enough(self) -> bool:

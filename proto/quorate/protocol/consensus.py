@@ -9,6 +9,7 @@ import enum
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 
+from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Group, Policy, quorum
 
 
@@ -97,6 +98,8 @@ def enough_for_receivers(policy: Policy, vouching: Set[str]) -> bool:
 class StartingPoint:
     """What an application's callback is shown when a receiver is about to start."""
 
+    source: SourceName
+    """Of whose stream; a receiver may follow several."""
     low: int
     """By consensus: the first message not acknowledged."""
     low_by_request_maximum: int
@@ -105,12 +108,14 @@ class StartingPoint:
     """The newest message that a store has; -1: none."""
 
 
-def starting_point(low: int, high: int, request_maximum: int | None) -> StartingPoint:
+def starting_point(
+    source: SourceName, low: int, high: int, request_maximum: int | None
+) -> StartingPoint:
     """Apply the request maximum: at most so many messages behind the newest."""
     by_maximum = low
     if request_maximum is not None:
         by_maximum = max(low, high - request_maximum)
-    return StartingPoint(low, by_maximum, high)
+    return StartingPoint(source, low, by_maximum, high)
 
 
 def choose_start(point: StartingPoint, choose: Callable[[StartingPoint], int] | None = None) -> int:

@@ -90,7 +90,10 @@ def without_outdated(
 
 
 def decide_start(
-    policy: Policy, answers: Mapping[str, StoreAnswer], options: ReceiverOptions
+    source: SourceName,
+    policy: Policy,
+    answers: Mapping[str, StoreAnswer],
+    options: ReceiverOptions,
 ) -> Start:
     """By consensus over the answers, one of which at least is of a store outside limbo. What a
     store says of an outdated lineage counts only as far as that agrees with the newest."""
@@ -116,7 +119,7 @@ def decide_start(
     high = max(agreed(one, one.high) for one in answers.values())
     stable_upto = max(agreed(one, one.stable_upto) for one in answers.values())
     # A position may be ahead of every store that answered; what it acknowledged exists.
-    point = starting_point(low, max(high, low - 1), options.request_maximum)
+    point = starting_point(source, low, max(high, low - 1), options.request_maximum)
     first = choose_start(point, options.choose_start)
     return Start(first, point, lineage, stable_upto, is_new and 0 < first <= released)
 

@@ -293,7 +293,9 @@ class Session:
             await self.registrar.register(record, self.options.registration_interval)
             self._forget_others()
             if self.registrar.enough(record.policy):
-                return decide_start(record.policy, self.registrar.answers, self.options)
+                return decide_start(
+                    self.source, record.policy, self.registrar.answers, self.options
+                )
             if (waiting := self.waiting_for_stores()) != told:
                 told = waiting
                 log.warning(
