@@ -57,7 +57,7 @@ def test_the_order_differs_from_source_to_source_and_epoch_to_epoch() -> None:
     parties = {name: party(name) for name in "abc"}
     firsts = set()
     for session_id in range(40):
-        made = electorate(replace(ORDERS, session_id=session_id + 1), parties)
+        made = electorate(ORDERS._replace(session_id=session_id + 1), parties)
         assert made is not None
         firsts.add(made.order[0].store)
     assert firsts == {"a", "b", "c"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX, TOPIC_BYTES_MAX
@@ -43,8 +44,7 @@ def parse_session_id(text: str) -> int:
         ) from None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SourceName:
+class SourceName(NamedTuple):
     """Identifies a source on every store."""
 
     topic: str

@@ -37,6 +37,10 @@ class RangeSet:
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
+        if isinstance(ranges, RangeSet):
+            self._firsts += ranges._firsts
+            self._lasts += ranges._lasts
+            return
         for item in ranges:
             self.add(item.first, item.last)
 
@@ -75,14 +79,17 @@ class RangeSet:
         return at < len(self._firsts) and self._firsts[at] <= number
 
     def __iter__(self) -> Iterator[Range]:
-        return (Range(*pair) for pair in zip(self._firsts, self._lasts, strict=True))
+        return map(Range, self._firsts, self._lasts)
 
     def __len__(self) -> int:
         """How many ranges, not how many numbers."""
         return len(self._firsts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RangeSet) and list(self) == list(other)
+        return isinstance(other, RangeSet) and (self._firsts, self._lasts) == (
+            other._firsts,
+            other._lasts,
+        )
 
     def __repr__(self) -> str:
         return f"RangeSet({', '.join(map(str, self))})"

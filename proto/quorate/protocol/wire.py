@@ -96,6 +96,13 @@ def policy_to_wire(policy: Policy) -> v1.Policy:
 
 def policy_from_wire(wire: v1.Policy) -> Policy:
     """Raises InvalidArgument if the peer sent an impossible policy, or a rule not known here."""
+    return _policy(wire.SerializeToString())
+
+
+# The same few are read again and again: stores tell each other of all their sources.
+@lru_cache(maxsize=256)
+def _policy(serialized: bytes) -> Policy:
+    wire = v1.Policy.FromString(serialized)
     if wire.rule not in _INTERGROUP_BACK:
         raise InvalidArgument("policy", f"has an intergroup rule not known here: {wire.rule}")
     for group in wire.groups:
@@ -128,7 +135,6 @@ def membership_from_wire(wire: v1.Membership) -> Membership:
     return _membership(wire.SerializeToString())
 
 
-# The same few are read again and again: stores tell each other of all their sources.
 @lru_cache(maxsize=256)
 def _membership(serialized: bytes) -> Membership:
     wire = v1.Membership.FromString(serialized)

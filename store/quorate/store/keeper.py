@@ -192,7 +192,7 @@ class Keeper:
     def _learn_receivers(self, state: SourceState) -> list[Write]:
         record, name = state.registration, state.name
         told = {
-            store: each.answer.sources.get(name, SourceKnowledge())
+            store: each.answer.knowledge(name)
             for store, each in self._heard_by_name(record).items()
             if each.answer.vouches(name)
         }

@@ -101,7 +101,7 @@ def leave(
     incarnation. configured: the addresses of all peers. takes_data: it keeps messages of the topic;
     else it fetches only what would not be stable without it.
     """
-    known = {answer.address: answer.sources.get(name, SourceKnowledge()) for answer in answers}
+    known = {answer.address: answer.knowledge(name) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
     newest = _newest([own, *known.values()])
     promised_epoch, promised_to = _highest_promise([own, *known.values()])

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -62,8 +63,7 @@ def lifetimes_from_wire(wire: v1.Lifetimes) -> Lifetimes:
     return asked
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
+class Who(NamedTuple):
     """An identity at a store: a source, or one of its receivers."""
 
     source: SourceName
@@ -135,7 +135,10 @@ class Lives:
 
     def of(self, who: Who) -> Life:
         """The life of an identity; it begins now if nothing is known."""
-        return self._lives.setdefault(who, Life())
+        life = self._lives.get(who)
+        if life is None:
+            life = self._lives[who] = Life()
+        return life
 
     def restore(self, who: Who, life: Life) -> None:
         """What the disk remembers."""

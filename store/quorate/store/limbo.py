@@ -80,6 +80,9 @@ class SourceKnowledge:
     """That it does not know a receiver says nothing."""
 
 
+UNKNOWN = SourceKnowledge()
+
+
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
     """A peer's whole inventory."""
@@ -99,6 +102,10 @@ class PeerAnswer:
     """The other stores that it knows."""
     advertised: str = ""
     """The address that it says of itself; `address` is where it was asked."""
+
+    def knowledge(self, source: SourceName) -> SourceKnowledge:
+        """What it knows of a source; nothing, if it does not name it."""
+        return self.sources.get(source, UNKNOWN)
 
     def vouches(self, source: SourceName) -> bool:
         """Whether it can say what it lacks of this source."""

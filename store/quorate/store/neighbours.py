@@ -19,7 +19,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.inventory import read_inventory
-from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.store.limbo import UNKNOWN, PeerAnswer
 from quorate.store.peers import Peers
 from quorate.store.repair_plan import OwnView, PeerView
 from quorate.store.state import SourceState
@@ -117,9 +117,9 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
     Of one that the peer deleted it only remembers what there was: that is to be had nowhere, and
     would bring back to life what all have deleted.
     """
-    knowledge = answer.sources.get(source, SourceKnowledge())
+    knowledge = answer.knowledge(source)
     if knowledge.deletion:
-        knowledge = SourceKnowledge()
+        knowledge = UNKNOWN
     return PeerView(
         answer.address,
         answer.store,

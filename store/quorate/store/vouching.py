@@ -19,7 +19,7 @@ from quorate.store.engine import Engine
 from quorate.store.filling import Filler
 from quorate.store.inventory import knowledge_of
 from quorate.store.leaving import Adoption, Stay, leave, may_concern, reg_id_of
-from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
+from quorate.store.limbo import UNKNOWN, Heard, PeerAnswer
 from quorate.store.peers import Peers
 from quorate.store.state import SourceState
 
@@ -148,14 +148,14 @@ class Vouching:
 
     async def _leave(self, name: SourceName, answers: list[PeerAnswer]) -> None:
         state = self._core.sources.get(name)
-        own = knowledge_of(state, limbo=True) if state is not None else SourceKnowledge()
+        own = knowledge_of(state, limbo=True) if state is not None else UNKNOWN
         store, address = self._core.store, self._address
         takes_data = self._core.takes_data(name.topic)
         match leave(store, address, name, own, answers, self._peers.addresses, takes_data):
             case Stay(reason):
                 self._wait(name, reason)
             case Adoption() as adoption:
-                known = (each.sources.get(name, SourceKnowledge()) for each in answers)
+                known = (each.knowledge(name) for each in answers)
                 theirs = next((each.reg_id for each in known if each.reg_id), 0)
                 await self._adopt(name, adoption, self._reg_id(adoption, theirs))
 
