@@ -44,6 +44,11 @@ WORLDS: dict[str, Shape] = {
     "two groups": replace(
         TWICE, policies=(groups("ab", "cd", rule=IntergroupRule.ALL),) * 2, first_began=15
     ),
+    "five stores": Shape((groups("abcde"),) * 2, first_began=31),
+    "five stores, of which two are wiped": Shape(
+        (groups("abcde"),), first_began=31, wipes=2, doomed=0b00011
+    ),
+    "five stores in two groups": Shape((groups("abc", "de"),) * 2, first_began=31),
     "one group or the other": replace(TWICE, policies=(TWO_OR_ONE,) * 2),
     "a store that is wiped": ONE_WIPED,
     "a store that is put back from a copy": replace(ONE_WIPED, rolls_back=True),

@@ -9,6 +9,7 @@ import time
 
 from tests.simulation.seeds import Tally, run_on
 from tests.simulation.simulation import Failed, simulate
+from tests.simulation.thawing import thaw
 from tests.simulation.world import TRACE_LINES
 
 _PROGRESS_SECONDS = 5.0
@@ -25,6 +26,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.seeds == 1:
         return _one(options.first, options.lines)
+    thaw()
     tally = run_on(options.jobs, range(options.first, options.first + options.seeds), _Progress())
     print(tally)
     for failed in sorted(tally.failed, key=lambda failed: failed.seed):

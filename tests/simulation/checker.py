@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from tests.simulation.content import contents_of
 from tests.simulation.endings import IMMORTAL, Endings, Life, Mortality
 from tests.simulation.receiver_checks import ReceiverChecks
 from tests.simulation.rules import Setup
+from tests.simulation.store_disks import StoreOf, has_messages
 from tests.simulation.world import World
 
 from quorate.protocol.errors import ContentConflict
@@ -22,7 +22,6 @@ from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.store.core import StoreCore
 from quorate.store.deletion import as_it_was
 from quorate.store.life_records import gone_key, unpack_tombstone
 from quorate.store.reading import read
@@ -47,25 +46,6 @@ class Violation(AssertionError):
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.text}"
-
-
-class DiskOf(Protocol):
-    @property
-    def synced(self) -> MemoryRows: ...
-
-
-class StoreOf(Protocol):
-    """What the checker looks at of a store."""
-
-    name: str
-    label: str
-    core: StoreCore
-
-    @property
-    def alive(self) -> bool: ...
-
-    @property
-    def disk(self) -> DiskOf: ...
 
 
 class Checker:
@@ -120,8 +100,8 @@ class Checker:
         self._begun: dict[int, set[str]] = {}
         self._setups = {each: None for setup in setups for each in setup.variants()}
         """All that were ever in force, or may be."""
-        self._frames: set[bytes] = set()
-        """Batches whose contents are known."""
+        self._frames: dict[bytes, tuple[int, list[bytes]]] = {}
+        """Batches whose contents are known: the first number, and what is under it and the next."""
         self._unchecked: dict[str, list[Range]] = {}
         """By store: numbers that it serves anew since they were last compared."""
         self.receivers = ReceiverChecks(world, self)
@@ -289,9 +269,9 @@ class Checker:
             if write.table is not Table.JOURNAL or write.value is None:
                 continue
             if write.value not in self._frames:
-                self._frames.add(write.value)
                 header = check_batch(write.value)
                 payloads = contents_of(write.value, header)
+                self._frames[write.value] = header.first, payloads
                 for sequence, payload in enumerate(payloads, header.first):
                     self.same(header.epoch, sequence, payload, store)
 
@@ -420,10 +400,21 @@ class Checker:
             self._released[instance, sequence] = payload
             self._sent_by[sequence, payload] = instance
             if remembered:
-                known = self._remembered.setdefault(sequence, payload)
-                self.require(
-                    known == payload, "I2", f"{sequence} was {known!r}, and is now {payload!r}"
-                )
+                self._remember(sequence, payload)
+
+    def sends_again(self, instance: int, batches: Iterable[bytes]) -> None:
+        """A source that has decided has these in its publish store, which nobody else opens: from
+        now on it sends that itself, also where the stream has begun anew."""
+        for batch in batches:
+            header = check_batch(batch)
+            for sequence, payload in enumerate(contents_of(batch, header), header.first):
+                self._sent_by[sequence, payload] = instance
+                self._remember(sequence, payload)
+
+    def _remember(self, sequence: int, payload: bytes) -> None:
+        """A publish store has it: it is to be stable in the end, under that number."""
+        known = self._remembered.setdefault(sequence, payload)
+        self.require(known == payload, "I2", f"{sequence} was {known!r}, and is now {payload!r}")
 
     def loaded(self, instance: int, epoch: int, first: int, last: int) -> None:
         """A source has taken what it keeps from the stores: from now on it sends that itself."""
@@ -463,7 +454,7 @@ class Checker:
         names = {store for setup in self._in_force for store in setup.stores}
         names -= self.failed.keys() - self._deleted
         return self._life.had & names <= self._life.deleted and not any(
-            self._serves(self._stores[name]) for name in names
+            self._has_messages(self._stores[name]) for name in names
         )
 
     def _is_deregistered(self) -> bool:
@@ -475,15 +466,8 @@ class Checker:
         ]
         return max((self._life.newest, *went_on)) <= self.endings.deregistered_upto
 
-    def _serves(self, store: StoreOf) -> bool:
-        """Whether the disk of this store has messages of the present stream."""
-        rows = store.disk.synced
-        for key, value in rows.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100):
-            known = unpack_registration(value)
-            if known.name == self.source and known.begun_epoch >= self._life.begins_in:
-                held = rows.get(Table.HELD, [key])[0]
-                return held is not None and bool(unpack_held(held).ranges)
-        return False
+    def _has_messages(self, store: StoreOf) -> bool:
+        return has_messages(store, self.source, self._life.begins_in)
 
     def _begin_life(self, epoch: int, who: str) -> None:
         is_wanted = self._is_deregistered()
@@ -548,11 +532,10 @@ class Checker:
     def _check_not_fenced(self, sequence: int, content: bytes) -> None:
         """Nothing is stable that a source sent which another one has replaced without keeping it.
 
-        Replaced: enough stores have begun a later epoch to know of it for ever. What a publish
-        store has may be sent again by whoever opens it.
+        Replaced: enough stores have begun a later epoch to know of it for ever.
         """
         sender = self._sent_by.get((sequence, content))
-        if sender is None or sequence in self._remembered:
+        if sender is None:
             return
         mine = f"source{sender}"
         newest = max((epoch for epoch, who in self._decisions if who == mine), default=0)
@@ -606,10 +589,22 @@ class Checker:
             for label, store in self._stores.items()
         }
         for name, had in (*self.failed.items(), *self._let_go.items()):
+            has = found[name]
             for sequence in range(first, last + 1):
                 if sequence in had:
-                    found[name].setdefault(sequence, had[sequence])
+                    known = had[sequence]
+                    has[sequence] = self._newer(sequence, has.get(sequence, known), known)
         return [(self._stores[label].name, contents) for label, contents in found.items()]
+
+    def _newer(self, sequence: int, one: bytes, other: bytes) -> bytes:
+        """Of two contents that a store has and had, the one that was sent later: a disk that was
+        put back may have what had been set aside since."""
+
+        def newest_epoch(content: bytes) -> int:
+            known = self.contents.items()
+            return max((epoch for (epoch, n), each in known if (n, each) == (sequence, content)))
+
+        return one if one == other else max(one, other, key=newest_epoch)
 
     def may_be_stable(self, life: Life, sequence: int, content: bytes) -> bool:
         """Whether enough stores have this content, by any rule; of a stream that is over nobody
@@ -639,10 +634,10 @@ class Checker:
                     if batch.problem:
                         self.unreadable(store.name, batch.part, batch.problem)
                         continue
-                    header = check_batch(batch.frame)
-                    payloads = contents_of(batch.frame, header)
+                    # Whatever is on a disk, and can be read, was written to it.
+                    begins, payloads = self._frames[batch.frame]
                     for sequence in range(batch.part.first, batch.part.last + 1):
-                        contents[sequence] = payloads[sequence - header.first]
+                        contents[sequence] = payloads[sequence - begins]
         return contents
 
     def check_stores(self) -> None:

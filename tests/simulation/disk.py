@@ -129,9 +129,15 @@ class Disk:
             kept = self._world.chooser.randint(0, len(self._unsynced))
             state = "unsynced commit survived" if kept else "unsynced commit lost"
             self._world.reach(state, self._name)
+            self._lost(kept, len(self._unsynced))
             self._keep(kept)
         self._unsynced.clear()
         self._now = _copy(self.synced)
+
+    def _lost(self, kept: int, written: int) -> None:
+        """So many of the commits that were written are there after a fault."""
+        if kept < written:
+            self._world.faults["writes torn" if kept else "writes lost"] += 1
 
     def _keep(self, count: int) -> None:
         for commit in self._unsynced[:count]:
@@ -175,6 +181,7 @@ class CachedDisk(Disk):
         kept = self._world.chooser.randint(0, len(self._cached))
         if kept < len(self._cached):
             self._world.reach("cached commits lost", self._name)
+        self._lost(kept, len(self._cached))
         self._go_down(kept)
 
     def _go_down(self, kept: int) -> None:

@@ -321,11 +321,25 @@ class Faults:
             self._world.note("%s ends", double.label)
             self._checker.goes(double)
             double.go()
+        else:
+            self._world.reach("copy goes on in place of its store", store.name)
+            self._checker.goes(store)
+            store.put_back(double.go(), ())
+            self._restart(store)
+        self._goes_on(store)
+
+    def _goes_on(self, store: StoreActor) -> None:
+        """It is alone again; the others may take the one that ended for the one that came later,
+        and then it has to hear that before it is believed."""
+        copy = store.disk.snapshot()
+        if not any(other.remembers_more(store, copy) for other in self._stores):
             return
-        self._world.reach("copy goes on in place of its store", store.name)
-        self._checker.goes(store)
-        store.put_back(double.go(), ())
-        self._restart(store)
+        if witnesses := self._witnesses(store, copy):
+            store.is_witnessed_by(witnesses)
+        else:
+            self._world.fault("store wiped, as nobody is left who can tell", store.name)
+            self._wipe(store)
+            self._restart(store)
 
     def reboot_host(self) -> None:
         """A host goes down; what its store had only in the page cache may be gone."""

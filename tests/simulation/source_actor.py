@@ -274,6 +274,7 @@ class SourceInstance:
             ):
                 self.world.reach("wiped store in quorum", self.process.name)
             self.checker.decided(core.epoch, first, self.process.name, setups)
+            self.checker.sends_again(self.number, self.publish_store.batches)
             to_policies = core.registration.membership.to_policies
             self._goes_to = [Setup.of(policy) for policy in to_policies]
             if self.on_decided is not None:

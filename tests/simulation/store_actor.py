@@ -48,7 +48,7 @@ from quorate.store.engine import Engine
 from quorate.store.fetch import fetch
 from quorate.store.inventory import inventory
 from quorate.store.lifetimes import Lives, Who
-from quorate.store.limbo import Standing, started
+from quorate.store.limbo import Heard, Standing, started
 from quorate.store.losses import Losses
 from quorate.store.reading import StoredBatch, read
 from quorate.store.receivers import Receivers, waited_for
@@ -185,6 +185,7 @@ class StoreActor:
         self.clock = WallClock(world, AGES)
         self.witnesses: set[str] = set()
         """Who can tell that its disk was put back; empty: it was not, or that was found out."""
+        self._witnessed_since = 0.0
         self._taken_back: set[tuple[int, bytes]] = set()
         """Promises, by epoch and instance, that led to nothing."""
         self.lets_go = lets_go
@@ -334,7 +335,19 @@ class StoreActor:
         if self.alive:
             self.crash()
         self.disk.put_back(copy)
+        self.is_witnessed_by(witnesses)
+
+    def is_witnessed_by(self, witnesses: Iterable[str]) -> None:
+        """These can tell that its disk is not what the store was last."""
         self.witnesses = set(witnesses)
+        self._witnessed_since = self.world.now
+
+    def has_asked_a_witness(self, heard: Iterable[Heard]) -> bool:
+        """Whether one of these answers tells it, if nothing is amiss with that."""
+        return any(
+            each.answer.store in self.witnesses and each.asked >= self._witnessed_since
+            for each in heard
+        )
 
     def forgotten_by(self, other: str) -> None:
         """Another store lost what it knew: if nobody is left who can tell, the disk goes, too."""
@@ -385,7 +398,7 @@ class StoreActor:
             state_only=self.state_only,
             copy=copy,
         )
-        double.witnesses = set(witnesses)
+        double.is_witnessed_by(witnesses)
         return double
 
     def go(self) -> Snapshot:

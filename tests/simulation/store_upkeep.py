@@ -117,7 +117,7 @@ class SimulatedPeers:
         except QuorateError:
             self._reachable.discard(peer)
             return
-        if request.greeting.incarnation != store.greeting().incarnation:
+        if request.greeting.incarnation != store.core.standing.record.incarnation:
             return
         counts = take_note(store.engine, request.greeting, answer, who, since)
         if not counts:
@@ -221,16 +221,17 @@ class SimulatedVouching(Vouching):
 
         store.process.start(ask())
         await asked.wait(CHECK_SECONDS_MAX)
-        heard = {item.answer.store for item in peers.heard().values()}
-        if store.witnesses and not store.witnesses & heard:
+        heard = peers.heard()
+        if store.witnesses and not store.has_asked_a_witness(heard.values()):
             # Who can tell is not there: to be believed until somebody is, is more than anything
             # can be done about, so that nobody starts it yet.
-            store.world.note("%s waits for %s", store.name, store.witnesses)
+            store.world.note("%s waits for %s", store.name, sorted(store.witnesses))
             store.crash()
             store.world.later(CHECK_AGAIN_SECONDS, store.start_if_down)
             return
-        if await self._was_found_out(peers.heard()):
+        if await self._was_found_out(heard):
             store.found_out()
+        store.witnesses.clear()
         self._standing.unchecked = ""
         store.checked.set()
 
@@ -351,17 +352,19 @@ class StoreUpkeep:
         store = self._store
         while True:
             await self._round.pause()
+            heard = self.peers.heard()
             try:
-                if await self._vouching.follow(self.peers.heard()):
+                if await self._vouching.follow(heard):
                     store.found_out()
                     await store.process.sleep(FOUND_OUT_SECONDS)
             except ContentConflict as error:
                 store.checker.conflict(error)
             except QuorateError as error:
                 store.world.note("%s stays in limbo: %s", store.name, error)
-            store.checker.look_at(store)
-            if store.name not in store.checker.failed:
-                store.witnesses.clear()
+            if store.core.standing.record.limbo or store.has_asked_a_witness(heard.values()):
+                store.witnesses.clear()  # it does not believe itself any more, or never will
+            if not store.witnesses:
+                store.checker.look_at(store)
 
     async def _mend(self) -> None:
         store = self._store

@@ -6,12 +6,10 @@ Each is taken out in a mutation or a script, and is missed; here is only which t
 from __future__ import annotations
 
 from tests.simulation import (
+    test_guards,
     test_mutations,
     test_mutations_of_identities,
     test_receiver_ends,
-    test_scripts,
-    test_scripts_of_ends,
-    test_scripts_of_limbo,
 )
 
 RULES = {
@@ -83,6 +81,7 @@ HAZARDS = {
     "repair racing an open tail": (
         "repair_follows_the_open_tail",
         "one_copy_is_enough_for_a_proxy",
+        "one_look_is_enough_for_a_proxy",
     ),
     "receiver positions that disagree": (
         "positions_are_made_up",
@@ -119,10 +118,8 @@ def _taken_out() -> set[str]:
     everything = (
         *test_mutations.MUTATIONS,
         *test_mutations_of_identities.MUTATIONS,
-        *test_scripts.GUARDS,
-        *test_scripts_of_limbo.GUARDS,
-        *test_scripts_of_ends.GUARDS,
-        *test_receiver_ends.GUARDS,
+        *test_receiver_ends.MUTATIONS,
+        *test_guards.GUARDS,
     )
     return {str(each) for each in everything}
 

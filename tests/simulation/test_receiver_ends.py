@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tests.simulation import receiver_actor
-from tests.simulation.guards import Guard, Mutation, missed, violated
+from tests.simulation.guards import Guard, Mutation, missed
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import majority_of
-from tests.simulation.script import LOOK_SECONDS, Script, play
+from tests.simulation.script import LOOK_SECONDS, Script
 from tests.simulation.weather import LASTING
 
 from quorate.protocol.consensus import Behaviour
@@ -206,20 +206,6 @@ MUTATIONS = (
         ("I4",),
     ),
 )
-
-
-@pytest.mark.parametrize("guard", GUARDS, ids=str)
-@pytest.mark.parametrize("seed", range(3))
-def test_with_its_guard_everything_holds(guard: Guard, seed: int) -> None:
-    play(guard.script, seed, **guard.weather)
-
-
-@pytest.mark.parametrize("guard", GUARDS, ids=str)
-def test_without_its_guard_something_is_violated(
-    guard: Guard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guard.patch(monkeypatch)
-    assert any(violated(guard, seed) == guard.rule for seed in range(guard.seeds))
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)

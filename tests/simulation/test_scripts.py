@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 from tests.simulation.endings import AGES, Mortality
-from tests.simulation.guards import Guard, violated
+from tests.simulation.guards import Guard
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.script import LOOK_SECONDS, Script, play
@@ -676,20 +676,6 @@ GUARDS = (
 )
 
 
-@pytest.mark.parametrize("guard", GUARDS, ids=str)
-@pytest.mark.parametrize("seed", range(3))
-def test_with_its_guard_everything_holds(guard: Guard, seed: int) -> None:
-    play(guard.script, seed, **guard.weather)
-
-
-@pytest.mark.parametrize("guard", GUARDS, ids=str)
-def test_without_its_guard_something_is_violated(
-    guard: Guard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guard.patch(monkeypatch)
-    assert any(violated(guard, seed) == guard.rule for seed in range(guard.seeds))
-
-
 def test_a_store_that_doubts_is_failed_though_its_disk_can_be_read_again() -> None:
     """A bit that turns back: nothing more may be destroyed until the store vouches."""
 
@@ -700,3 +686,30 @@ def test_a_store_that_doubts_is_failed_though_its_disk_can_be_read_again() -> No
         assert B in script.checker.failed
 
     play(turn_back, 0)
+
+
+def test_what_a_store_had_counts_though_its_disk_has_again_what_was_set_aside() -> None:
+    """What was stable before it was put back is so also for whoever hears it later."""
+
+    def put_back(script: Script) -> None:
+        _begin(script)
+        script.cut("source1", B, C)
+        assert script.send(A) == 1
+        copy = script.copy(A)
+        script.source.kill()
+        meet_a = script.cut("source2", A)
+        script.start_source()
+        script.until_complete()
+        meet_a()
+        script.until(lambda: script.begun(A) == 2 and not script.has(A, 1))
+        script.cut("source2", B)
+        answer = script.mute(C, "source2")
+        assert script.send(A, C) == 1
+        script.run(0.05)
+        script.put_back(A, copy, B, C)
+        assert script.source.core.stable_upto == 0
+        answer()
+        script.until(lambda: script.source.core.stable_upto == 1)
+        script.stores[A].start()
+
+    play(put_back, 0)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 from tests.simulation.endings import Mortality
-from tests.simulation.guards import Guard, violated
-from tests.simulation.script import Script, play
+from tests.simulation.guards import Guard
+from tests.simulation.script import Script
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.test_scripts import ALL, A, B, C, _begin
 
@@ -87,17 +87,3 @@ GUARDS = (
         {**MORTAL, "outlives": True},
     ),
 )
-
-
-@pytest.mark.parametrize("guard", GUARDS, ids=str)
-@pytest.mark.parametrize("seed", range(3))
-def test_with_its_guard_everything_holds(guard: Guard, seed: int) -> None:
-    play(guard.script, seed, **guard.weather)
-
-
-@pytest.mark.parametrize("guard", GUARDS, ids=str)
-def test_without_its_guard_something_is_violated(
-    guard: Guard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guard.patch(monkeypatch)
-    assert any(violated(guard, seed) == guard.rule for seed in range(guard.seeds))

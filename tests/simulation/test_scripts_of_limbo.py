@@ -11,8 +11,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from tests.simulation.guards import Guard, violated
-from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Script, play
+from tests.simulation.guards import Guard
+from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Script
 from tests.simulation.test_scripts import FIVE, A, B, C, D, E, _begin
 
 from quorate.protocol.policy import Policy
@@ -252,17 +252,3 @@ GUARDS = (
     Guard(_wiped_stores_found, _two_of_three_are_wiped, "I1"),
     Guard(_filled_stores_found, _all_but_a_filled_one_are_wiped, "I1", {"setups": (FIVE,)}),
 )
-
-
-@pytest.mark.parametrize("guard", GUARDS, ids=str)
-@pytest.mark.parametrize("seed", range(3))
-def test_with_its_guard_everything_holds(guard: Guard, seed: int) -> None:
-    play(guard.script, seed, **guard.weather)
-
-
-@pytest.mark.parametrize("guard", GUARDS, ids=str)
-def test_without_its_guard_something_is_violated(
-    guard: Guard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guard.patch(monkeypatch)
-    assert any(violated(guard, seed) == guard.rule for seed in range(guard.seeds))

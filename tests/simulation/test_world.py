@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from tests.simulation.seeds import RARE, Tally, run
+from tests.simulation.seeds import CHUNK, FAULTS, RARE, Tally, run
 from tests.simulation.simulation import Simulation, simulate
 
 pytestmark = pytest.mark.timeout(900)
 """A quarter of a minute of work, however busy the machine is with other things."""
 
+ROOT = Path(__file__).parents[2]
 SEEDS = range(200)
 TRACE_LINES = 1_000_000
 FOUND_OUT = 9
@@ -28,6 +32,11 @@ def test_everything_holds_in_worlds_that_are_known(known: Tally) -> None:
     assert sum(known.faults.values()) > 10 * len(SEEDS)
 
 
+def test_known_worlds_have_faults_of_every_kind(known: Tally) -> None:
+    assert known.uninjected == []
+    assert set(known.faults) == set(FAULTS)
+
+
 def test_known_worlds_reach_what_is_rare(known: Tally) -> None:
     assert [state for state in RARE if not known.reached[state]] == []
 
@@ -40,6 +49,16 @@ def test_a_seed_is_one_world() -> None:
     again.run()
     assert one.world.reached["found out as a copy"]
     assert one.world.trace() == again.world.trace()
+
+
+def test_worlds_are_the_same_in_processes_of_their_own() -> None:
+    """Also though what is frozen here is not frozen there."""
+    seeds = range(CHUNK + 1)
+    command = [sys.executable, "-m", "tests.simulation", "--seeds", str(len(seeds)), "--jobs", "2"]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    here = run(seeds)
+    assert sorted(str(here).splitlines()[1:]) == sorted(told.splitlines()[1:])
+    assert f" {here.steps:,} steps, {here.stable:,} messages stable, " in told.splitlines()[0]
 
 
 def test_everything_holds_in_a_new_world() -> None:

@@ -54,16 +54,17 @@ class World:
 
     def run(self, until: float) -> None:
         """Let things happen until that time."""
-        queue, pop = self._queue, heappop
+        queue, pop, steps = self._queue, heappop, self.steps
         while queue and queue[0][0] <= until:
             self.now, _, process, callback = pop(queue)
-            self.steps += 1
+            steps += 1
             if process is None or process.runs:
                 callback()
             elif process.alive:
                 process.defer(callback)
-            if self.steps > _STEPS_MAX:
-                raise Endless(f"{self.steps:,} steps by {self.now:.3f} s")
+            if steps > _STEPS_MAX:
+                raise Endless(f"{steps:,} steps by {self.now:.3f} s")
+        self.steps = steps
         self.now = until
 
     def note(self, text: str, *arguments: object) -> None:
@@ -110,17 +111,16 @@ class Pending(Generic[T]):
     def set(self, value: T) -> None:
         if not self.done:
             self._value = value
-            self._finish()
+            self.done = True
+            if self._waiter is not None:
+                self._waiter()
 
     def fail(self, error: BaseException) -> None:
         if not self.done:
             self._error = error
-            self._finish()
-
-    def _finish(self) -> None:
-        self.done = True
-        if self._waiter is not None:
-            self._waiter()
+            self.done = True
+            if self._waiter is not None:
+                self._waiter()
 
     def when_done(self, waiter: Callable[[], None]) -> None:
         assert self._waiter is None
@@ -137,10 +137,12 @@ class Pending(Generic[T]):
 class Task:
     """A coroutine that runs in a process, from wait to wait."""
 
-    __slots__ = ("_cancelled", "_coroutine", "_process")
+    __slots__ = ("_cancelled", "_coroutine", "_process", "_world")
 
     def __init__(self, process: Process, coroutine: Coroutine[Wait, None, None]) -> None:
         self._process = process
+        self._world = process.world
+        # Not its `send`: then the garbage collector may close it within itself, and complains.
         self._coroutine = coroutine
         self._cancelled = False
         self._step()
@@ -156,18 +158,15 @@ class Task:
             waits_for = self._coroutine.send(None)
         except StopIteration:
             return
-        if waits_for is None:
-            # As asyncio.sleep(0): others get their turn.
-            self._process.world.later(0.0, self._step, self._process)
-        elif isinstance(waits_for, float):
-            self._process.world.later(waits_for, self._step, self._process)
-        else:
+        if isinstance(waits_for, Pending):
             waits_for.when_done(self._wake)
+        else:
+            # None as asyncio.sleep(0): others get their turn.
+            self._world.later(waits_for or 0.0, self._step, self._process)
 
     def _wake(self) -> None:
-        process = self._process
-        world = process.world
-        world.later(world.chooser.random() * _TURN_SECONDS, self._step, process)
+        world = self._world
+        world.later(world.chooser.random() * _TURN_SECONDS, self._step, self._process)
 
 
 class Process:

@@ -1,0 +1,66 @@
+"""What stands on the disk of a simulated store, for the checker: what a crash would leave of it.
+
+Reads rows, and decides nothing: what must hold of them is in tests.simulation.checker.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from quorate.protocol.identity import SourceName
+from quorate.store.core import StoreCore
+from quorate.store.records import (
+    receiver_key,
+    unpack_held,
+    unpack_receiver,
+    unpack_registration,
+)
+from quorate.store.storage import MemoryRows, Table
+
+
+class DiskOf(Protocol):
+    @property
+    def synced(self) -> MemoryRows: ...
+
+
+class StoreOf(Protocol):
+    """What the checker looks at of a store."""
+
+    name: str
+    label: str
+    core: StoreCore
+
+    @property
+    def alive(self) -> bool: ...
+
+    @property
+    def disk(self) -> DiskOf: ...
+
+
+def begun_registration(store: StoreOf, source: SourceName, begins_in: int) -> bytes:
+    """The key under which a store takes part in a stream of the source; empty: it does not.
+
+    begins_in: the epoch in which that stream began.
+    """
+    for key, value in store.disk.synced.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100):
+        known = unpack_registration(value)
+        if known.name == source and known.begun_epoch >= max(1, begins_in):
+            return key
+    return b""
+
+
+def has_messages(store: StoreOf, source: SourceName, begins_in: int) -> bool:
+    """Whether the store has messages of that stream."""
+    key = begun_registration(store, source, begins_in)
+    held = store.disk.synced.get(Table.HELD, [key])[0] if key else None
+    return held is not None and bool(unpack_held(held).ranges)
+
+
+def receiver_epoch(store: StoreOf, source: SourceName, session_id: int) -> int:
+    """In which epoch the store has a receiver registered; 0: in none."""
+    state = store.core.sources.get(source)
+    if state is None:
+        return 0
+    key = receiver_key(state.reg_id, session_id)
+    row = store.disk.synced.get(Table.RECEIVERS, [key])[0]
+    return unpack_receiver(row).epoch if row is not None else 0
