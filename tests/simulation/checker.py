@@ -154,6 +154,7 @@ class Checker:
 
     def destroys(self, store: str) -> None:
         """All or some of its data is about to go: it counts as held as long as it is failed."""
+        self._note_end()
         actor = self._stores[store]
         held = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
         self._life.deleted.add(store)
@@ -260,8 +261,11 @@ class Checker:
 
     def started(self, store: StoreOf) -> None:
         self._stores[store.label] = store
-        if store.disk.synced.get(Table.META, [self._gone_key])[0] is None:
+        tombstone = store.disk.synced.get(Table.META, [self._gone_key])[0]
+        if tombstone is None:
             self.endings.raised(store.name)
+        else:
+            self.endings.found(store.name, unpack_tombstone(tombstone))
 
     def written(self, store: str, writes: Sequence[Write]) -> None:
         """A commit is written: no number of an epoch may ever have two contents."""
@@ -289,6 +293,7 @@ class Checker:
             if write.value is None and write.table is Table.REGISTRATIONS:
                 # It never began, and takes its promise back.
                 self._promised.pop(store, None)
+                self._forget_decisions()
                 self.receivers.forgotten(store)
                 is_forgotten = True
             elif write.value is None and write.table is Table.RECEIVERS:
@@ -296,6 +301,13 @@ class Checker:
                 self.receivers.forgotten(store, session_id)
                 if not is_forgotten:
                     self.endings.receiver_deleted(store, session_id)
+
+    def _forget_decisions(self) -> None:
+        """Where nobody has promised anything any more, what was decided and never began can not
+        begin: epochs are counted anew."""
+        if not self._promised:
+            for decision in [each for each in self._decisions if each[0] not in self._begun]:
+                del self._decisions[decision]
 
     def _tombstone(self, store: str, value: bytes | None) -> None:
         if value is None:
@@ -331,6 +343,8 @@ class Checker:
                 self._unchecked.setdefault(store, []).append(Range(entry.first, entry.last))
                 self._life.had.add(store)
                 self._life.deleted.discard(store)
+        if any(write.key == self._gone_key for write in writes):
+            self._note_end()
 
     def same(self, epoch: int, sequence: int, payload: bytes, where: str) -> None:
         known = self.contents.setdefault((epoch, sequence), payload)
@@ -427,6 +441,8 @@ class Checker:
         self._setups.update(dict.fromkeys(setups))
         if first == 0 and self._life.stable_contents and self.is_over():
             self._begin_life(epoch, who)
+        elif first:
+            self._life.was_over = False
         self._named, self._in_force = setups, setups[-1:]
         self._life_of[epoch] = self._follows[who] = self._life
         if len(setups) > 1:
@@ -447,15 +463,33 @@ class Checker:
         """Whether the present stream was deleted on purpose, by rule: another may begin.
 
         Its owner wanted it to be forgotten, and nobody went on with it since; or every store that
-        had a part of it has deleted that, each by its own rule.
+        had a part of it has deleted that, each by its own rule. Or they once had, at one time, and
+        one that was given it back since, or whose disk was put back, meets others that know of it.
         """
-        if self._is_deregistered():
+        if self._is_deregistered() or (self._life.was_over and self._may_be_told()):
             return True
-        names = {store for setup in self._in_force for store in setup.stores}
-        names -= self.failed.keys() - self._deleted
+        names = {store.name for store in self._in_place()} - (self.failed.keys() - self._deleted)
         return self._life.had & names <= self._life.deleted and not any(
             self._has_messages(self._stores[name]) for name in names
         )
+
+    def _note_end(self) -> None:
+        """If the stream is over, and no disk in place has any of it, remember that it once was."""
+        if self._life.had and self.is_over() and not any(map(self._has_messages, self._in_place())):
+            self._life.was_over = True
+
+    def _may_be_told(self) -> bool:
+        """Whether a store is left that deleted the present stream, or knows that it was ended."""
+        return any(
+            self.endings.tells_end(
+                store.name, store.core.sources.get(self.source), max(1, self._life.newest)
+            )
+            for store in self._in_place()
+        )
+
+    def _in_place(self) -> list[StoreOf]:
+        """The stores of the rules in force."""
+        return [self._stores[name] for name in {n for each in self._in_force for n in each.stores}]
 
     def _is_deregistered(self) -> bool:
         """An epoch that a minority began, and that made nothing stable, did not go on with it."""

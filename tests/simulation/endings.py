@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from tests.simulation.rules import Setup
 from tests.simulation.world import World
 
+from quorate.store.deletion import ended_epoch
 from quorate.store.life_records import Tombstone
 from quorate.store.lifetimes import CONFIRM_SECONDS, Lifetimes, Observed, Who
+from quorate.store.state import SourceState
 from quorate.v1.store_pb2 import DELETION_DEREGISTERED, DELETION_EXPIRED
 
 AGES = 20.0
@@ -77,6 +79,9 @@ class Life:
     """Stores that deleted it, and remember that they did; or that lost all they had of it."""
     lost: set[int] = field(default_factory=set)
     """Numbers of which every copy was destroyed, as an operator has accepted."""
+    was_over: bool = False
+    """It was over while no disk had anything of it that counts, and nobody has gone on with it
+    since."""
 
 
 class Endings:
@@ -191,6 +196,20 @@ class Endings:
             rule,
             f"{store} deletes {receiver or 'the source'}, silent for {silent:.1f} of {kept_for} s",
         )
+
+    def found(self, store: str, tombstone: Tombstone) -> None:
+        """A tombstone is on the disk of a store that starts: that may have been put back."""
+        self.tombstones[store] = tombstone
+
+    def tells_end(self, store: str, state: SourceState | None, epoch: int) -> bool:
+        """Whether a store deleted the stream as of this epoch, or a later one, or knows that it was
+        ended. state: what it knows of the source.
+
+        Also while it does not vouch for that yet: it may find out what was so then.
+        """
+        if tombstone := self.tombstones.get(store):
+            return ended_epoch(tombstone) >= epoch
+        return state is not None and state.registration.ended_epoch >= epoch
 
     def raised(self, store: str) -> None:
         """A tombstone is gone: the source is back there, or registered anew."""

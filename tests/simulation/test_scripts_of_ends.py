@@ -9,17 +9,33 @@ from __future__ import annotations
 import pytest
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Guard
-from tests.simulation.script import Script
+from tests.simulation.rules import majority_of
+from tests.simulation.script import Script, play
 from tests.simulation.source_actor import SourceInstance
-from tests.simulation.test_scripts import ALL, A, B, C, _begin
+from tests.simulation.test_scripts import ALL, OLD, A, B, C, D, _begin
 
+from quorate.protocol import recovery
 from quorate.protocol.errors import SourceDeleted
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.recovery import Decision
 from quorate.source import registration
+from quorate.source.core import SourceCore
 from quorate.source.registration import Registration
 from quorate.store import core
-from quorate.store.lifetimes import Lifetimes
+from quorate.store.deletion import View, gone_everywhere
+from quorate.store.identities import Identities
+from quorate.store.keeper import Keeper
+from quorate.store.life_records import Tombstone
+from quorate.store.lifetimes import Lifetimes, Who
 
 MORTAL = {"mortality": Mortality(Lifetimes(0.0, 20.0))}
+MOVED = majority_of((A, B, D))
+MOVING = {
+    "mortality": Mortality(Lifetimes(0.0, 80.0)),
+    "setups": (OLD, MOVED),
+    "lets_go": False,
+}
 
 
 def _until_deleted(script: Script) -> None:
@@ -78,7 +94,202 @@ def _decided_before_all_is_deleted(script: Script) -> None:
     _until_told(script, second)
 
 
+def _copies_trust_their_tombstones(to: pytest.MonkeyPatch) -> None:
+    """A store that was put back vouches for what it lacks of a source that it once deleted."""
+    to.setattr(Identities, "enter_limbo", lambda _: [])
+
+
+def _put_back_to_before_it_began_anew(script: Script) -> None:
+    """All delete the stream, and A is copied. The next stream has 0 on A and B, and C lacks all of
+    it. A is put back, and the third source reaches A and C alone."""
+    _begin(script)
+    script.source.kill()
+    _until_deleted(script)
+    copy = script.copy(A)
+    script.start_source(C)
+    script.cut(C, A, B)
+    script.until_complete()
+    assert script.send_stable() == 0
+    script.until(lambda: script.stores[B].remembers_more(script.stores[A], copy))
+    script.source.kill()
+    script.put_back(A, copy, B)
+    script.network.heal()
+    script.stores[A].start()
+    standing = script.stores[A].core.standing
+    script.until(lambda: standing.record.limbo)
+    script.until(lambda: not standing.limbo)
+    script.cut(B, A, C)
+    script.start_source(B)
+    script.run(0.5)
+
+
+def _deletions_of_different_times_are_one(to: pytest.MonkeyPatch) -> None:
+    """A source is gone everywhere if each store has said so last, whenever that was."""
+
+    def is_gone(_: Keeper, __: SourceName, tombstone: Tombstone, view: View) -> bool:
+        return gone_everywhere(tombstone, view)
+
+    to.setattr(Keeper, "_is_gone_at_once", is_gone)
+
+
+def _keep_alive(script: Script, stores: set[str]) -> None:
+    """As long as they are named these stores hear of the source, and do not let it expire."""
+    for name in stores:
+        if script.knows(name):
+            script.stores[name].core.identities.lives.heard(Who(script.checker.source))
+            script.endings.sign(name)
+    script.world.later(0.1, lambda: _keep_alive(script, stores))
+
+
+def _given_back_while_another_deletes_it(script: Script) -> None:
+    """1 is stable on A and B, which let the source expire, and C lacks it. A hears that of B; what
+    B says later is late. B gives it back for the second source, which goes on with B and C. C alone
+    lets that expire, and A hears it. Then the third source reaches A and C alone."""
+    _begin(script)
+    source = script.checker.source
+    kept = {C}
+    _keep_alive(script, kept)
+    script.cut("source1", C)
+    assert script.send_stable() == 1
+    script.source.kill()
+    script.cut(C, B)
+    script.mute(A, C)
+    script.until(lambda: not script.knows(A) and not script.knows(B))
+    a = script.stores[A]
+
+    def has_heard_it_of_b() -> bool:
+        heard = a.upkeep.peers.answering().get(B)
+        is_news = heard and heard.asked > a.core.identities.buried_at[source]
+        return bool(is_news and heard and heard.answer.sources[source].deletion)
+
+    script.until(has_heard_it_of_b)
+    script.network.heal()
+    script.mute(B, A)
+    ask_c = script.mute(A, C)
+    kept.add(B)
+    second = script.start_source(A)
+    script.until(lambda: all(map(second.core.registration.has_begun, (B, C))))
+    script.cut("source2", C)
+    script.cut(C, B)
+    kept.remove(C)
+    script.until(lambda: not script.knows(C))
+    ask_c()
+    script.run(0.5)
+    script.network.heal()
+    script.mute(B, A)
+    script.cut(C, A)
+    script.cut("source2", A, C)
+    script.until(lambda: script.knows(C))
+    script.cut(B, A, C)
+    second.kill()
+    kept.add(C)
+    script.network.heal()
+    script.cut(B, A, C)
+    script.start_source(B)
+    script.run(0.6)
+
+
+def _new_streams_begin_with_nothing(to: pytest.MonkeyPatch) -> None:
+    """Where stores know of no stream, what a publish store kept of one is not sent again."""
+    real = SourceCore._begin
+
+    def begin(self: SourceCore, decision: Decision) -> None:
+        if decision.kept_upto == NOTHING:
+            self._unstable = []
+        real(self, decision)
+
+    to.setattr(SourceCore, "_begin", begin)
+
+
+def _found_stable_by_others_and_deleted(script: Script) -> None:
+    """The source ends before it hears that 0 is stable. A proxy finds that out, and then all stores
+    let the stream expire. The next source has 0 in its publish store, and sends it again."""
+    script.until_complete()
+    for store in ALL:
+        script.mute(store, "source1")
+    assert script.send(*ALL) == 0
+    script.source.kill()
+    script.until(lambda: script.checker.stable_contents)
+    _until_deleted(script)
+    script.start_source()
+    script.until_complete()
+
+
+def _moved_to_other_stores(script: Script) -> None:
+    """The source moves from A, B and C to A, B and D, and its next instance knows only these. C
+    hears of it for ever."""
+    _keep_alive(script, {C})
+    _begin(script)
+    script.source.kill()
+    script.sources.change_setup(1)
+    second = script.start_source()
+    script.until(lambda: second.core.registration.final and second.core.complete)
+    second.kill()
+    script.start_source()
+    script.until_complete()
+    assert script.send(*MOVED.stores) == 1
+
+
+def _until_those_in_force_have_deleted_it(script: Script) -> None:
+    """A, B and D let the source expire, and C, which it has left, does not."""
+    script.source.kill()
+    script.until(lambda: not any(map(script.knows, MOVED.stores)))
+    script.until(script.checker.is_over)
+
+
+def _ended_streams_count(to: pytest.MonkeyPatch) -> None:
+    """A source goes on with what a store has of a stream that was ended elsewhere."""
+    to.setattr(recovery, "without_ended", dict)
+    to.setattr(registration, "without_ended", dict)
+
+
+def _given_back_by_one(script: Script) -> None:
+    """2 is stable on B and D, and A lacks it. B finds that all have deleted it. A does not hear D,
+    and gives back what it has, as C has it still and is asked for it. The fourth source reaches A
+    and B, of which one has 1 and the other nothing."""
+    _moved_to_other_stores(script)
+    free = script.cut(A, B, script.source.process.name)
+    script.cut(A, D)
+    assert script.send_stable() == 2
+    _until_those_in_force_have_deleted_it(script)
+    assert not script.has(A, 2)
+    free()
+    source = script.checker.source
+    script.until(lambda: source in script.stores[B].core.identities.settled)
+    script.cut(D, C)
+    script.start_source(B, D)
+    script.until(lambda: script.knows(A))
+    assert script.checker.is_over()
+    script.network.heal()
+    script.cut(D, A, B, script.source.process.name)
+    script.until_complete()
+
+
+def _given_back_by_all(script: Script) -> None:
+    """The same, but that nobody finds it: those in force do not hear each other, and all give it
+    back. The fourth source goes on with it."""
+    _moved_to_other_stores(script)
+    script.cut(A, B, D)
+    script.cut(B, D)
+    _until_those_in_force_have_deleted_it(script)
+    script.start_source()
+    script.until(lambda: all(map(script.knows, MOVED.stores)))
+    assert not script.checker.is_over()
+    script.network.heal()
+    script.until_complete()
+    assert script.source.core.stable_upto == 1
+
+
 GUARDS = (
+    Guard(_ended_streams_count, _given_back_by_one, "I1", MOVING),
+    Guard(_copies_trust_their_tombstones, _put_back_to_before_it_began_anew, "I1", MORTAL),
+    Guard(
+        _deletions_of_different_times_are_one,
+        _given_back_while_another_deletes_it,
+        "I1",
+        {"mortality": Mortality(Lifetimes(0.0, 10.0))},
+        seeds=10,
+    ),
     Guard(_ends_are_not_told, _cut_off_while_all_is_deleted, "I6", MORTAL),
     Guard(
         _begins_go_on_with_what_was_deleted,
@@ -86,4 +297,15 @@ GUARDS = (
         "I6",
         {**MORTAL, "outlives": True},
     ),
+    Guard(
+        _new_streams_begin_with_nothing,
+        _found_stable_by_others_and_deleted,
+        "I1",
+        {"mortality": Mortality(Lifetimes(0.0, 80.0)), "outlives": True, "proxies": True},
+    ),
 )
+
+
+def test_a_stream_that_all_have_given_back_is_not_over() -> None:
+    """Nobody is left who could tell that it was: it would be missed."""
+    play(_given_back_by_all, 0, **MOVING)

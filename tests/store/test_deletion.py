@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
-from typing import Any
 
 import pytest
-from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
+from tests.store.deleted import (
+    DEREGISTERED,
+    EXPIRED,
+    MEMBERSHIP,
+    POLICY,
+    answer,
+    bury,
+    bury_for_good,
+    filled,
+    keeping,
+    knowledge,
+    promised_only,
+    rows,
+    tombstone,
+)
+from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
@@ -22,22 +34,13 @@ from quorate.protocol.errors import (
     RegIdInUse,
     SourceActive,
 )
-from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
+from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
-from quorate.protocol.wire import membership_to_wire
 from quorate.store import keeper
 from quorate.store.deletion import (
     REASON,
-    View,
-    asked_for,
-    begun_anew,
-    given_up,
-    gone_everywhere,
-    lives_on,
-    settled,
 )
 from quorate.store.deregistration import (
     Verdict,
@@ -45,80 +48,13 @@ from quorate.store.deregistration import (
     judge_source,
     judge_unused,
 )
-from quorate.store.engine import Engine
 from quorate.store.late import Missed
 from quorate.store.leaving import Adoption
-from quorate.store.life_records import Tombstone, pack_tombstone, unpack_tombstone
+from quorate.store.life_records import pack_tombstone, unpack_tombstone
 from quorate.store.lifetimes import Lifetimes, Who
-from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
 from quorate.store.records import Malformed
-from quorate.store.state import SourceState
-from quorate.store.storage import Table, Write
-from quorate.v1 import messages_pb2 as v1
+from quorate.store.storage import Table
 from quorate.v1 import store_pb2 as store_v1
-
-EXPIRED, DEREGISTERED = store_v1.DELETION_EXPIRED, store_v1.DELETION_DEREGISTERED
-POLICY = Policy.majority_of(["s1", "s2", "s3"])
-MEMBERSHIP = membership_to_wire(Membership((POLICY,), (POLICY,)))
-
-
-def filled(world: World, source: SourceName = ORDERS, reg_id: int = 0) -> SourceState:
-    """A source of three stores with messages, a receiver and a marker; it has left."""
-    world.promise(1, source=source, reg_id=reg_id)
-    world.done(world.core.begin(source, 1, FIRST_LINEAGE, MEMBERSHIP, b"a"))
-    stream = world.open(source=source)
-    for first in range(0, 30, 10):
-        world.append(stream, batch(first, first + 9, source=source))
-    state = world.core.sources[source]
-    world.write(state.add_marker(Marker(29, 1, b"marker")))
-    world.done(world.receivers.register(source, 0x20, 0, 1))
-    world.write(world.core.identities.came(state, Lifetimes(5, 50)))
-    world.write(world.core.identities.came(state, Lifetimes(5, 50), 0x20, b"instance"))
-    world.write(world.core.closed(stream))
-    return state
-
-
-def bury(
-    world: World,
-    cause: store_v1.Deletion = EXPIRED,
-    source: SourceName = ORDERS,
-    *,
-    blind: bool = False,
-) -> None:
-    state = world.core.sources[source]
-    world.core.remove(source, Closed("x"))
-    world.write(world.core.identities.bury(state, cause, world.core.reg_ids, 1.0, blind=blind))
-
-
-def rows(world: World, table: Table) -> int:
-    return len(world.storage.scan(table, b"", b"\xff" * 32, 10_000))
-
-
-def knowledge(**changes: Any) -> SourceKnowledge:
-    return replace(SourceKnowledge(1, b"a", 1, FIRST_LINEAGE), **changes)
-
-
-def answer(store: str, known: SourceKnowledge | None = None, **changes: Any) -> PeerAnswer:
-    sources = {} if known is None else {ORDERS: known}
-    return PeerAnswer(store, f"{store}:1", store.encode(), sources=sources, **changes)
-
-
-def view(*answers: PeerAnswer, complete: bool = True) -> View:
-    return View("s1", {each.store: each for each in answers}, complete)
-
-
-def bury_for_good(world: World) -> None:
-    """Nothing of it is left, and the store vouches for that."""
-    bury(world)
-    identities = world.core.identities
-    while not tombstone(world).emptied:
-        world.write(identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
-    identities.settled.add(ORDERS)
-
-
-def tombstone(world: World) -> Tombstone:
-    return world.core.identities.tombstones[ORDERS]
-
 
 # What goes and what stays.
 
@@ -310,6 +246,27 @@ async def test_what_a_store_can_not_read_it_does_not_lack() -> None:
     assert (state.limbo, list(state.held.ranges)) == ("", [Range(0, 29)])
 
 
+def test_a_source_that_never_began_comes_back_as_it_was_whatever_was_removed() -> None:
+    world = World()
+    promised_only(world)
+    world.write(world.core.identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
+    assert tombstone(world).emptied
+    state, _ = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
+    assert (state.limbo, state.registration.promised_epoch) == ("", 3)
+
+
+@pytest.mark.expects_log("lives on elsewhere")
+async def test_it_comes_back_for_a_stream_that_its_promise_may_be_for() -> None:
+    world = World()
+    promised_only(world)
+    began = Lineage((Term(3, 0),))
+    living = answer("s2", knowledge(promised_epoch=3, begun_epoch=3, lineage=began))
+    await keeping(world, living, answer("s3")).look(0.0)
+    missed = Missed(began, MEMBERSHIP, b"a", None, 0)
+    assert world.done(world.core.adopt(ORDERS, missed)) == 0
+    assert world.core.sources[ORDERS].registration.begun_epoch == 3
+
+
 def test_without_its_messages_it_comes_back_empty_and_under_another_reg_id() -> None:
     world = World()
     filled(world, reg_id=7)
@@ -320,54 +277,6 @@ def test_without_its_messages_it_comes_back_empty_and_under_another_reg_id() -> 
     state, _ = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
     assert state.reg_id != 7
     assert (list(state.held.ranges), state.markers, state.limbo) == ([], (), REASON)
-
-
-class Instant:
-    """Writes at once, as the keeper's writer."""
-
-    failure = None
-    committed = 0
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def submit(self, writes: Sequence[Write], *_: object) -> int:
-        self._world.write(writes)
-        return 0
-
-    async def durable(self, _: int) -> None:
-        pass
-
-
-class Quiet:
-    """Answers for nobody."""
-
-    async def look(self, _: float) -> None:
-        pass
-
-
-class Heardsay:
-    """What the keeper hears of peers."""
-
-    def __init__(self, *answers: PeerAnswer) -> None:
-        self._heard = {each.store: Heard(each, inf, inf, 0.0) for each in answers}
-        self.addresses = frozenset(each.address for each in answers)
-
-    def inventories(self) -> dict[str, Heard]:
-        return self._heard
-
-    answering = inventories
-
-
-def keeping(world: World, *answers: PeerAnswer) -> keeper.Keeper:
-    """A keeper whose peers have said this."""
-    writer: Any = Instant(world)
-    engine = Engine(
-        world.core, world.receivers, writer, world.storage, lambda _: v1.DURABILITY_FSYNC
-    )
-    peers: Any = Heardsay(*answers)
-    proxying: Any = Quiet()
-    return keeper.Keeper(engine, peers, proxying, inf)
 
 
 @pytest.mark.expects_log("lives on elsewhere")
@@ -396,163 +305,6 @@ def test_what_is_deleted_meanwhile_is_not_taken_over() -> None:
     with pytest.raises(NotRegistered):
         world.core.take_over(ORDERS, Adoption(1, b"a"))
     assert ORDERS in world.core.identities.tombstones
-
-
-# When it is settled.
-
-
-def buried(cause: store_v1.Deletion = EXPIRED) -> Tombstone:
-    world = World()
-    filled(world)
-    bury(world, cause)
-    return tombstone(world)
-
-
-def test_it_is_settled_when_all_others_have_deleted_it_too() -> None:
-    one = buried()
-    gone = knowledge(deletion=EXPIRED, limbo=True)
-    assert settled(one, view(answer("s2"), answer("s3", gone)))
-    assert not settled(one, view(answer("s2")))
-    assert not settled(one, view(answer("s2"), answer("s3", knowledge())))
-
-
-@pytest.mark.parametrize(
-    "other", [answer("s3", limbo=True), answer("s3", knowledge(limbo=True, begun_epoch=0))]
-)
-def test_a_store_in_limbo_is_no_evidence_of_absence(other: PeerAnswer) -> None:
-    unsure = answer("s2", limbo=True)
-    for cause in (EXPIRED, DEREGISTERED):
-        assert not gone_everywhere(buried(cause), view(unsure, other))
-    assert not settled(buried(), view(unsure, other))
-
-
-def test_a_store_that_lost_everything_need_not_be_waited_for_if_the_rest_knows_all() -> None:
-    wiped = answer("s3", limbo=True)
-    assert gone_everywhere(buried(), view(answer("s2"), wiped))
-    assert not gone_everywhere(buried(), view(answer("s2", knowledge()), wiped))
-    assert not gone_everywhere(replace(buried(), blind=True), view(answer("s2"), wiped))
-    still = answer("s3", knowledge(limbo=True), limbo=True)
-    assert not gone_everywhere(buried(), view(answer("s2"), still))
-
-
-def test_who_is_in_limbo_gives_up_what_nobody_vouches_for_any_more() -> None:
-    record = buried().registration
-    gone = answer("s2", knowledge(deletion=EXPIRED, limbo=True))
-    unsure = answer("s3", knowledge(limbo=True))
-    assert given_up(record, view(gone, unsure))
-    assert given_up(record, view(gone, answer("s3")))
-    assert not given_up(record, view(gone, unsure, complete=False))
-    assert not given_up(record, view(gone, answer("s3", knowledge())))
-    assert not given_up(record, view(unsure, answer("s2")))
-    outdated = answer("s2", knowledge(deletion=EXPIRED, limbo=True, begun_epoch=0))
-    assert not given_up(record, view(outdated, unsure))
-    assert not given_up(record, view(answer("s2", knowledge(deletion=DEREGISTERED)), unsure))
-
-
-def test_a_deregistration_is_settled_once_nobody_can_miss_it() -> None:
-    told = knowledge(deletion=DEREGISTERED, limbo=True)
-    still = answer("s3", knowledge())
-    assert settled(buried(DEREGISTERED), view(answer("s2", told), still))
-    assert not gone_everywhere(buried(DEREGISTERED), view(answer("s2", told), still))
-    assert not settled(buried(DEREGISTERED), view(still))
-    assert not settled(buried(EXPIRED), view(answer("s2", told), still))
-    expired = knowledge(deletion=EXPIRED, limbo=True)
-    assert not settled(buried(DEREGISTERED), view(answer("s2", expired), still))
-    before = replace(told, promised_epoch=0)
-    assert not settled(buried(DEREGISTERED), view(answer("s2", before), still))
-
-
-def test_it_is_settled_if_it_was_so_where_the_source_registered_anew() -> None:
-    """A store that restarts has forgotten that; and a peer may be in limbo, and wait for it."""
-    anew = answer("s2", knowledge(begun_epoch=0, promised_epoch=3, ended_epoch=1))
-    unsure = answer("s3", knowledge(limbo=True))
-    assert settled(buried(), view(anew, unsure))
-    assert settled(buried(DEREGISTERED), view(anew, unsure))
-    assert not settled(replace(buried(), blind=True), view(anew, unsure))
-    former = answer("s2", knowledge(begun_epoch=0, promised_epoch=3, ended_epoch=0))
-    assert not settled(buried(), view(former, unsure))
-
-
-@pytest.mark.parametrize("rule", [IntragroupRule.ALL_ACTIVE, IntragroupRule.ALL])
-def test_it_is_not_while_the_rest_is_a_blocking_set_too(rule: IntragroupRule) -> None:
-    policy = Policy((Group("stores", ("s1", "s2"), rule),))
-    assert policy.blocks({"s1"})
-    assert policy.blocks({"s2"})
-    one = buried(DEREGISTERED)
-    membership = membership_to_wire(Membership((policy,), (policy,)))
-    one = replace(one, registration=replace(one.registration, membership=membership))
-    assert not settled(one, view(answer("s2", knowledge())))
-    assert not settled(one, view())
-    told = knowledge(deletion=DEREGISTERED, limbo=True)
-    assert settled(one, view(answer("s2", told)))
-
-
-def test_who_was_in_limbo_itself_needs_to_hear_everybody() -> None:
-    blind = replace(buried(DEREGISTERED), blind=True)
-    others = (answer("s2"), answer("s3"))
-    assert settled(blind, view(*others))
-    assert not settled(blind, view(*others, complete=False))
-    assert not settled(blind, view(*others, answer("s4", knowledge())))
-
-
-def test_it_lives_on_where_it_streams_or_has_begun_a_newer_epoch() -> None:
-    one = buried()
-    assert not lives_on(one, view(answer("s2", knowledge())))
-    assert lives_on(one, view(answer("s2", knowledge(live=True))))
-    assert lives_on(one, view(answer("s2", knowledge(begun_epoch=2))))
-    assert not lives_on(one, view(answer("s2", knowledge(begun_epoch=2, deletion=EXPIRED))))
-
-
-def test_one_that_expired_is_asked_for_where_a_peer_that_has_it_promised_more_since() -> None:
-    back = knowledge(promised_epoch=2, promised_to=b"b")
-    assert asked_for(buried(), view(answer("s2", back))) == back
-    assert asked_for(buried(), view(answer("s2", knowledge()))) is None
-    ended = replace(back, ended_epoch=1)
-    for other in (replace(back, deletion=EXPIRED), replace(back, begun_epoch=0), ended):
-        assert asked_for(buried(), view(answer("s2", other))) is None
-    later = replace(back, promised_epoch=3)
-    assert asked_for(buried(), view(answer("s2", back), answer("s3", later))) == later
-    assert asked_for(buried(DEREGISTERED), view(answer("s2", back))) is None
-
-
-@pytest.mark.expects_log("lives on elsewhere")
-async def test_one_that_is_asked_for_is_back_with_the_promise_that_it_missed() -> None:
-    world = World()
-    filled(world)
-    bury(world)
-    wanted = answer("s2", knowledge(promised_epoch=2, promised_to=b"b"))
-    looking = keeping(world, wanted, answer("s3", limbo=True))
-    await looking.look(0.0)
-    back = world.core.sources[ORDERS]
-    assert (back.limbo, list(back.held.ranges)) == ("", [Range(0, 29)])
-    record = back.registration
-    assert (record.promised_epoch, record.promised_to, record.taken_over) == (2, b"b", True)
-    # Should its time be over again, it is not asked back for the same promise, nor once nobody can
-    # have anything of it any more.
-    bury(world)
-    await looking.look(1.0)
-    assert ORDERS in world.core.identities.tombstones
-    later = answer("s2", knowledge(promised_epoch=3, promised_to=b"c"))
-    world.core.identities.settled.add(ORDERS)
-    await keeping(world, later, answer("s3", limbo=True)).look(2.0)
-    assert ORDERS in world.core.identities.tombstones
-
-
-def test_one_that_begins_anew_elsewhere_comes_back_with_nothing() -> None:
-    world = World()
-    state = filled(world)
-    state.held.stable_upto = 29
-    bury(world)
-    other = answer("s2", knowledge(begun_epoch=2, lineage=Lineage((Term(2, 0),))))
-    same = answer("s2", knowledge(begun_epoch=2, lineage=FIRST_LINEAGE.extended(29, 2)))
-    assert begun_anew(tombstone(world), view(other))
-    assert not begun_anew(tombstone(world), view(same))
-    for _ in range(2):
-        world.write(world.core.identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
-    back, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids, anew=True)
-    world.write(writes)
-    assert (back.registration.begun_epoch, back.held.stable_upto, back.limbo) == (0, -1, "")
-    assert world.restarted().core.sources[ORDERS].registration.promised_epoch == 1
 
 
 # Deregistration.

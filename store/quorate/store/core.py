@@ -418,7 +418,10 @@ class StoreCore:
 
     def enter_limbo(self, reason: str, incarnation: bytes) -> Change[None]:
         """Vouch no more, under a new incarnation, for what is lacking of any source."""
-        writes = self.standing.enter_limbo(reason, incarnation)
+        writes = (
+            *self.standing.enter_limbo(reason, incarnation),
+            *self.identities.enter_limbo(),
+        )
         endings: tuple[Ending, ...] = ()
         for state in self.sources.values():
             writes += state.enter_limbo(reason)

@@ -10,7 +10,8 @@ like a store in limbo until the deletion is settled: every other store that may 
 deleted it too; or, if the source was deregistered, so many of them that the rest is no blocking
 set: nobody can go on with it then without hearing that it was ended. If it lives on elsewhere
 instead, or is back and asks for what another store still has, the tombstone gives back what it has;
-in limbo if some of that is gone.
+in limbo if some of that is gone. A source that never began here needs none of that: the tombstone
+remembers all that there ever was, the promise.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
     nothing. If it could not vouch before it still can not.
     """
     held = tombstone.held
-    limbo = REASON if tombstone.dropped or tombstone.blind else ""
+    is_gone = tombstone.dropped and not had_nothing(tombstone)
+    limbo = REASON if is_gone or tombstone.blind else ""
     if tombstone.dropped:
         held = replace(held, ranges=RangeSet(), next_sequence=0, released_bytes=held.bytes)
     markers = () if tombstone.dropped else tombstone.markers
@@ -141,6 +143,20 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
 def as_it_was(tombstone: Tombstone) -> SourceState:
     """What the store says of the source meanwhile."""
     return brought_back(tombstone)[0]
+
+
+def had_nothing(tombstone: Tombstone) -> bool:
+    """Whether this store remembers all that it ever knew of the source: whom it promised what.
+
+    It began nothing, and took nothing: what it lacks it lacked before as well.
+    """
+    record = tombstone.registration
+    return not (tombstone.blind or record.begun_epoch or tombstone.held.ranges)
+
+
+def doubted(tombstone: Tombstone) -> Tombstone:
+    """The same, of a store that enters limbo: it may have had a part in what came after."""
+    return replace(tombstone, blind=True)
 
 
 # What the peers say.
@@ -182,7 +198,11 @@ class View:
 
 
 def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
-    """Whether every other store that may have a part of it has deleted it too."""
+    """Whether every other store that may have a part of it has said that it deleted it, too.
+
+    Of answers of different times that is not enough: one store may have given the source back since
+    it answered, and another have taken it up from there before it deleted it.
+    """
     source = tombstone.registration.name
     named = others(tombstone.registration, view.me)
     if tombstone.blind or not named:
@@ -209,9 +229,12 @@ def _know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
     )
 
 
-def settled(tombstone: Tombstone, view: View) -> bool:
-    """Whether this store can vouch for what it lacks of a source that it deleted."""
-    if gone_everywhere(tombstone, view) or _was_settled(tombstone, view):
+def settled(tombstone: Tombstone, view: View, is_gone: bool) -> bool:
+    """Whether this store can vouch for what it lacks of a source that it deleted.
+
+    is_gone: every other store that may have a part of it has deleted it too, at one time.
+    """
+    if is_gone or had_nothing(tombstone) or _was_settled(tombstone, view):
         return True
     if tombstone.cause != store_v1.DELETION_DEREGISTERED or tombstone.blind:
         return False

@@ -35,6 +35,8 @@ class Identities:
         """Of these no other store has anything either: nobody needs to be told of them."""
         self.buried_at: dict[SourceName, float] = {}
         """When those were deleted that were deleted in this run, on the steady clock."""
+        self.seemed_gone: dict[SourceName, float] = {}
+        """Since when all others say that they have deleted them, too, on the steady clock."""
 
     @staticmethod
     def immortal() -> Identities:
@@ -122,8 +124,19 @@ class Identities:
         tombstone, writes = deletion.bury(state, cause, self.lives.observed.wall, blind=blind)
         self.tombstones[state.name] = tombstone
         self.buried_at[state.name] = steady
+        self.seemed_gone.pop(state.name, None)
         self._forget_lives(state, reg_ids)
         return writes
+
+    def enter_limbo(self) -> list[Write]:
+        """The store may have missed, or lost, what came after the sources that it deleted."""
+        self.settled.clear()
+        self.unlisted.clear()
+        self.seemed_gone.clear()
+        self.tombstones = {
+            source: deletion.doubted(tombstone) for source, tombstone in self.tombstones.items()
+        }
+        return [deletion.tombstone_row(tombstone) for tombstone in self.tombstones.values()]
 
     def deregistered(self, source: SourceName, epoch: int) -> list[Write]:
         """A source that was deleted already is deregistered; raises Fenced."""
@@ -234,3 +247,4 @@ class Identities:
         self.settled.discard(source)
         self.unlisted.discard(source)
         self.buried_at.pop(source, None)
+        self.seemed_gone.pop(source, None)

@@ -23,6 +23,7 @@ from quorate.protocol.wire import (
 )
 from quorate.store.deletion import as_it_was
 from quorate.store.engine import Engine
+from quorate.store.lifetimes import Who
 from quorate.store.limbo import Met, PeerAnswer, SourceKnowledge, knows, replacement
 from quorate.store.receivers import ended_receivers, statuses
 from quorate.store.state import SourceState
@@ -136,7 +137,18 @@ def take_note(
             engine.writer.submit(met.writes, sync=met.is_news)
     if answer.remembered is not None and (rows := standing.comes_after(answer.remembered)):
         engine.writer.submit(rows)
-    return present.is_present and knows(greeting, answer.remembered)
+    counts = present.is_present and knows(greeting, answer.remembered)
+    if counts:
+        _note_lives(engine, answer)
+    return counts
+
+
+def _note_lives(engine: Engine, answer: PeerAnswer) -> None:
+    """A source that streams to a peer lives here, too. Noted at once: the next answer may say
+    otherwise before anybody looks at this one."""
+    for source, known in answer.sources.items():
+        if known.live and source in engine.core.sources:
+            engine.core.identities.lives.heard_elsewhere(Who(source))
 
 
 def _tell(engine: Engine, met: Met, present: store_v1.Greeting) -> None:

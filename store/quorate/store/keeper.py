@@ -27,6 +27,7 @@ from quorate.store.deletion import (
     begun_anew,
     given_up,
     gone_everywhere,
+    had_nothing,
     lives_on,
     others,
     policies,
@@ -137,10 +138,6 @@ class Keeper:
         self._heard = times
         for source in self._engine.elsewhere.hear(heard.answer for heard in answering.values()):
             self._engine.directory.changed(source)
-        for heard in answering.values():
-            for source, known in heard.answer.sources.items():
-                if known.live and source in self._core.sources:
-                    self._lives.heard_elsewhere(Who(source))
         return [heard.answer for heard in answering.values()]
 
     async def _look_at(self, state: SourceState, news: Sequence[PeerAnswer]) -> None:
@@ -230,19 +227,33 @@ class Keeper:
             writes = identities.replaced(source)  # it was taken up again from a peer
             await self._engine.writer.durable(self._engine.writer.submit(writes))
             return
-        if source not in identities.settled and settled(tombstone, view):
+        is_gone = self._is_gone_at_once(source, tombstone, view)
+        if source not in identities.settled and settled(tombstone, view, is_gone):
             identities.settled.add(source)
         is_settled = source in identities.settled
         if is_settled and lives_on(tombstone, view):
-            await self.make_way(source)  # this store has a part in the one that is new
+            if had_nothing(tombstone):
+                await self._bring_back(source, tombstone, view)  # the promise may be for that
+            else:
+                await self.make_way(source)  # this store has a part in the one that is new
             return
-        if gone_everywhere(tombstone, view):
+        if is_gone:
             identities.unlisted.add(source)
         elif not is_settled and (lives_on(tombstone, view) or asked_for(tombstone, view)):
             await self._bring_back(source, tombstone, view)
             return
         if not tombstone.emptied and self._grace_is_over(source, tombstone):
             await self._purge(source)
+
+    def _is_gone_at_once(self, source: SourceName, tombstone: Tombstone, view: View) -> bool:
+        """Whether there was a time at which no other store had it any more: all said so, and each
+        said it again when it was asked after that."""
+        seemed_gone = self._identities.seemed_gone
+        if not gone_everywhere(tombstone, view):
+            seemed_gone.pop(source, None)
+            return False
+        since = seemed_gone.setdefault(source, self._clock())
+        return gone_everywhere(tombstone, self._view(tombstone.registration, since))
 
     async def _bring_back(self, source: SourceName, tombstone: Tombstone, view: View) -> None:
         _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
@@ -258,12 +269,13 @@ class Keeper:
         self._core.sources[source] = state
         await self._write(state, writes)
 
-    def _view(self, record: Registration) -> View:
-        """What peers have said that can be heard; of a source that was deleted here, since then.
+    def _view(self, record: Registration, since: float = 0.0) -> View:
+        """What peers have said that can be heard, to questions after that time; of a source that
+        was deleted here, since then.
 
         Not what others said last: a source may be back there since.
         """
-        since = self._identities.buried_at.get(record.name, 0.0)
+        since = max(since, self._identities.buried_at.get(record.name, 0.0))
         heard = {
             name: each.answer
             for name, each in self._heard_by_name(record).items()

@@ -97,8 +97,8 @@ class Tombstone:
     deleted: float
     """Wall time of the deletion."""
     blind: bool = False
-    """The store could not vouch for what it lacked of it: there may be stores with a part that it
-    does not know of."""
+    """The store could not vouch for what it lacked of it, or has been in limbo since: there may be
+    stores with a part that it does not know of."""
     markers: tuple[Marker, ...] = ()
     dropped: bool = False
     """Its messages count no more, and are being removed; before that it could be brought back."""

@@ -1,0 +1,245 @@
+"""When a store that deleted a source vouches for what it lacks of it, and when it gives it back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.store.deleted import (
+    DEREGISTERED,
+    EXPIRED,
+    Heardsay,
+    answer,
+    buried,
+    bury,
+    bury_for_good,
+    filled,
+    keeping,
+    keeping_with,
+    knowledge,
+    promised_only,
+    tombstone,
+    view,
+)
+from tests.store.support import FIRST_LINEAGE, ORDERS, World
+
+from quorate.protocol.errors import Fenced
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
+from quorate.protocol.ranges import Range
+from quorate.protocol.wire import membership_to_wire
+from quorate.store import deletion
+from quorate.store.deletion import (
+    REASON,
+    View,
+    asked_for,
+    begun_anew,
+    given_up,
+    gone_everywhere,
+    lives_on,
+)
+from quorate.store.life_records import Tombstone
+from quorate.store.limbo import PeerAnswer, SourceKnowledge
+
+
+def settled(one: Tombstone, seen: View) -> bool:
+    """As far as the answers of one time say."""
+    return deletion.settled(one, seen, gone_everywhere(one, seen))
+
+
+def test_it_is_settled_when_all_others_have_deleted_it_too() -> None:
+    one = buried()
+    gone = knowledge(deletion=EXPIRED, limbo=True)
+    assert settled(one, view(answer("s2"), answer("s3", gone)))
+    assert not settled(one, view(answer("s2")))
+    assert not settled(one, view(answer("s2"), answer("s3", knowledge())))
+
+
+def test_it_is_settled_at_once_if_nothing_ever_began_here() -> None:
+    """It remembers the promise, and that is all that there was: nobody waits for it in limbo."""
+    world = World()
+    promised_only(world)
+    assert settled(tombstone(world), view(complete=False))
+    assert not settled(replace(tombstone(world), blind=True), view(complete=False))
+    assert not settled(buried(), view(complete=False))
+    with pytest.raises(Fenced):
+        world.promise(2, instance=b"b")
+
+
+async def test_a_store_that_was_put_back_has_to_hear_of_its_deletions_anew() -> None:
+    """Another stream may have begun here since, and ended in what the copy lacks."""
+    world = World()
+    filled(world)
+    bury_for_good(world)
+    assert not world.core.limbo_without(ORDERS)
+    world.done(world.core.enter_limbo("it was put back", b"another"))
+    assert world.core.limbo_without(ORDERS) == REASON
+    assert world.restarted().core.identities.tombstones[ORDERS].blind
+    anew = answer("s2", knowledge(begun_epoch=0, promised_epoch=3, ended_epoch=1))
+    assert not settled(tombstone(world), view(anew, answer("s3", limbo=True)))
+    assert settled(tombstone(world), view(anew, answer("s3")))
+
+
+@pytest.mark.parametrize(
+    "other", [answer("s3", limbo=True), answer("s3", knowledge(limbo=True, begun_epoch=0))]
+)
+def test_a_store_in_limbo_is_no_evidence_of_absence(other: PeerAnswer) -> None:
+    unsure = answer("s2", limbo=True)
+    for cause in (EXPIRED, DEREGISTERED):
+        assert not gone_everywhere(buried(cause), view(unsure, other))
+    assert not settled(buried(), view(unsure, other))
+
+
+def test_a_store_that_lost_everything_need_not_be_waited_for_if_the_rest_knows_all() -> None:
+    wiped = answer("s3", limbo=True)
+    assert gone_everywhere(buried(), view(answer("s2"), wiped))
+    assert not gone_everywhere(buried(), view(answer("s2", knowledge()), wiped))
+    assert not gone_everywhere(replace(buried(), blind=True), view(answer("s2"), wiped))
+    still = answer("s3", knowledge(limbo=True), limbo=True)
+    assert not gone_everywhere(buried(), view(answer("s2"), still))
+
+
+def test_who_is_in_limbo_gives_up_what_nobody_vouches_for_any_more() -> None:
+    record = buried().registration
+    gone = answer("s2", knowledge(deletion=EXPIRED, limbo=True))
+    unsure = answer("s3", knowledge(limbo=True))
+    assert given_up(record, view(gone, unsure))
+    assert given_up(record, view(gone, answer("s3")))
+    assert not given_up(record, view(gone, unsure, complete=False))
+    assert not given_up(record, view(gone, answer("s3", knowledge())))
+    assert not given_up(record, view(unsure, answer("s2")))
+    outdated = answer("s2", knowledge(deletion=EXPIRED, limbo=True, begun_epoch=0))
+    assert not given_up(record, view(outdated, unsure))
+    assert not given_up(record, view(answer("s2", knowledge(deletion=DEREGISTERED)), unsure))
+
+
+def test_a_deregistration_is_settled_once_nobody_can_miss_it() -> None:
+    told = knowledge(deletion=DEREGISTERED, limbo=True)
+    still = answer("s3", knowledge())
+    assert settled(buried(DEREGISTERED), view(answer("s2", told), still))
+    assert not gone_everywhere(buried(DEREGISTERED), view(answer("s2", told), still))
+    assert not settled(buried(DEREGISTERED), view(still))
+    assert not settled(buried(EXPIRED), view(answer("s2", told), still))
+    expired = knowledge(deletion=EXPIRED, limbo=True)
+    assert not settled(buried(DEREGISTERED), view(answer("s2", expired), still))
+    before = replace(told, promised_epoch=0)
+    assert not settled(buried(DEREGISTERED), view(answer("s2", before), still))
+
+
+def test_it_is_settled_if_it_was_so_where_the_source_registered_anew() -> None:
+    """A store that restarts has forgotten that; and a peer may be in limbo, and wait for it."""
+    anew = answer("s2", knowledge(begun_epoch=0, promised_epoch=3, ended_epoch=1))
+    unsure = answer("s3", knowledge(limbo=True))
+    assert settled(buried(), view(anew, unsure))
+    assert settled(buried(DEREGISTERED), view(anew, unsure))
+    assert not settled(replace(buried(), blind=True), view(anew, unsure))
+    former = answer("s2", knowledge(begun_epoch=0, promised_epoch=3, ended_epoch=0))
+    assert not settled(buried(), view(former, unsure))
+
+
+@pytest.mark.parametrize("rule", [IntragroupRule.ALL_ACTIVE, IntragroupRule.ALL])
+def test_it_is_not_while_the_rest_is_a_blocking_set_too(rule: IntragroupRule) -> None:
+    policy = Policy((Group("stores", ("s1", "s2"), rule),))
+    assert policy.blocks({"s1"})
+    assert policy.blocks({"s2"})
+    one = buried(DEREGISTERED)
+    membership = membership_to_wire(Membership((policy,), (policy,)))
+    one = replace(one, registration=replace(one.registration, membership=membership))
+    assert not settled(one, view(answer("s2", knowledge())))
+    assert not settled(one, view())
+    told = knowledge(deletion=DEREGISTERED, limbo=True)
+    assert settled(one, view(answer("s2", told)))
+
+
+def test_who_was_in_limbo_itself_needs_to_hear_everybody() -> None:
+    blind = replace(buried(DEREGISTERED), blind=True)
+    others = (answer("s2"), answer("s3"))
+    assert settled(blind, view(*others))
+    assert not settled(blind, view(*others, complete=False))
+    assert not settled(blind, view(*others, answer("s4", knowledge())))
+
+
+def test_it_lives_on_where_it_streams_or_has_begun_a_newer_epoch() -> None:
+    one = buried()
+    assert not lives_on(one, view(answer("s2", knowledge())))
+    assert lives_on(one, view(answer("s2", knowledge(live=True))))
+    assert lives_on(one, view(answer("s2", knowledge(begun_epoch=2))))
+    assert not lives_on(one, view(answer("s2", knowledge(begun_epoch=2, deletion=EXPIRED))))
+
+
+def test_one_that_expired_is_asked_for_where_a_peer_that_has_it_promised_more_since() -> None:
+    back = knowledge(promised_epoch=2, promised_to=b"b")
+    assert asked_for(buried(), view(answer("s2", back))) == back
+    assert asked_for(buried(), view(answer("s2", knowledge()))) is None
+    ended = replace(back, ended_epoch=1)
+    for other in (replace(back, deletion=EXPIRED), replace(back, begun_epoch=0), ended):
+        assert asked_for(buried(), view(answer("s2", other))) is None
+    later = replace(back, promised_epoch=3)
+    assert asked_for(buried(), view(answer("s2", back), answer("s3", later))) == later
+    assert asked_for(buried(DEREGISTERED), view(answer("s2", back))) is None
+
+
+@pytest.mark.expects_log("lives on elsewhere")
+async def test_one_that_is_asked_for_is_back_with_the_promise_that_it_missed() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    wanted = answer("s2", knowledge(promised_epoch=2, promised_to=b"b"))
+    looking = keeping(world, wanted, answer("s3", limbo=True))
+    await looking.look(0.0)
+    back = world.core.sources[ORDERS]
+    assert (back.limbo, list(back.held.ranges)) == ("", [Range(0, 29)])
+    record = back.registration
+    assert (record.promised_epoch, record.promised_to, record.taken_over) == (2, b"b", True)
+    # Should its time be over again, it is not asked back for the same promise, nor once nobody can
+    # have anything of it any more.
+    bury(world)
+    await looking.look(1.0)
+    assert ORDERS in world.core.identities.tombstones
+    later = answer("s2", knowledge(promised_epoch=3, promised_to=b"c"))
+    world.core.identities.settled.add(ORDERS)
+    await keeping(world, later, answer("s3", limbo=True)).look(2.0)
+    assert ORDERS in world.core.identities.tombstones
+
+
+def test_one_that_begins_anew_elsewhere_comes_back_with_nothing() -> None:
+    world = World()
+    state = filled(world)
+    state.held.stable_upto = 29
+    bury(world)
+    other = answer("s2", knowledge(begun_epoch=2, lineage=Lineage((Term(2, 0),))))
+    same = answer("s2", knowledge(begun_epoch=2, lineage=FIRST_LINEAGE.extended(29, 2)))
+    assert begun_anew(tombstone(world), view(other))
+    assert not begun_anew(tombstone(world), view(same))
+    for _ in range(2):
+        world.write(world.core.identities.purge(ORDERS, world.storage, 9, world.core.reg_ids))
+    back, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids, anew=True)
+    world.write(writes)
+    assert (back.registration.begun_epoch, back.held.stable_upto, back.limbo) == (0, -1, "")
+    assert world.restarted().core.sources[ORDERS].registration.promised_epoch == 1
+
+
+async def test_it_is_settled_only_by_what_all_said_of_one_time() -> None:
+    """One may have given the source back since it answered, and another taken it up and deleted
+    it."""
+    world = World()
+    filled(world)
+    bury(world)
+    gone, heard, now = knowledge(deletion=EXPIRED, limbo=True), Heardsay(), 10.0
+    heard.hear(answer("s2", gone), 2.0)
+    heard.hear(answer("s3", gone), 8.0)
+    looking = keeping_with(world, heard, lambda: now)
+
+    async def is_settled(s2: SourceKnowledge) -> bool:
+        nonlocal now
+        heard.hear(answer("s2", s2), now + 1.0)
+        heard.hear(answer("s3", gone), now + 2.0)
+        now += 10.0
+        await looking.look(now)
+        return ORDERS in world.core.identities.settled
+
+    await looking.look(now)
+    assert not world.core.identities.settled, "the answers are of different times"
+    assert not await is_settled(knowledge())
+    assert not await is_settled(gone), "what was said before counts no more"
+    assert await is_settled(gone)
