@@ -122,6 +122,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.limbo = False
         self.asked_to_register = 0
         self.ended: dict[tuple[SourceName, int], int] = {}
+        self.spent = 0
         """Up to which epoch a receiver is over."""
         self.registrations_fail: QuorateError | None = None
         self.registrations_hang = False
@@ -178,6 +179,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.receivers[who] = [request.epoch, position]
         self.instances[who] = (request.epoch, request.instance)
         await self.tell()
+        self.spent = max(self.spent, request.spent_epoch)
         return store_v1.RegisterReceiverResponse(
             reg_id=request.reg_id or 100,
             source_reg_id=1,
@@ -189,6 +191,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             limbo=self.limbo,
             lineage=lineage_to_wire(served.lineage),
             ended_epoch=ended,
+            spent_epoch=self.spent,
         )
 
     async def Deregister(self, request: Any, context: Any) -> Any:

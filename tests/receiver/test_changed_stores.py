@@ -28,7 +28,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.1)
 
 
-async def test_only_the_new_one_is_registered_with(group: Group) -> None:
+async def test_the_new_one_is_joined_once_the_others_say_that_they_still_take_it(
+    group: Group,
+) -> None:
     await group.announce()
     async with await opened(group) as receiver:
         await told(receiver, SourceAttached)
@@ -44,7 +46,7 @@ async def test_only_the_new_one_is_registered_with(group: Group) -> None:
         assert numbers(await take(receiver, 10)) == list(range(10, 20))
         await position_is(group, 18)
         asked = [store.asked_to_register for store in (a, b, c, d)]
-        assert asked == [1, 1, 1, 1]
+        assert asked == [2, 2, 1, 1]
         assert c.receivers[NAME, 0x20][1] <= 9
     await c.stop()
 

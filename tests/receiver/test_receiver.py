@@ -74,7 +74,8 @@ async def test_a_jump_in_the_live_stream_is_fetched(group: Group) -> None:
         group.send(39)
         messages = await take(receiver, 40)
         assert numbers(messages) == list(range(40))
-        assert [m.sequence for m in messages if m.retransmitted] == list(range(10, 30))
+        # A store may have told of the last ten before they came by themselves.
+        assert [m.retransmitted for m in messages[:30]] == [False] * 10 + [True] * 20
 
 
 async def test_a_jump_that_no_store_has_comes_from_the_source(group: Group) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import count
 
 import pytest
-from tests.receiver.fakes import NAME, Group
+from tests.receiver.fakes import NAME, FakeStore, Group
 
 from quorate.protocol.errors import Fenced, StoreStopping
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group as PolicyGroup
-from quorate.protocol.policy import IntergroupRule, Policy
+from quorate.protocol.policy import IntergroupRule, IntragroupRule, Policy
 from quorate.receiver.directory import SourceRecord, record_from_wire
 from quorate.receiver.options import ReceiverOptions
 from quorate.receiver.peers import Peers
-from quorate.receiver.registration import Registrar, StoreAnswer, decide_start
+from quorate.receiver.registration import Registrar, StoreAnswer, decide_start, is_replaced
 
 ONE = Lineage((Term(1, 0),))
 POLICY = Policy.majority_of("abc")
@@ -86,6 +87,40 @@ async def test_all_stores_get_one_epoch_above_any_they_knew(registering: Registe
     assert sorted(registering.registrar.answers) == ["a", "b", "c"]
 
 
+async def test_no_epoch_is_used_in_which_a_receiver_was_over(registering: Registering) -> None:
+    """An instance of this one may be frozen; and every store has to know of it."""
+    stores = registering.group.stores
+    stores[1].spent = 7
+    await registering.registrar.register(registering.record, 1.0)
+    assert registering.epochs() == [8, 8, 8]
+    assert [store.spent for store in stores] == [7, 7, 7]
+    assert [len(store.registrations) for store in stores] == [2, 2, 2]
+
+
+async def test_one_whose_epoch_is_higher_anyway_asks_no_more_than_that(
+    registering: Registering,
+) -> None:
+    stores = registering.group.stores
+    await registering.registrar.register(registering.record, 1.0)
+    assert [len(store.registrations) for store in stores] == [1, 1, 1]
+    for store in stores:
+        store.spent, store.receivers[NAME, 0x20] = 7, [9, 5]
+    registering.registrar.answers.clear()
+    await registering.registrar.register(registering.record, 1.0)
+    assert registering.epochs() == [10, 10, 10]
+
+
+async def test_others_that_end_all_the_time_do_not_keep_it_from_registering(
+    registering: Registering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = count(1)
+    counting = property(lambda _: next(spent), lambda *_: None)
+    monkeypatch.setattr(FakeStore, "spent", counting, raising=False)
+    await registering.registrar.register(registering.record, 1.0)
+    assert sorted(registering.registrar.answers) == ["a", "b", "c"]
+    assert all(len(store.registrations) == 2 for store in registering.group.stores)
+
+
 async def test_one_that_refuses_is_named_once_and_joins_later(registering: Registering) -> None:
     away = registering.group.stores[2]
     away.registrations_fail = StoreStopping("c")
@@ -148,6 +183,108 @@ async def test_one_that_is_newer_at_enough_stores_has_replaced_it(registering: R
         assert await registrar.join(store.name, store.address) is None
     with pytest.raises(Fenced):
         registrar.check_not_replaced(POLICY)
+
+
+@pytest.mark.expects_log("has a newer instance")
+@pytest.mark.parametrize("successor", [False, True])
+async def test_nothing_is_acknowledged_where_too_few_others_still_take_it(
+    registering: Registering, *, successor: bool
+) -> None:
+    """It was frozen, and may be over: C alone, which it reaches, does not know it any more."""
+    registrar, (a, b, c) = registering.registrar, registering.group.stores
+    await registrar.register(registering.record, 1.0)
+    assert registrar.joined == {"a", "b", "c"}
+    registrar.forget("c")
+    del c.receivers[NAME, 0x20]
+    for away in (a, b):
+        away.registrations_fail = StoreStopping(away.name)
+    for _ in range(2):
+        assert await registrar.join("c", c.address) is not None
+        assert not await registrar.confirm(["c"], registering.record, 1.0)
+    assert registrar.joined == {"a", "b"}
+    a.registrations_fail = b.registrations_fail = None
+    if successor:
+        a.receivers[NAME, 0x20] = b.receivers[NAME, 0x20] = [2, NOTHING]
+        assert not await registrar.confirm(["c"], registering.record, 1.0)
+        with pytest.raises(Fenced):
+            registrar.check_not_replaced(POLICY)
+    else:
+        assert await registrar.confirm(["c"], registering.record, 1.0)
+        assert registrar.joined == {"a", "b", "c"}
+
+
+def test_of_two_that_each_have_too_few_the_older_one_gives_way() -> None:
+    every = Policy((PolicyGroup("g", tuple("abc"), IntragroupRule.ALL),))
+    joined, nowhere = frozenset("abc"), frozenset[str]()
+    assert is_replaced(every, nowhere, {"a"}), "it would need a"
+    assert not is_replaced(every, joined, {"a"}), "it has what it needs, until a tells it"
+    assert not is_replaced(every, nowhere, nowhere)
+    assert not is_replaced(POLICY, nowhere, {"a"}), "b and c are enough"
+    assert is_replaced(POLICY, nowhere, {"a", "b"})
+    assert is_replaced(POLICY, joined, {"a", "b"})
+
+
+async def test_a_silent_store_does_not_keep_another_from_joining(registering: Registering) -> None:
+    registrar, (_, b, c) = registering.registrar, registering.group.stores
+    await registrar.register(registering.record, 1.0)
+    registrar.forget("c")
+    b.registrations_hang = True
+    assert await registrar.join("c", c.address) is not None
+    assert await registrar.confirm(["c"], registering.record, 0.05)
+    assert registrar.joined == {"a", "b", "c"}
+
+
+async def test_who_contests_gives_way_to_one_that_has_the_next_epoch_at_enough_stores(
+    registering: Registering,
+) -> None:
+    """It was deregistered while it was frozen, and a new one has begun in the next epoch."""
+    registrar, stores = registering.registrar, registering.group.stores
+    await registrar.register(registering.record, 1.0)
+    for store in stores:
+        del store.receivers[NAME, 0x20]
+        store.ended[NAME, 0x20] = 1
+    for store in stores[:2]:
+        store.receivers[NAME, 0x20] = [2, NOTHING]
+    registrar.forget("c")
+    with pytest.raises(Fenced):
+        await registrar.join("c", stores[2].address)
+    with pytest.raises(Fenced):
+        await registrar.contest(registering.record, 1.0)
+    assert not registrar.joined
+    assert registering.epochs()[:2] == [2, 2]
+
+
+async def test_who_contests_goes_on_where_enough_take_it(registering: Registering) -> None:
+    registrar, stores = registering.registrar, registering.group.stores
+    await registrar.register(registering.record, 1.0)
+    for store in stores[:2]:
+        store.registrations_fail = StoreStopping(store.name)
+    await registrar.contest(registering.record, 1.0)
+    assert not registrar.joined, "one store is not enough"
+    stores[0].registrations_fail = None
+    await registrar.contest(registering.record, 1.0)
+    assert registrar.joined == {"a", "c"}
+
+
+async def test_one_that_leaves_an_epoch_unused_ends_it(registering: Registering) -> None:
+    """A frozen one may have had it before, and acknowledge in it just now."""
+    stores = registering.group.stores
+    for store in stores:
+        store.spent = 4
+    await registering.registrar.register(registering.record, 1.0)
+    assert registering.epochs() == [5, 5, 5]
+    assert {store.ended[NAME, 0x20] for store in stores} == {1}
+
+
+async def test_one_that_goes_on_ends_nothing(registering: Registering) -> None:
+    stores = registering.group.stores
+    for store in stores:
+        store.spent = 4
+    stores[0].receivers[NAME, 0x20] = [2, 7]
+    await registering.registrar.register(registering.record, 1.0)
+    assert registering.epochs() == [5, 5, 5]
+    assert not any(store.ended for store in stores)
+    assert registering.registrar.answers["a"].acknowledged_upto == 7
 
 
 def test_a_receiver_that_nobody_knew_starts_at_what_is_still_there() -> None:

@@ -41,6 +41,7 @@ class AskedReceiver(NamedTuple):
     epoch: int
     instance: bytes
     ended_epoch: int
+    spent_epoch: int
     take_over: bool = False
 
 

@@ -14,7 +14,7 @@ from tests.simulation.content import contents_of
 from tests.simulation.endings import IMMORTAL, Endings, Life, Mortality
 from tests.simulation.receiver_checks import ReceiverChecks
 from tests.simulation.rules import Setup
-from tests.simulation.store_disks import StoreOf, has_messages
+from tests.simulation.store_disks import StoreOf, begun_registration, has_messages, receiver_epoch
 from tests.simulation.world import World
 
 from quorate.protocol.errors import ContentConflict
@@ -30,6 +30,7 @@ from quorate.store.records import (
     reg_id_key,
     unpack_held,
     unpack_index,
+    unpack_receiver,
     unpack_registration,
 )
 from quorate.store.state import SourceState
@@ -105,6 +106,8 @@ class Checker:
         self._unchecked: dict[str, list[Range]] = {}
         """By store: numbers that it serves anew since they were last compared."""
         self.receivers = ReceiverChecks(world, self)
+        self._receiver_rows: dict[str, dict[bytes, bytes]] = {}
+        """By store: those on their way to its disk, or there since it started."""
         self.failed: dict[str, dict[int, bytes]] = {}
         """By store whose data was destroyed and that does not vouch yet: what it had had."""
         self.beyond = False
@@ -261,6 +264,7 @@ class Checker:
 
     def started(self, store: StoreOf) -> None:
         self._stores[store.label] = store
+        self._receiver_rows.pop(store.label, None)
         tombstone = store.disk.synced.get(Table.META, [self._gone_key])[0]
         if tombstone is None:
             self.endings.raised(store.name)
@@ -280,12 +284,13 @@ class Checker:
                     self.same(header.epoch, sequence, payload, store)
 
     def submitted(self, store: str, writes: Sequence[Write]) -> None:
-        """A change is on its way to the disk: who is deleted with it was not heard for long."""
+        """A change is on its way to the disk: who is deleted with it is over, as somebody said, or
+        was not heard for long."""
         # Who takes a stream over, in place of one that had ended or to leave limbo, takes over who
-        # its receivers are; and with a source that never began go those that it had.
-        is_forgotten = any(
-            write.table is Table.REGISTRATIONS and write.value is not None for write in writes
-        )
+        # its receivers are; and with a source that never began go those that it had. In any other
+        # change nothing is said of what is held.
+        is_forgotten = any(write.table is Table.HELD for write in writes)
+        ended = self.endings.receivers_ended(store, writes)
         for write in writes:
             if write.table is Table.META and write.key == self._gone_key:
                 self._tombstone(store, write.value)
@@ -296,11 +301,14 @@ class Checker:
                 self._forget_decisions()
                 self.receivers.forgotten(store)
                 is_forgotten = True
-            elif write.value is None and write.table is Table.RECEIVERS:
+            elif write.value is not None and write.table is Table.RECEIVERS:
+                self._receiver_rows.setdefault(store, {})[write.key] = write.value
+            elif write.table is Table.RECEIVERS:
                 _, session_id = receiver_of(write.key)
                 self.receivers.forgotten(store, session_id)
-                if not is_forgotten:
-                    self.endings.receiver_deleted(store, session_id)
+                epoch = self._receiver_epoch(store, write.key)
+                if not is_forgotten and epoch > ended.get(session_id, 0):
+                    self.endings.receiver_expired(store, session_id)
 
     def _forget_decisions(self) -> None:
         """Where nobody has promised anything any more, what was decided and never began can not
@@ -308,6 +316,13 @@ class Checker:
         if not self._promised:
             for decision in [each for each in self._decisions if each[0] not in self._begun]:
                 del self._decisions[decision]
+
+    def _receiver_epoch(self, store: str, key: bytes) -> int:
+        """In which epoch the store has a receiver that it deletes."""
+        row = self._receiver_rows.get(store, {}).pop(key, None)
+        row = row or self._stores[store].disk.synced.get(Table.RECEIVERS, [key])[0]
+        assert row is not None, f"{store} deletes a receiver that it does not have"
+        return unpack_receiver(row).epoch
 
     def _tombstone(self, store: str, value: bytes | None) -> None:
         if value is None:
@@ -499,6 +514,14 @@ class Checker:
             if any(setup.stable(self._begun.get(epoch, ())) for setup in self._setups)
         ]
         return max((self._life.newest, *went_on)) <= self.endings.deregistered_upto
+
+    def is_gone(self) -> bool:
+        """Whether the owner of the present stream has had it forgotten, and no store takes part in
+        it any more: where anybody is in it says nothing."""
+        return self._is_deregistered() and not any(
+            begun_registration(store, self.source, self._life.begins_in)
+            for store in self._stores.values()
+        )
 
     def _has_messages(self, store: StoreOf) -> bool:
         return has_messages(store, self.source, self._life.begins_in)
@@ -703,6 +726,14 @@ class Checker:
     def receiver_is_over(self, name: str) -> bool:
         """Whether it was deregistered, and what it had acknowledged says nothing any more."""
         return self.endings.receiver_is_over(name, self._setups) and not self.beyond
+
+    def registered_at(self, session_id: int, epoch: int) -> set[str]:
+        """The stores on whose disks the receiver is registered in this epoch."""
+        return {
+            store.label
+            for store in self._stores.values()
+            if receiver_epoch(store, self.source, session_id) == epoch
+        }
 
     # The end.
 

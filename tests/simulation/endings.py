@@ -14,9 +14,10 @@ from tests.simulation.rules import Setup
 from tests.simulation.world import World
 
 from quorate.store.deletion import ended_epoch
-from quorate.store.life_records import Tombstone
+from quorate.store.life_records import ENDED_KEYS, Tombstone, ended_of, unpack_end
 from quorate.store.lifetimes import CONFIRM_SECONDS, Lifetimes, Observed, Who
 from quorate.store.state import SourceState
+from quorate.store.storage import Table, Write
 from quorate.v1.store_pb2 import DELETION_DEREGISTERED, DELETION_EXPIRED
 
 AGES = 20.0
@@ -103,8 +104,8 @@ class Endings:
         """Stores that know by the wall clock alone how long some are silent."""
         self.tombstones: dict[str, Tombstone] = {}
         """By store."""
-        self._left: set[int] = set()
-        """Receivers that wanted to be forgotten."""
+        self._receivers_over: Counter[int] = Counter()
+        """By receiver: the newest epoch that somebody has said is over."""
         self._forgotten_at: dict[str, set[str]] = {}
         """By receiver: the stores that have said that they forgot it, since it started last."""
         self.deregistered_upto = 0
@@ -131,22 +132,29 @@ class Endings:
         """The owner of this epoch wants all stores to forget the source."""
         self.deregistered_upto = max(epoch, self.deregistered_upto)
 
-    def receiver_deregisters(self, receiver: int) -> None:
-        """It wants all stores to forget it; it may come back at any time."""
-        self._left.add(receiver)
+    def receiver_over(self, receiver: int, epoch: int) -> None:
+        """It says that its registrations up to this epoch are over, or an operator does; it may
+        register in a higher one at any time."""
+        self._receivers_over[receiver] = max(epoch, self._receivers_over[receiver])
 
     def receiver_starts(self, name: str) -> None:
         """An instance of the receiver has registered."""
         self._forgotten_at.pop(name, None)
 
     def receiver_forgotten(self, name: str, store: str) -> None:
-        """A store has told the receiver that it is forgotten."""
-        self._forgotten_at.setdefault(name, set()).add(store)
+        """A store has told the receiver that it is forgotten. One that has deleted the source does
+        so as well, but remembers nothing of it."""
+        if store not in self.tombstones:
+            self._forgotten_at.setdefault(name, set()).add(store)
+
+    def receiver_forgotten_at(self, name: str) -> set[str]:
+        """The stores that have said so since it started last."""
+        return self._forgotten_at.get(name, set())
 
     def receiver_is_over(self, name: str, setups: Iterable[Setup]) -> bool:
         """Whether it was deregistered at so many stores that nobody may register it without
         hearing of it: a stable set by all these rules, without which there is none."""
-        told = self._forgotten_at.get(name, set())
+        told = self.receiver_forgotten_at(name)
         return bool(told) and all(setup.knows_everything(told) for setup in setups)
 
     # Deletions.
@@ -178,10 +186,27 @@ class Endings:
             self._streams[store] <= 0, "I1", f"{store} deletes a source that streams to it"
         )
 
-    def receiver_deleted(self, store: str, receiver: int) -> None:
-        """The store deletes a receiver, and not the source with it."""
-        if receiver in self._left:
-            return
+    def receivers_ended(self, store: str, writes: Iterable[Write]) -> dict[int, int]:
+        """Up to which epochs receivers are over, as the store is about to remember: that is never
+        its own finding."""
+        ended = {}
+        lowest, highest = ENDED_KEYS
+        for write in writes:
+            is_end = write.table is Table.META and lowest <= write.key <= highest
+            if not is_end or write.value is None:
+                continue
+            (_, receiver), epoch = ended_of(write.key), unpack_end(write.value).epoch
+            said = self._receivers_over[receiver]
+            self._require(
+                epoch <= said,
+                "I4",
+                f"{store} has it that {receiver:#x} is over up to {epoch}; that is so up to {said}",
+            )
+            ended[receiver] = epoch
+        return ended
+
+    def receiver_expired(self, store: str, receiver: int) -> None:
+        """The store deletes a receiver by itself, and not the source with it."""
         self._world.reach("receiver deleted as its time is over", "%s %#x", store, receiver)
         self._check_silent(store, receiver, self._mortality.receivers, "I4")
 

@@ -12,6 +12,7 @@ from tests.simulation.checker import Checker
 from tests.simulation.disk import CachedDisk, Snapshot
 from tests.simulation.endings import AGES
 from tests.simulation.network import Network
+from tests.simulation.operator import Operator
 from tests.simulation.receiver_application import ReceiverApplication
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.source_application import SourceApplication
@@ -38,6 +39,7 @@ class Faults:
         stores: list[StoreActor],
         source: SourceApplication,
         receivers: list[ReceiverApplication],
+        operator: Operator,
     ) -> None:
         self._world = world
         self._network = network
@@ -46,6 +48,7 @@ class Faults:
         self._stores = stores
         self._source = source
         self._receivers = receivers
+        self._operator = operator
         self._pause = weather.pause_between_faults
         self._state_only = weather.state_only
         kept_for = weather.mortality.sources.kept_for or weather.mortality.receivers.kept_for
@@ -572,6 +575,26 @@ class Faults:
             self._world.fault("receiver deregistered", receiver.name)
             receiver.instance.deregister()
             self._world.later(self._chooser.choice((0.005, 0.1, 1.0)), receiver.restart)
+
+    def end_frozen_receiver(self) -> None:
+        """A receiver is frozen; an operator has it forgotten, and it is started once more. At any
+        time it wakes up."""
+        chooser, receiver = self._chooser, self._chooser.choice(self._receivers)
+        frozen = receiver.instance
+        if receiver.former or not frozen.registered or frozen.over or frozen.process.paused:
+            return
+        self._world.fault("receiver deregistered while it is frozen", receiver.name)
+        frozen.process.pause()
+
+        def start() -> None:
+            if receiver.instance is frozen and not frozen.over:
+                receiver.start_second(take_over=True)
+
+        at = chooser.uniform(0.05, 0.5)
+        self._world.later(at, lambda: self._operator.deregister_receiver(frozen))
+        at += chooser.choice((0.1, 1.0, 4.0))
+        self._world.later(at, start)
+        self._world.later(at + chooser.choice((0.0, 0.2, 1.0)), frozen.process.wake)
 
     def crash_receiver(self) -> None:
         receiver = self._chooser.choice(self._receivers)

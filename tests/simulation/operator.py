@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tests.simulation.asks import AskedDeregister
 from tests.simulation.checker import Checker
+from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.world import World
 
@@ -80,6 +81,27 @@ class Operator:
             self._checker.endings.deregisters(record.begun_epoch)
             asked = AskedDeregister(self._source, 0, record.promised_epoch)
             store.process.start(self._deregister(store, asked))
+
+    def deregister_receiver(self, receiver: ReceiverInstance) -> None:
+        """Have all stores forget a receiver that may know nothing of it."""
+        states = [store.core.sources.get(self._source) for store in self._stores if store.alive]
+        epochs = [
+            record.epoch
+            for state in states
+            if state is not None and (record := state.receivers.get(receiver.session_id))
+        ]
+        asked = AskedDeregister(self._source, receiver.session_id, max(epochs, default=0))
+        self._checker.endings.receiver_over(asked.receiver, asked.epoch)
+        for store in self._stores:
+            if store.alive and epochs:
+                store.process.start(self._deregister_receiver(store, receiver.name, asked))
+
+    async def _deregister_receiver(
+        self, store: StoreActor, name: str, asked: AskedDeregister
+    ) -> None:
+        with contextlib.suppress(QuorateError):
+            await store.deregister(asked)
+            self._checker.endings.receiver_forgotten(name, store.name)
 
     async def _deregister(self, store: StoreActor, asked: AskedDeregister) -> None:
         with contextlib.suppress(QuorateError):

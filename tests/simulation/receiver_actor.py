@@ -6,7 +6,7 @@ do, in virtual time. Nothing here decides the order of messages, nor who runs wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from tests.simulation.asks import AskedAcknowledge, AskedDeregister, AskedReceiv
 from tests.simulation.checker import Checker
 from tests.simulation.content import handed
 from tests.simulation.network import End, Network
+from tests.simulation.receiver_checks import RegisteredAs
 from tests.simulation.world import Event, Process, Task, World
 
 from quorate.protocol.answers import AnswerReading
@@ -36,6 +37,9 @@ from quorate.receiver.registration import (
     Start,
     StoreAnswer,
     decide_start,
+    is_replaced,
+    over_before,
+    unspent,
     vouching,
     without_outdated,
 )
@@ -48,6 +52,7 @@ REGISTRATION_SECONDS = 0.3
 ACKNOWLEDGE_SECONDS = 0.1
 REPEAT_SECONDS = 3.0
 HOUSEKEEPING_SECONDS = 1.0
+NO_ANSWER = -1
 DEREGISTER_RETRY_SECONDS = 0.1
 LIVE_BYTES_MAX = 1_500
 FETCHED_BYTES_MAX = 4_000
@@ -113,7 +118,9 @@ class ReceiverInstance:
         """Stores at which another instance is protected."""
         self.epoch = 1
         self.ended_epoch = 0
+        self.spent_epoch = 0
         self.answers: dict[str, StoreAnswer] = {}
+        self.joined: set[str] = set()
         self._new_at: set[str] = set()
         self._newer_at: dict[str, int] = {}
         self._anothers: set[str] = set()
@@ -151,7 +158,6 @@ class ReceiverInstance:
     def deregister(self) -> None:
         """Have the stores forget it, as quorate.receiver.deregistering; it does nothing else."""
         self.fenced = True
-        self.checker.endings.receiver_deregisters(self.session_id)
         for worker in self._workers.values():
             worker.cancel()
         for store, _ in self.record.stores:
@@ -159,6 +165,7 @@ class ReceiverInstance:
 
     async def _deregister_at(self, store: str) -> None:
         asked = AskedDeregister(self.source, self.session_id, self.epoch, self._identity)
+        self.checker.endings.receiver_over(self.session_id, asked.epoch)
         while True:
             try:
                 await self.network.call(self.process, store, "deregister", asked)
@@ -177,7 +184,9 @@ class ReceiverInstance:
             await self._directory_changed.pause()
         start = await self._register()
         epoch = start.lineage.epoch
-        self._checks.started_at(self.name, self.number, start.first, epoch, is_new=start.is_new)
+        self._checks.started_at(
+            self.name, self.number, self._registered_as, start.first, epoch, is_new=start.is_new
+        )
         self.world.note("%s starts at %s %s", self.name, start.first, start.point)
         self.stream = Stream(
             start.lineage,
@@ -256,7 +265,11 @@ class ReceiverInstance:
     def _forget_others(self) -> None:
         """Stores that are not the source's any more have no say."""
         for name in self.answers.keys() - dict(self.record.stores).keys():
-            del self.answers[name]
+            self._forget(name)
+
+    def _forget(self, store: str) -> None:
+        self.answers.pop(store, None)
+        self.joined.discard(store)
 
     def _staff(self) -> None:
         """One worker for each peer."""
@@ -273,7 +286,7 @@ class ReceiverInstance:
 
     async def _register(self) -> Start:
         while True:
-            await self._register_with_all()
+            await self._register_above_all()
             if self._enough():
                 record = self.record
                 return decide_start(record.source, record.policy, self.answers, self.options)
@@ -281,6 +294,19 @@ class ReceiverInstance:
 
     def _enough(self) -> bool:
         return enough_for_receivers(self.record.policy, vouching(self.answers))
+
+    async def _register_above_all(self) -> None:
+        await self._register_with_all()
+        epoch = unspent(self.epoch, self.answers)
+        if epoch > self.epoch and self._enough():
+            self.world.reach("receiver registers above all that are over", self.name)
+            over = over_before(self.epoch, self.ended_epoch, self.answers)
+            if over > self.ended_epoch:
+                self.ended_epoch = over
+                self.checker.endings.receiver_over(self.session_id, over)
+            self.epoch, self.answers = epoch, {}
+            await self._register_with_all()
+        self._join_all()
 
     async def _register_with_all(self) -> None:
         while True:
@@ -324,7 +350,13 @@ class ReceiverInstance:
 
     async def _ask(self, name: str, epoch: int) -> int:
         asked = AskedReceiver(
-            self.source, self.session_id, epoch, self._identity, self.ended_epoch, self._take_over
+            self.source,
+            self.session_id,
+            epoch,
+            self._identity,
+            self.ended_epoch,
+            self.spent_epoch,
+            self._take_over,
         )
         self.refused_by.discard(name)
         try:
@@ -335,11 +367,12 @@ class ReceiverInstance:
         except ReceiverActive:
             self.refused_by.add(name)
             self.world.later(0.0, self._ends)
-            return 0
+            return NO_ANSWER
         except QuorateError:
-            return 0
+            return NO_ANSWER
         assert isinstance(answer, Registered)
         self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
+        self.spent_epoch = max(answer.spent_epoch, self.spent_epoch)
         self._newer_at.pop(name, None)
         self._anothers.discard(name)
         if not answer.known:
@@ -357,6 +390,7 @@ class ReceiverInstance:
                 retained_from=answer.retained_from,
                 is_new=name in self._new_at,
                 told_ended=max(answer.ended_epoch, asked.ended_epoch),
+                spent_epoch=answer.spent_epoch,
             )
             if limbo:
                 self.world.reach("receiver registered with a store in limbo", name)
@@ -365,27 +399,85 @@ class ReceiverInstance:
     async def _keep_house(self) -> None:
         while not self.fenced:
             await self.process.sleep(HOUSEKEEPING_SECONDS)
-            for name, _ in self.record.stores:
-                if name in self.answers:
-                    continue
-                if await self._ask(name, self.epoch) == self.epoch:
-                    await self._contest()
-                    break
-                if (answer := self.answers.get(name)) is not None:
-                    self._withdraw(self.stream.adopt(answer.lineage))
+            if not await self._join_others():
+                await self._contest()
             newer = {name for name, epoch in self._newer_at.items() if epoch > self.epoch}
-            if enough_for_receivers(self.record.policy, newer):
+            if is_replaced(self.record.policy, self.joined, newer):
                 self._end_fenced()
+
+    async def _join_others(self) -> bool:
+        """Register with stores that do not know this instance, if enough others still do; False if
+        another one has its epoch."""
+        joining = set()
+        for name, _ in self.record.stores:
+            if name in self.joined:
+                continue
+            held = await self._ask(name, self.epoch)
+            if held == self.epoch:
+                return False
+            if not held and (answer := self.answers.get(name)) is not None:
+                self._withdraw(self.stream.adopt(answer.lineage))
+                joining.add(name)
+        if not joining:
+            return True
+        others = await self._ask_again(joining)
+        if self.epoch in others.values():
+            return False
+        taken = joining | {name for name, epoch in others.items() if not epoch}
+        if enough_for_receivers(self.record.policy, taken & vouching(self.answers)):
+            self.joined |= joining
+            self._goes_on()
+            self._forget_others()
+        else:
+            self.world.reach("receiver finds too few that know it", self.name)
+        return True
+
+    async def _ask_again(self, but: Collection[str] = ()) -> dict[str, int]:
+        """What the stores hold against this epoch now; those that say it in time."""
+        held: dict[str, int] = {}
+        left = {name for name, _ in self.record.stores if name not in but}
+        answered = Event(self.process)
+
+        async def ask(name: str, epoch: int) -> None:
+            if (result := await self._ask(name, epoch)) != NO_ANSWER:
+                held[name] = result
+            left.discard(name)
+            answered.set()
+
+        for name in sorted(left):
+            self.process.start(ask(name, self.epoch))
+        deadline = self.world.now + REGISTRATION_SECONDS
+        while left and self.world.now < deadline:
+            await answered.pause(deadline - self.world.now + 1e-6)
+        return dict(held)
+
+    def _join_all(self) -> None:
+        if self._enough():
+            self.joined = set(self.answers)
+            self._goes_on()
+
+    def _goes_on(self) -> None:
+        self._checks.registered_anew(self.name, self.number, self._registered_as)
+
+    @property
+    def _registered_as(self) -> RegisteredAs:
+        return RegisteredAs(self.session_id, self.epoch, self.record.policy)
 
     async def _contest(self) -> None:
         """Another instance has the same epoch: whoever notices first goes beyond it."""
+        self.joined.clear()
         while True:
             self.epoch, self.answers = self.epoch + 1, {}
             heard = await self._ask_all()
             if heard > self.epoch:
                 self._end_fenced()
             if heard != self.epoch:
+                self._join_all()
                 return
+            held = await self._ask_again()
+            others = {name for name, epoch in held.items() if epoch >= self.epoch}
+            if enough_for_receivers(self.record.policy, others):
+                self._end_fenced()
             await self.process.sleep(self.world.chooser.uniform(0, 0.1))
 
     def _end_fenced(self) -> None:
@@ -617,7 +709,7 @@ class ReceiverInstance:
                 position = NOTHING
             for store, _ in self.record.stores:
                 before, at = confirmed.get(store, (NOTHING, 0.0))
-                if store not in self.answers or store in busy:
+                if store not in self.joined or store in busy:
                     continue
                 if position > before or self.world.now - at >= self._repeat_seconds:
                     busy.add(store)
@@ -649,5 +741,5 @@ class ReceiverInstance:
             pass
         except QuorateError:
             confirmed.pop(store, None)
-            self.answers.pop(store, None)
+            self._forget(store)
         busy.discard(store)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.endings import Life
 from tests.simulation.world import World
 
+from quorate.protocol.policy import Policy
 from quorate.receiver.plan import Answer, ProvenGap
 
 if TYPE_CHECKING:
@@ -29,12 +30,6 @@ class Had:
     """Everything up to here was consumed as it is stable."""
     skipped: set[int] = field(default_factory=set)
     """What was let go, or lost, before it could be handed over, as it was told."""
-
-    def begins_anew(self) -> None:
-        """What an instance before was done with says nothing any more: it was to be forgotten."""
-        self.consumed.clear()
-        self.skipped.clear()
-        self.done_upto = -1
 
 
 @dataclass
@@ -55,6 +50,15 @@ class Running:
         while following < upto and following in self.had.skipped:
             following += 1
         return following
+
+
+@dataclass(frozen=True)
+class RegisteredAs:
+    """As what an instance is registered, and the policy by which that are enough stores."""
+
+    session_id: int
+    epoch: int
+    policy: Policy
 
 
 @dataclass
@@ -101,7 +105,14 @@ class ReceiverChecks:
         return running
 
     def started_at(
-        self, name: str, instance: int, first: int, epoch: int = 0, *, is_new: bool = False
+        self,
+        name: str,
+        instance: int,
+        registered_as: RegisteredAs,
+        first: int,
+        epoch: int = 0,
+        *,
+        is_new: bool = False,
     ) -> None:
         """An instance starts: never above what was consumed before.
 
@@ -109,11 +120,23 @@ class ReceiverChecks:
         still there.
         """
         running = self.running(name, instance, epoch)
-        had, life = running.had, running.life
-        if self._checker.receiver_is_over(name):
-            self._world.reach("receiver begins anew, after it was deregistered", name)
-            had.begins_anew()
-        self._checker.endings.receiver_starts(name)
+        life = running.life
+        has_it = self._registered_at(registered_as)
+        told = self._checker.endings.receiver_forgotten_at(name)
+        if not self._checker.receiver_is_over(name):
+            if registered_as.policy.stable(has_it):
+                self._checker.endings.receiver_starts(name)
+        elif has_it & told:
+            # One that was told has registered it since: it has heard that it begins anew.
+            self._begin_anew(name, running)
+            if self._checker.is_gone():
+                # Whoever heard last that the stream is over has said where it was in that.
+                running.had.skipped.update(range(first))
+        else:
+            # What it starts with was answered before: it goes on where it was then, is over like
+            # those before, and will notice. The next one begins anew.
+            self._world.reach("receiver over before it started", name)
+        had = running.had
         if is_new:
             had.skipped.update(range(min(first, life.retained_from)))
         for sequence in range(had.done_upto + 1, first):
@@ -128,6 +151,35 @@ class ReceiverChecks:
                 f"{stable!r} is stable",
             )
         running.next = first
+
+    def _begin_anew(self, name: str, running: Running) -> None:
+        """What an instance before was done with says nothing any more, and what one does that goes
+        on, for nobody told it yet, neither. That it was handed it remains so."""
+        self._world.reach("receiver begins anew, after it was deregistered", name)
+        anew = Had(running.had.handed)
+        running.had = self._identities[name].had[running.life.number] = anew
+        self._checker.endings.receiver_starts(name)
+
+    def _registered_at(self, registered_as: RegisteredAs) -> set[str]:
+        """The stores that have it now; what they answered may be long ago."""
+        return self._checker.registered_at(registered_as.session_id, registered_as.epoch)
+
+    def registered_anew(self, name: str, instance: int, registered_as: RegisteredAs) -> None:
+        """An instance that goes on has registered once more: if it was over it is not any more, and
+        what it was done with counts. That is so if enough stores have it."""
+        running = self._identities[name].running.get(instance)
+        if running is None or not registered_as.policy.stable(self._registered_at(registered_as)):
+            return
+        self._checker.endings.receiver_starts(name)
+        had, former = self._identities[name].had[running.life.number], running.had
+        if had is former:
+            return
+        self._world.reach("receiver goes on beside one that took its place", name)
+        for sequence, contents in former.consumed.items():
+            had.consumed.setdefault(sequence, set()).update(contents)
+        had.skipped |= former.skipped
+        had.done_upto = max(had.done_upto, former.done_upto)
+        running.had = had
 
     def ended(self, name: str, instance: int) -> None:
         """The instance is no more, or knows that it was replaced."""

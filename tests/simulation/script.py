@@ -204,6 +204,15 @@ class Script:
         self._simulation.receivers[number].start_now()
         return self.receiver(number)
 
+    def start_second_receiver(self, number: int) -> ReceiverInstance:
+        """The next instance of one that goes on."""
+        self._simulation.receivers[number].start_second(take_over=True)
+        return self.receiver(number)
+
+    def deregister_receiver(self, receiver: ReceiverInstance) -> None:
+        """An operator has all stores forget it."""
+        self._simulation.operator.deregister_receiver(receiver)
+
     def acknowledged(self, store: str, number: int) -> int | None:
         """Where a store has this receiver; None: it does not know it."""
         known = self.state(store).receivers.get(self.receiver(number).session_id)

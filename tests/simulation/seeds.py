@@ -43,6 +43,7 @@ FAULTS = (
     "receiver away for long",
     "receiver started twice",
     "receiver deregistered",
+    "receiver deregistered while it is frozen",
     "writes lost",
     "writes torn",
     "sync failure",

@@ -125,7 +125,14 @@ class Simulation:
         ]
         self.operator = Operator(world, self.checker, self.stores, SOURCE)
         self.faults = Faults(
-            world, self.network, self.checker, weather, self.stores, self.source, self.receivers
+            world,
+            self.network,
+            self.checker,
+            weather,
+            self.stores,
+            self.source,
+            self.receivers,
+            self.operator,
         )
 
     def run(self) -> None:

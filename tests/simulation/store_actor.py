@@ -632,8 +632,10 @@ class StoreActor:
             asked.epoch,
             asked.instance,
             ended_epoch=asked.ended_epoch,
+            spent_epoch=asked.spent_epoch,
         )
         state = change.answer.state
+        was_in_limbo = bool(self.core.limbo_of(state))
         came = self.core.identities.came(state, FOR_EVER, asked.session_id, asked.instance)
         self.checker.endings.sign(self.name, asked.session_id)
         answer = await self.made_durable(state, replace(change, writes=(*change.writes, *came)))
@@ -643,7 +645,7 @@ class StoreActor:
             asked.epoch,
             remembered=answer.known or answer.ended_epoch > 0,
         )
-        return RegisteredReceiver(answer, bool(self.core.limbo_of(answer.state)))
+        return RegisteredReceiver(answer, was_in_limbo or bool(self.core.limbo_of(answer.state)))
 
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
         await self.serving()

@@ -6,21 +6,24 @@ receivers have acknowledged the first message to all stores; A, B and C are stor
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 from tests.simulation import receiver_actor
+from tests.simulation.endings import AGES, Mortality
 from tests.simulation.guards import Guard, Mutation, missed
-from tests.simulation.receiver_actor import ReceiverInstance
+from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverInstance
 from tests.simulation.rules import majority_of
-from tests.simulation.script import LOOK_SECONDS, Script
+from tests.simulation.script import LOOK_SECONDS, Script, play
 from tests.simulation.weather import LASTING
 
 from quorate.protocol.consensus import Behaviour
 from quorate.receiver.options import AcknowledgeMode
-from quorate.store import ends, positions
+from quorate.store import core, deletion, ends, leaving, positions
 from quorate.store.ends import Step
 from quorate.store.identities import Identities
+from quorate.store.lifetimes import Lifetimes, Lives, Who
 from quorate.store.receivers import Receivers, Registered
 from quorate.store.state import Change, RegIds, SourceState
 from quorate.store.storage import Write
@@ -32,6 +35,10 @@ HIGHEST = {
     "modes": (AcknowledgeMode.BATCHED,) * 2,
 }
 """What one store has is enough to start too high."""
+
+KEPT: dict[str, Any] = {"proxies": True, "lets_go": False}
+EXPIRING = {**KEPT, "mortality": Mortality(receivers=Lifetimes(0.0, 40.0))}
+"""A receiver that is not heard is deleted after a while."""
 
 
 def _begin(script: Script) -> ReceiverInstance:
@@ -56,6 +63,12 @@ def _deregister(script: Script, receiver: ReceiverInstance, *away: str) -> None:
     script.run(1.0)
 
 
+def _refill(script: Script, store: str) -> None:
+    script.wipe(store)
+    script.until(lambda: script.knows(store) and not script.state(store).limbo)
+    script.run(LOOK_SECONDS)
+
+
 # An end is remembered.
 
 
@@ -77,8 +90,41 @@ def _an_old_row_comes_back(script: Script) -> None:
     refilled. Then the receiver begins anew."""
     receiver = _begin(script)
     _deregister(script, receiver, C)
-    script.wipe(A)
-    script.until(lambda: script.knows(A) and not script.state(A).limbo)
+    _refill(script, A)
+    script.until_handed(script.start_receiver(0), 0)
+
+
+def _over_before_it_started(script: Script, *away: str) -> ReceiverInstance:
+    """It is deregistered, while these stores are down, when all have registered its next instance,
+    which has not heard that yet, and starts."""
+    former = _begin(script)
+    former.kill()
+    again = script.start_receiver(0)
+
+    def registered() -> list[str]:
+        known = {each: script.state(each).receivers[again.session_id] for each in ALL}
+        return [each for each, record in known.items() if record.epoch > former.epoch]
+
+    script.until(registered)
+    frees = [script.mute(store, again.name) for store in ALL]
+    script.until(lambda: len(registered()) == len(ALL))
+    assert not again.registered
+    for store in away:
+        script.stores[store].crash()
+    script.deregister_receiver(again)
+    script.until(lambda: script.endings.receiver_is_over(again.name, [OLD]))
+    for free in frees:
+        free()
+    script.until(lambda: again.registered)
+    return again
+
+
+def _an_old_row_comes_back_since_it_started(script: Script) -> None:
+    """C is down while a receiver is deregistered, which starts, and ends before it notices."""
+    _over_before_it_started(script, C).kill()
+    script.stores[C].start()
+    script.run(1.0)
+    _refill(script, A)
     script.until_handed(script.start_receiver(0), 0)
 
 
@@ -174,8 +220,178 @@ def _ends_are_forgotten_at_once(to: pytest.MonkeyPatch) -> None:
     to.setattr(ends, "REMEMBERED_SECONDS", 0.0)
 
 
+# Its epochs are never used again.
+
+
+def _epochs_are_used_again(to: pytest.MonkeyPatch) -> None:
+    """A new receiver takes the first epoch that no store refuses."""
+    to.setattr(receiver_actor, "unspent", lambda epoch, _: epoch)
+
+
+def _frozen(script: Script) -> ReceiverInstance:
+    """It has acknowledged two messages, and is frozen."""
+    receiver = _begin(script)
+    script.send(*ALL)
+    script.until(lambda: all(script.acknowledged(each, 0) == 1 for each in ALL))
+    receiver.process.pause()
+    return receiver
+
+
+def _wakes_beside_a_new_one(script: Script, frozen: ReceiverInstance) -> None:
+    """A new one registers, and dies before it acknowledges anything. The stores start again, and
+    know no instance; then the frozen one wakes up, and acknowledges once more."""
+    second = script.start_second_receiver(0)
+    script.until(lambda: second.registered)
+    second.kill()
+    for store in ALL:
+        script.stores[store].crash()
+        script.stores[store].start()
+    frozen.process.wake()
+    script.run(2 * REPEAT_SECONDS)
+    script.until_handed(script.start_receiver(0), 1)
+
+
+def _frozen_and_forgotten(script: Script) -> ReceiverInstance:
+    """It is deregistered meanwhile, and in the end that is forgotten."""
+    frozen = _frozen(script)
+    script.deregister_receiver(frozen)
+    script.until(lambda: script.endings.receiver_is_over(frozen.name, [OLD]))
+    script.until(lambda: not any(script.state(each).ended for each in ALL), LOOK_SECONDS)
+    return frozen
+
+
+def _frozen_while_it_ends(script: Script) -> None:
+    _wakes_beside_a_new_one(script, _frozen_and_forgotten(script))
+
+
+def _peers_do_not_tell_what_is_spent(to: pytest.MonkeyPatch) -> None:
+    """A store knows only of those that were over at itself."""
+    for module in (ends, leaving):
+        to.setattr(module, "spent_epoch", lambda _: 0)
+
+
+def _all_stores_are_refilled_since(script: Script) -> None:
+    """The same, and every store loses its disk meanwhile, one after the other."""
+    frozen = _frozen_and_forgotten(script)
+    for store in ALL:
+        _refill(script, store)
+    _wakes_beside_a_new_one(script, frozen)
+
+
+def _those_that_expire_leave_nothing(to: pytest.MonkeyPatch) -> None:
+    """Only who is deregistered counts."""
+    to.setattr(Identities, "expire_receiver", Identities.forget_receiver)
+
+
+def _frozen_until_its_time_is_over(script: Script) -> None:
+    """Every store finds by itself that it is gone."""
+    frozen = _frozen(script)
+    script.until(lambda: all(script.acknowledged(each, 0) is None for each in ALL), LOOK_SECONDS)
+    for each in ALL:
+        script.endings.receiver_forgotten(frozen.name, each)
+    _wakes_beside_a_new_one(script, frozen)
+
+
+def _those_that_expire_are_over_everywhere(to: pytest.MonkeyPatch) -> None:
+    """A store that does not hear a receiver any more has it that it is over, as if somebody had
+    said so."""
+
+    def expire(
+        self: Identities, state: SourceState, session_id: int, reg_ids: RegIds
+    ) -> list[Write]:
+        return self.end_receiver(state, session_id, state.receivers[session_id].epoch, reg_ids)
+
+    to.setattr(Identities, "expire_receiver", expire)
+
+
+def _signs_of_life_do_not_count(to: pytest.MonkeyPatch) -> None:
+    """A store deletes a receiver when its own start is long ago, though it heard it since."""
+    real = Lives.silent
+
+    def silent(self: Lives, who: Who) -> float:
+        return self.observed.now if who.receiver else real(self, who)
+
+    to.setattr(Lives, "silent", silent)
+
+
+def _lives_on(script: Script) -> None:
+    """For longer than a receiver is kept of which nothing is heard."""
+    _begin(script)
+    script.run(2 * EXPIRING["mortality"].receivers.kept_for / AGES)
+    assert all(script.acknowledged(each, n) == 0 for each in ALL for n in (0, 1))
+
+
+def _streams_that_begin_anew_use_epochs_again(to: pytest.MonkeyPatch) -> None:
+    """What was over with a stream that is deleted is nobody's concern any more."""
+    for module in (core, deletion):
+        to.setattr(module, "spent_by_all", lambda state: state.registration.spent_receiver_epoch)
+
+
+def _frozen_while_its_source_begins_anew(script: Script) -> None:
+    """The source is deregistered, and begins anew; a new receiver registers there. The stores start
+    again, and know no instance; then the frozen one follows the new stream as well."""
+    frozen = _frozen(script)
+    script.source.deregister()
+    script.until(lambda: not any(map(script.knows, ALL)))
+    script.start_source()
+    script.until_complete()
+    new = script.start_second_receiver(0)
+    script.until(lambda: new.registered)
+    for store in ALL:
+        script.stores[store].crash()
+        script.stores[store].start()
+    frozen.process.wake()
+    script.run(2 * REPEAT_SECONDS)
+
+
+def _one_store_is_enough_to_go_on(to: pytest.MonkeyPatch) -> None:
+    """A receiver acknowledges to whoever registers it, whether the others still know it or not."""
+
+    async def ask_again(self: ReceiverInstance, but: Collection[str] = ()) -> dict[str, int]:
+        return {name: 0 for name, _ in self.record.stores if name not in but}
+
+    to.setattr(ReceiverInstance, "_ask_again", ask_again)
+
+
+def _wakes_where_nobody_knows_its_successor(script: Script) -> None:
+    """A new one registers with A and B, and is gone before it has acknowledged anything. The frozen
+    one reaches C alone, which was down, and does not know it any more either."""
+    frozen = _frozen_and_forgotten(script)
+    script.stores[C].crash()
+    new = script.start_second_receiver(0)
+    script.until(lambda: new.registered)
+    new.kill()
+    script.stores[C].start()
+    script.run(1.0)
+    heal = script.cut(frozen.name, A, B)
+    frozen.process.wake()
+    script.run(2 * REPEAT_SECONDS)
+    heal()
+    script.until_handed(script.start_receiver(0), 1)
+
+
+def _ended_where_the_stream_goes_no_more(script: Script) -> None:
+    """The source waits for its receivers, and hears from C that one has ended; then it does not
+    reach C any more. All forget the end, and the receiver begins anew. It is waited for again."""
+    receiver = _begin(script)
+    script.deregister_receiver(receiver)
+    script.until(lambda: script.endings.receiver_is_over(receiver.name, [OLD]))
+    receiver.kill()
+    script.run(1.0)
+    script.cut(script.source.process.name, C)
+    script.until(lambda: not any(script.state(each).ended for each in ALL), LOOK_SECONDS)
+    again = script.start_receiver(0)
+    script.until(lambda: again.registered)
+    script.run(1.0)
+    again.kill()
+    script.until(lambda: not script.source.send(), LOOK_SECONDS)
+    script.network.heal()
+    script.start_receiver(0)
+
+
 GUARDS = (
     Guard(_ends_leave_no_mark, _an_old_row_comes_back, "I4", {"proxies": True}),
+    Guard(_ends_leave_no_mark, _an_old_row_comes_back_since_it_started, "I4", {"proxies": True}),
     Guard(_answers_of_before_the_end_count, _only_the_receiver_can_tell, "I4", HIGHEST),
     Guard(_registering_is_acknowledging, _registered_before_it_was_told, "I4", HIGHEST),
     Guard(
@@ -185,6 +401,39 @@ GUARDS = (
         {"proxies": True, **HIGHEST},
     ),
     Guard(_ends_are_forgotten_at_once, _an_old_row_comes_back, "I4", {"proxies": True}),
+    Guard(_epochs_are_used_again, _frozen_while_it_ends, "I4", KEPT),
+    Guard(_peers_do_not_tell_what_is_spent, _all_stores_are_refilled_since, "I4", KEPT),
+    Guard(
+        _those_that_expire_leave_nothing,
+        _frozen_until_its_time_is_over,
+        "I4",
+        EXPIRING,
+    ),
+    Guard(
+        _those_that_expire_are_over_everywhere,
+        _frozen_until_its_time_is_over,
+        "I4",
+        EXPIRING,
+    ),
+    Guard(_signs_of_life_do_not_count, _lives_on, "I4", EXPIRING),
+    Guard(
+        _streams_that_begin_anew_use_epochs_again,
+        _frozen_while_its_source_begins_anew,
+        "I3",
+        KEPT,
+    ),
+    Guard(
+        _one_store_is_enough_to_go_on,
+        _wakes_where_nobody_knows_its_successor,
+        "I4",
+        {**KEPT, **HIGHEST},
+    ),
+    Guard(
+        _epochs_are_used_again,
+        _ended_where_the_stream_goes_no_more,
+        "I6",
+        {**KEPT, "receiver_pacing": 5},
+    ),
 )
 MUTATIONS = (
     Mutation(
@@ -206,6 +455,62 @@ MUTATIONS = (
         ("I4",),
     ),
 )
+
+
+def test_an_instance_that_was_over_before_it_started_goes_on_as_a_new_receiver() -> None:
+    def goes_on(script: Script) -> None:
+        again = _over_before_it_started(script)
+        assert again.stream.next == 1
+        epoch = again.epoch
+        assert script.send(*ALL) == 1
+        script.until(lambda: all(script.acknowledged(each, 0) == 1 for each in ALL))
+        assert again.epoch > epoch
+
+    play(goes_on, 0, **KEPT)
+
+
+def test_a_store_hears_that_the_epoch_is_over_with_which_a_new_receiver_came() -> None:
+    """The one before has expired, so that it leaves that epoch, which C was told of, for a higher
+    one. It tells A and B alone, and they tell C."""
+
+    def drops_it(script: Script) -> None:
+        _begin(script).kill()
+        script.until(lambda: all(script.acknowledged(each, 0) is None for each in ALL))
+        again = script.start_receiver(0)
+        came_with = again.epoch
+        script.until(lambda: script.acknowledged(C, 0) is not None)
+        script.cut(again.name, C)
+        script.until(lambda: again.registered)
+        assert again.epoch > came_with
+        script.until(lambda: script.acknowledged(C, 0) is None)
+        script.network.heal()
+        script.until(lambda: script.acknowledged(C, 0) == 0)
+
+    play(drops_it, 0, **EXPIRING)
+
+
+def test_what_is_spent_at_one_store_is_soon_known_to_all() -> None:
+    def is_known(script: Script) -> None:
+        script.until_complete()
+        ends.spend(script.state(A), 9)
+        records = [script.state(each) for each in ALL]
+        script.until(lambda: all(each.registration.spent_receiver_epoch == 9 for each in records))
+
+    play(is_known, 0, **KEPT)
+
+
+@pytest.mark.expects_log("is deregistered, and its messages are deleted")
+def test_a_stream_is_gone_when_its_owner_has_left_every_store() -> None:
+    script = Script(0, KEPT)
+    _begin(script)
+    assert not script.checker.is_gone()
+    script.stores[C].crash()
+    script.source.deregister()
+    script.until(lambda: not script.knows(A) and not script.knows(B))
+    script.run(LOOK_SECONDS)
+    assert not script.checker.is_gone(), "C takes part in it"
+    script.stores[C].start()
+    script.until(script.checker.is_gone)
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)

@@ -167,7 +167,8 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
     if fixed:
         return replace(weather, **fixed)
     weather = _with_twins(weather, random.Random(f"{seed} twice"))
-    return _mortal(_with_state_only(weather, seed), random.Random(f"{seed} is mortal"))
+    weather = _mortal(_with_state_only(weather, seed), random.Random(f"{seed} is mortal"))
+    return _with_frozen(weather, random.Random(f"{seed} frozen"))
 
 
 def _pacing(seed: int) -> int:
@@ -227,4 +228,13 @@ def _mortal(weather: Weather, chooser: random.Random) -> Weather:
             *chooser.sample(ends, chooser.randint(2, len(ends))),
         ),
         faulty_seconds=weather.faulty_seconds + 2.0,
+    )
+
+
+def _with_frozen(weather: Weather, chooser: random.Random) -> Weather:
+    """In some worlds where identities end, receivers are frozen meanwhile."""
+    if weather.mortality in LASTING or chooser.random() < 0.6:
+        return weather
+    return replace(
+        weather, kinds=(*weather.kinds, *("end_frozen_receiver",) * chooser.choice((1, 2, 4)))
     )

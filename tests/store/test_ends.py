@@ -4,10 +4,12 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from tests.store.deleted import MEMBERSHIP, bury
 from tests.store.support import ORDERS, World, batch
 
 from quorate.protocol.errors import Fenced, NotRegistered
 from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import Lineage, Term
 from quorate.store import ends
 from quorate.store.ends import Forgetting, Said, Step, merged, news, next_step
 from quorate.store.inventory import knowledge_of
@@ -144,6 +146,76 @@ def test_ends_of_a_stream_that_ended_itself_are_forgotten(world: World) -> None:
     end(world, 4)
     world.write(ends.forget_all(state(world)))
     assert state(world.restarted()).ended == {}
+
+
+# What is spent.
+
+
+def test_an_epoch_in_which_one_was_over_is_told_to_all_that_come_after(world: World) -> None:
+    register(world, 3)
+    end(world, 3)
+    end(world, 2)
+    for one in (world, world.restarted()):
+        assert knowledge_of(state(one), False).spent_receiver_epoch == 3
+        other = one.done(one.receivers.register(ORDERS, SESSION + 1, 0, 1))
+        assert isinstance(other, Registered)
+        assert (other.spent_epoch, other.ended_epoch) == (3, 0), "it is told, and not refused"
+
+
+def test_it_stays_when_the_end_is_forgotten(world: World) -> None:
+    end(world, 3)
+    world.write(ends.forget_all(state(world)))
+    assert register(world.restarted(), 1).spent_epoch == 3
+
+
+def test_one_whose_time_is_over_has_spent_its_epoch(world: World) -> None:
+    register(world, 3)
+    core = world.core
+    world.write(core.identities.expire_receiver(state(world), SESSION, core.reg_ids))
+    after = state(world.restarted())
+    assert (after.receivers, after.ended) == ({}, {})
+    assert after.registration.spent_receiver_epoch == 3
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_it_stays_when_its_source_is_deleted_and_begins_anew(
+    world: World, *, restart: bool
+) -> None:
+    """A receiver of the deleted stream may be frozen, and follow the new one."""
+    register(world, 3)
+    bury(world)
+    if restart:
+        world = world.restarted()
+    world.core.identities.settled.add(ORDERS)
+    world.promise(2)
+    assert register(world, 1).spent_epoch == 3
+    assert state(world.restarted()).registration.spent_receiver_epoch == 3
+
+
+def test_it_stays_where_a_store_hears_of_the_stream_that_begins_anew_first(world: World) -> None:
+    register(world, 3)
+    world.promise(5)
+    lineage = Lineage((Term(5, 0),))
+    world.done(world.core.begin(ORDERS, 5, lineage, MEMBERSHIP, b"a", ended_epoch=1))
+    assert not state(world).receivers
+    assert register(world, 1).spent_epoch == 3
+    assert state(world.restarted()).registration.spent_receiver_epoch == 3
+
+
+def test_a_registration_tells_what_other_stores_have_told(world: World) -> None:
+    change = world.receivers.register(ORDERS, SESSION, 0, 8, spent_epoch=7)
+    registered = world.done(change)
+    assert isinstance(registered, Registered)
+    assert registered.spent_epoch == 7
+    assert state(world.restarted()).registration.spent_receiver_epoch == 7
+
+
+def test_the_highest_that_any_peer_tells_is_spent(world: World) -> None:
+    told = [SourceKnowledge(spent_receiver_epoch=epoch) for epoch in (2, 5, 0)]
+    assert ends.spent_epoch(told) == 5
+    assert ends.spent_epoch(()) == 0
+    assert ends.spend(state(world), 5) != []
+    assert ends.spend(state(world), 5) == ends.spend(state(world), 4) == []
 
 
 # What peers say.

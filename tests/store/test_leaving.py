@@ -154,6 +154,11 @@ def test_the_highest_of_each_receiver_counts() -> None:
     }, "what it has itself may be of a receiver that ended since"
 
 
+def test_what_is_spent_is_the_highest_that_any_peer_says() -> None:
+    answers = {"b": begun(9, spent_receiver_epoch=4), "c": begun(9, spent_receiver_epoch=6)}
+    assert adopted(answers).spent_receiver_epoch == 6
+
+
 def test_whether_a_receiver_is_waited_for_its_newest_registration_says() -> None:
     def known(epoch: int, not_waited_for: bool) -> SourceKnowledge:
         one = ReceiverStatus(session_id=1, epoch=epoch, not_waited_for=not_waited_for)

@@ -57,6 +57,7 @@ lineages = st.lists(st.tuples(u64, sequence), max_size=5).map(
     lineage=lineages,
     clean=st.booleans(),
     ended=u64,
+    spent=u64,
 )
 def test_a_registration_comes_back(
     topic: str,
@@ -67,6 +68,7 @@ def test_a_registration_comes_back(
     lineage: Lineage,
     clean: bool,
     ended: int,
+    spent: int,
 ) -> None:
     membership = Membership(to_policies=[Policy(groups=[Group(name="g", stores=["a", "b"])])])
     record = Registration(
@@ -80,6 +82,7 @@ def test_a_registration_comes_back(
         clean,
         ended_epoch=ended,
         fences=not clean,
+        spent_receiver_epoch=spent,
     )
     assert unpack_registration(pack_registration(record)) == record
 

@@ -47,8 +47,11 @@ from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
 from quorate.store import append, reading, service
 from quorate.store import node as store_node
+from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
 from quorate.store.reading import StoredBatch
+from quorate.store.receivers import Receivers
+from quorate.store.state import Change, SourceState
 from quorate.transport.failures import failure_from_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -373,6 +376,34 @@ async def test_fetch_clips_to_what_was_asked_for(client: Client) -> None:
     assert (await client.fetch(199, 500)).messages == messages(199, 199)
     beyond = await client.fetch(200, 500)
     assert (beyond.messages, beyond.missing, beyond.high) == ({}, [], 199)
+
+
+async def test_a_position_that_is_told_in_limbo_is_told_as_that(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves limbo while that is written, with positions that are not in the answer."""
+    stream = await client.stream()
+    await stream.append(0, 9)
+    real = Engine.made_durable
+
+    async def leaves_limbo(self: Engine, state: SourceState, change: Change[Any]) -> Any:
+        answer = await real(self, state, change)
+        state.limbo = ""
+        return answer
+
+    monkeypatch.setattr(Engine, "made_durable", leaves_limbo)
+    register = Receivers.register
+
+    def in_limbo(self: Receivers, source: SourceName, *args: Any, **more: Any) -> Any:
+        self.source(source).limbo = "it was wiped"
+        return register(self, source, *args, **more)
+
+    monkeypatch.setattr(Receivers, "register", in_limbo)
+    request = store_v1.RegisterReceiverRequest(
+        source=source_to_wire(ORDERS), session_id=1, epoch=1, protocol_version=PROTOCOL_VERSION
+    )
+    response: store_v1.RegisterReceiverResponse = await client.call("RegisterReceiver", request)
+    assert response.limbo
 
 
 async def test_a_receiver_registers_and_acknowledges(client: Client) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from tests.simulation.asks import Entry
 from tests.simulation.checker import Checker
 from tests.simulation.network import Handler, Network
-from tests.simulation.receiver_checks import ReceiverChecks
+from tests.simulation.receiver_checks import ReceiverChecks, RegisteredAs
 from tests.simulation.rules import Setup
 from tests.simulation.world import Pending, Process, World
 from tests.transcripts import words
@@ -279,12 +279,19 @@ class TellingReceiverChecks(ReceiverChecks):
         self._story = world.story
 
     def started_at(
-        self, name: str, instance: int, first: int, epoch: int = 0, *, is_new: bool = False
+        self,
+        name: str,
+        instance: int,
+        registered_as: RegisteredAs,
+        first: int,
+        epoch: int = 0,
+        *,
+        is_new: bool = False,
     ) -> None:
         had = self.running(name, instance, epoch).had
         # An application may start further on, on purpose.
         had.done_upto = max(had.done_upto, first - 1)
-        super().started_at(name, instance, first, epoch, is_new=is_new)
+        super().started_at(name, instance, registered_as, first, epoch, is_new=is_new)
         self._story.tell(name, "its application", f"registered; {first} comes first")
 
     def delivered(

@@ -68,7 +68,7 @@ class Acknowledger:
                 address
                 for session in self._ready()
                 for name, address in session.record.stores
-                if name in session.registrar.answers
+                if name in session.registrar.joined
             }
             for address in addresses - self._kicks.keys():
                 self._kicks[address] = asyncio.Event()
@@ -117,8 +117,9 @@ class Acknowledger:
             for name, address in session.record.stores
             if self._taken.get((address, session.source), NOTHING) >= position
         }
-        if asyncio.get_running_loop().time() < everyone_until:
-            return holders >= session.registrar.answers.keys()
+        everyone = asyncio.get_running_loop().time() < everyone_until
+        if everyone and not holders >= session.registrar.joined:
+            return False
         return session.record.policy.stable(holders)
 
     def _ready(self) -> list[Session]:
@@ -147,7 +148,7 @@ class Acknowledger:
             if position is None:
                 position = NOTHING
             names = [name for name, at in session.record.stores if at == address]
-            if not names or names[0] not in session.registrar.answers:
+            if not names or names[0] not in session.registrar.joined:
                 continue
             upto, at = self._told_upto.get((address, session.source), (NOTHING, 0.0))
             short = self._taken.get((address, session.source), NOTHING) < position

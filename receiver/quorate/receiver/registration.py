@@ -6,7 +6,8 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from quorate.protocol.consensus import (
@@ -38,6 +39,8 @@ from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, Lifetimes
 
 log = logging.getLogger("quorate.receiver")
 
+_NO_ANSWER = -1
+
 
 @dataclass(frozen=True, slots=True)
 class StoreAnswer:
@@ -62,6 +65,8 @@ class StoreAnswer:
     """The store keeps no messages of the topic."""
     told_ended: int = 0
     """Up to which epoch it was told, when asked, that this receiver is over."""
+    spent_epoch: int = 0
+    """The highest in which any receiver of the source was over, as far as it knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,38 @@ def without_outdated(
     """The answers of stores that know that the receiver had ended up to there, and the others."""
     knowing = {store: each for store, each in answers.items() if each.told_ended >= ended_epoch}
     return knowing, frozenset(answers) - knowing.keys()
+
+
+def unspent(epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
+    """This epoch, or one above all in which any receiver was over, as far as the stores know.
+
+    An instance of this receiver that is over may have been frozen since. Where its end is forgotten
+    it must not be taken for this one, which has acknowledged less.
+    """
+    spent = max((each.spent_epoch for each in answers.values()), default=0)
+    return max(epoch, spent + 1)
+
+
+def over_before(epoch: int, ended_epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
+    """Up to where registrations are over, once one that came to this epoch leaves it for a higher.
+
+    A new receiver has done nothing in it. But one that was frozen may have had it before, and wake
+    up just now: what it acknowledges is not this receiver's.
+    """
+    is_new = all(each.is_new for each in answers.values())
+    return max(ended_epoch, epoch) if is_new else ended_epoch
+
+
+def is_replaced(policy: Policy, joined: Set[str], newer: Set[str]) -> bool:
+    """Whether an instance that these stores are joined by is over, as those have a newer one.
+
+    It is if they are enough for that to have begun. And if this one has too few, and can not have
+    enough any more: else each would wait for what the other one has.
+    """
+    if enough_for_receivers(policy, newer):
+        return True
+    left = policy.stores - newer
+    return not (enough_for_receivers(policy, joined) or enough_for_receivers(policy, left))
 
 
 def decide_start(
@@ -163,8 +200,13 @@ class Registrar:
         """Of the registration: above any that a store had for this receiver."""
         self.ended_epoch = 0
         """Up to there registrations of this identity are over, as far as a store has said."""
+        self.spent_epoch = 0
+        """The same of all receivers of the source."""
         self.answers: dict[str, StoreAnswer] = {}
         """By name, those that know the receiver in this epoch."""
+        self.joined: frozenset[str] = frozenset()
+        """Of these the stores that are told what was consumed: enough of them have taken this
+        instance together, so that one that was over and was frozen since has heard of it."""
 
     @property
     def in_limbo(self) -> frozenset[str]:
@@ -189,6 +231,17 @@ class Registrar:
         that answered are enough; one in limbo is asked again. Raises RegIdInUse, and ReceiverActive
         if it is for another instance that too few do.
         """
+        await self._register_with_all(record, interval)
+        epoch = unspent(self.epoch, self.answers)
+        if epoch > self.epoch and self.enough(record.policy):
+            # Once: whoever is over by the next answers was not when this one came, and others may
+            # end all the time.
+            self.ended_epoch = over_before(self.epoch, self.ended_epoch, self.answers)
+            self.epoch, self.answers = epoch, {}
+            await self._register_with_all(record, interval)
+        self._join_all(record.policy)
+
+    async def _register_with_all(self, record: SourceRecord, interval: float) -> None:
         while True:
             heard = await self._ask_all(record, interval)
             if not heard and self._forget_outdated():
@@ -207,22 +260,30 @@ class Registrar:
         """Another instance has the same epoch at stores that this one did not reach: the one that
         notices first takes a higher epoch, and so fences the other.
 
-        Raises Fenced if the other was faster.
+        Raises Fenced if the other was faster, or has the higher epoch at enough stores already: it
+        has begun, and may be a newer receiver after this one was deregistered.
         """
+        self.joined = frozenset()
         while True:
             self.epoch, self.answers = self.epoch + 1, {}
             heard = await self._ask_all(record, interval)
             while not heard and self._forget_outdated():
                 heard = await self._ask_all(record, interval)
             if not heard:
+                self._join_all(record.policy)
                 return
             if heard > self.epoch:
                 raise self._fenced_by(heard)
+            held = await self._ask_again(record, interval)
+            others = {name for name, epoch in held.items() if epoch >= self.epoch}
+            if enough_for_receivers(record.policy, others):
+                raise self._fenced_by(max(held.values()))
             # Both noticed at once: who waits longer comes last, and fences the other.
             await asyncio.sleep(random.uniform(0, 0.1))
 
     async def join(self, name: str, address: str) -> StoreAnswer | None:
-        """Register in the epoch in force with a store that was away; None if it refuses that.
+        """Register in the epoch in force with a store that was away, or does not know this instance
+        any more; None if it refuses that. Nothing is acknowledged to it before `confirm`.
 
         A store that holds a higher epoch was registered with by another instance that reached too
         few stores to begin, or has begun: then those that know this one will say so. Raises Fenced
@@ -231,18 +292,51 @@ class Registrar:
         heard = await self._ask(name, address, self.epoch)
         if heard == self.epoch:
             raise self._fenced_by(heard)
-        if heard:
+        if heard > self.epoch:
             log.warning("store %s has a newer instance of the receiver of %s", name, self._source)
         return self.answers.get(name)
 
-    def check_not_replaced(self, policy: Policy) -> None:
-        """Raises Fenced if enough stores have registered a newer instance: it has begun.
+    async def confirm(
+        self, joining: Collection[str], record: SourceRecord, interval: float
+    ) -> bool:
+        """Have stores that have just been joined told what was consumed, if enough stores still
+        take this instance. Those that say nothing hold it up for the interval, in seconds.
 
-        As long as one of them knows this instance, that tells when it is acknowledged to; but a
-        source that has moved to other stores leaves none that does.
+        This instance may have been deregistered, and replaced, while it was frozen, out of the
+        reach of these. Whoever took its place is known to a stable set: one has to take it again.
+        Raises Fenced if another instance has the same epoch.
+        """
+        held = await self._ask_again(record, interval, joining)
+        if self.epoch in held.values():
+            raise self._fenced_by(self.epoch)
+        taken = {*joining, *(store for store, epoch in held.items() if not epoch)}
+        if not enough_for_receivers(record.policy, taken & vouching(self.answers)):
+            return False
+        self.joined |= {*joining}
+        return True
+
+    async def _ask_again(
+        self, record: SourceRecord, interval: float, but: Collection[str] = ()
+    ) -> dict[str, int]:
+        """What the stores hold against this epoch now, 0 for nothing; those that say it in time."""
+        with self._asking(record, but) as asked:
+            if not asked:
+                return {}
+            done, _ = await asyncio.wait(asked, timeout=interval)
+            return {asked[task][0]: held for task in done if (held := task.result()) != _NO_ANSWER}
+
+    def _join_all(self, policy: Policy) -> None:
+        if self.enough(policy):
+            self.joined = frozenset(self.answers)
+
+    def check_not_replaced(self, policy: Policy) -> None:
+        """Raises Fenced if a newer instance has taken this one's place; see `is_replaced`.
+
+        As long as one of its stores knows this instance, that tells when it is acknowledged to; but
+        a source that has moved to other stores leaves none that does, nor does one that began anew.
         """
         newer = {name for name, epoch in self._newer_at.items() if epoch > self.epoch}
-        if enough_for_receivers(policy, newer):
+        if is_replaced(policy, self.joined, newer):
             raise self._fenced_by(max(self._newer_at.values()))
 
     def is_anothers(self, name: str, policy: Policy) -> None:
@@ -261,6 +355,7 @@ class Registrar:
     def forget(self, name: str) -> None:
         """The store does not know this receiver any more."""
         self.answers.pop(name, None)
+        self.joined -= {name}
 
     def _forget_outdated(self) -> bool:
         """Whether there were answers of stores that had not heard yet that this receiver had ended:
@@ -269,16 +364,24 @@ class Registrar:
         return bool(outdated)
 
     async def _ask_all(self, record: SourceRecord, interval: float) -> int:
-        epoch = self.epoch
-        pending = {
-            asyncio.ensure_future(self._ask(name, address, epoch)): (name, address)
+        with self._asking(record, vouching(self.answers)) as asked:
+            return await self._gather(asked, record.policy, interval)
+
+    @contextmanager
+    def _asking(
+        self, record: SourceRecord, but: Collection[str]
+    ) -> Iterator[Mapping[asyncio.Task[int], tuple[str, str]]]:
+        """Every store but these, by the task that asks it; who has not said it by the end is asked
+        no more."""
+        asked = {
+            asyncio.ensure_future(self._ask(name, address, self.epoch)): (name, address)
             for name, address in record.stores
-            if name not in vouching(self.answers)
+            if name not in but
         }
         try:
-            return await self._gather(pending, record.policy, interval)
+            yield asked
         finally:
-            for task in pending:
+            for task in asked:
                 task.cancel()
 
     async def _gather(
@@ -309,7 +412,8 @@ class Registrar:
         return heard
 
     async def _ask(self, name: str, address: str, epoch: int) -> int:
-        """Returns the epoch that the store holds against this one; 0 if it registered it."""
+        """Returns the epoch that the store holds against this one; 0 if it registered it;
+        _NO_ANSWER if it did not say."""
         request = store_v1.RegisterReceiverRequest(
             source=source_to_wire(self._source),
             session_id=self._session_id,
@@ -320,6 +424,7 @@ class Registrar:
             lifetimes=self._lifetimes,
             not_waited_for=not self._waited_for,
             ended_epoch=self.ended_epoch,
+            spent_epoch=self.spent_epoch,
             protocol_version=PROTOCOL_VERSION,
         )
         try:
@@ -335,9 +440,10 @@ class Registrar:
             return error.promised
         except QuorateError as error:
             self._complain(name, error)
-            return 0
+            return _NO_ANSWER
         self._reasons.pop(name, None)
         self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
+        self.spent_epoch = max(answer.spent_epoch, self.spent_epoch)
         self._newer_at.pop(name, None)
         self._anothers.discard(name)
         if not answer.known:
@@ -356,6 +462,7 @@ class Registrar:
             name in self._new_at,
             answer.durability == DURABILITY_STATE_ONLY,
             max(answer.ended_epoch, request.ended_epoch),
+            answer.spent_epoch,
         )
         return 0
 

@@ -402,28 +402,41 @@ class Session:
         while True:
             await pause(self._stores_changed, HOUSEKEEPING_SECONDS)
             self._watch_for_stall()
-            for name, address in self.record.stores:
-                if name not in self.registrar.answers:
-                    await self._join(name, address)
+            try:
+                answers = await self._join_others()
+            except Fenced as error:
+                log.warning("%s: %s", self.source, error)
+                await self.registrar.contest(self.record, self.options.registration_interval)
+                answers = dict(self.registrar.answers)
+                for answer in answers.values():
+                    self.withdraw(self.stream.adopt(answer.lineage))
+            self._forget_others()
+            for joined, answer in answers.items():
+                if joined in self.registrar.answers:
+                    self._tell_registered(joined, answer)
             self.registrar.check_not_replaced(self.record.policy)
 
-    async def _join(self, name: str, address: str) -> None:
-        registrar = self.registrar
-        try:
-            answer = await registrar.join(name, address)
-            answers = {} if answer is None else {name: answer}
-        except Fenced as error:
-            log.warning("store %s: %s", name, error)
-            await registrar.contest(self.record, self.options.registration_interval)
-            answers = dict(registrar.answers)
-        except QuorateError as error:
-            log.warning("%s: %s", self.source, error)
-            return
-        self._forget_others()
-        for joined, answer in answers.items():
-            self.withdraw(self.stream.adopt(answer.lineage))
-            if joined in registrar.answers:
-                self._tell_registered(joined, answer)
+    async def _join_others(self) -> dict[str, StoreAnswer]:
+        """Register with the stores that do not know this receiver yet, or any more: those that are
+        told now what was consumed. Raises Fenced if another instance has its epoch."""
+        record, registrar = self.record, self.registrar
+        answers: dict[str, StoreAnswer] = {}
+        for name, address in record.stores:
+            if name in registrar.joined:
+                continue
+            try:
+                answer = await registrar.join(name, address)
+            except Fenced:
+                raise
+            except QuorateError as error:
+                log.warning("%s: %s", self.source, error)
+                continue
+            if answer is not None:
+                self.withdraw(self.stream.adopt(answer.lineage))
+                answers[name] = answer
+        interval = self.options.registration_interval
+        enough = answers and await registrar.confirm(answers, record, interval)
+        return answers if enough else {}
 
     def _watch_for_stall(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -33,7 +33,7 @@ from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.store import batches, positions, retention, state_only
 from quorate.store.deletion import REASON as DELETED
 from quorate.store.deletion import check_not_ended
-from quorate.store.ends import forget_all
+from quorate.store.ends import forget_all, spent_by_all
 from quorate.store.identities import Identities
 from quorate.store.late import Archived, Missed
 from quorate.store.leaving import Adoption
@@ -173,8 +173,8 @@ class StoreCore:
                 unknown.limbo = self.standing.limbo
                 return Change(self._promised(unknown))
             ended = self.identities.ended_epoch(source)
-            old = self.identities.replaced(source)
             state = self._new_source(source, epoch, instance, reg_id)
+            old = self.identities.replaced(source)
             record = state.registration
             state.registration = replace(record, ended_epoch=ended, fences=bool(old))
             rows = (*old, state.registration_row(), state.held_row())
@@ -271,10 +271,10 @@ class StoreCore:
         ended = self.identities.ended_epoch(source)
         ended = state.registration.ended_epoch if state is not None else ended
         check_not_ended(self.store, source, missed.lineage, missed.ended_epoch, ended)
-        old = self.identities.replaced(source)
         if state is None:
             free = self.reg_ids.is_free(missed.reg_id)
             state = self._new_source(source, 0, b"", missed.reg_id if free else 0)
+        old = self.identities.replaced(source)
         record = state.registration
         if epoch <= record.begun_epoch:
             return Change(0)
@@ -300,9 +300,9 @@ class StoreCore:
         """
         state, old = self.sources.get(source), list[Write]()
         if state is None:
-            old = self.identities.replaced(source)
             free = self.reg_ids.is_free(archived.reg_id)
             state = self._new_source(source, 0, b"", archived.reg_id if free else 0)
+            old = self.identities.replaced(source)
         record = replace(
             state.registration,
             taken_over=True,
@@ -336,8 +336,10 @@ class StoreCore:
             state = former.without_stream()
         # What reads comes first: a failure must leave everything as it was.
         count, moves = self._set_aside(state, parts_at)
+        spent = record.spent_receiver_epoch
         if was_ended:
             # Its receivers ended with it, and begin anew with what follows.
+            spent = spent_by_all(former)
             moves += forget_all(state)
             for session_id in list(state.receivers):
                 moves += self.identities.forget_receiver(state, session_id, self.reg_ids)
@@ -349,6 +351,7 @@ class StoreCore:
             lineage=lineage,
             membership=membership,
             ended_epoch=max(ended_epoch, record.ended_epoch),
+            spent_receiver_epoch=spent,
         )
         state.renew_losses()
         return Change(count, (state.registration_row(), state.held_row(), *moves), endings)
@@ -383,9 +386,16 @@ class StoreCore:
     def _new_source(
         self, source: SourceName, epoch: int, instance: bytes, reg_id: int
     ) -> SourceState:
+        """One that is not here; of one that was deleted it has what must not be used again."""
         state = SourceState(
             self.reg_ids.claim(reg_id, f"source {source}"),
-            Registration(source, epoch, instance, may_miss_receivers=self.standing.record.by_hand),
+            Registration(
+                source,
+                epoch,
+                instance,
+                may_miss_receivers=self.standing.record.by_hand,
+                spent_receiver_epoch=self.identities.spent_receiver_epoch(source),
+            ),
             Held(RangeSet()),
             takes_data=self.takes_data(source.topic),
         )
@@ -485,7 +495,9 @@ class StoreCore:
             state, adoption.receivers, adoption.ended_receivers, self.identities, self.reg_ids
         )
         state.limbo = ""
-        state.registration = replace(state.registration, may_miss_receivers=False)
+        record = state.registration
+        spent = max(adoption.spent_receiver_epoch, record.spent_receiver_epoch)
+        state.registration = replace(record, may_miss_receivers=False, spent_receiver_epoch=spent)
         return Change(
             True,
             (

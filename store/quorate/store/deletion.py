@@ -26,6 +26,7 @@ from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import RangeSet
 from quorate.protocol.wire import membership_from_wire
 from quorate.store import batches
+from quorate.store.ends import spent_by_all
 from quorate.store.life_records import (
     Tombstone,
     ended_key,
@@ -61,7 +62,7 @@ def bury(
     """
     tombstone = Tombstone(
         state.reg_id,
-        state.registration,
+        replace(state.registration, spent_receiver_epoch=spent_by_all(state)),
         state.held,
         cause,
         wall,
@@ -362,6 +363,7 @@ def void(tombstone: Tombstone) -> Tombstone:
             record.promised_to,
             ended_epoch=record.ended_epoch,
             fences=True,
+            spent_receiver_epoch=record.spent_receiver_epoch,
         ),
         held=Held(RangeSet()),
         markers=(),

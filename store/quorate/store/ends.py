@@ -8,7 +8,11 @@ It is evidence, the owner's word or an operator's; a row that merely lacks somew
 Ends go in two steps, so that a session ID for each run leaves no rows for ever: first an end is
 settled, once every store that may have a part of the receiver remembers it and has no row of it;
 nobody needs to hear of it from a settled one. It is forgotten when it is settled, or forgotten,
-everywhere. So none is heard late by a store where epochs may have begun anew. Pure.
+everywhere. So none is heard late by a store where the receiver may have begun anew.
+
+What stays, also when the source begins anew, is one number for all its receivers: the highest
+epoch in which any of them was over. A receiver registers above it, so that an instance which was
+frozen, and wakes up when its end is forgotten, can not have the same epoch as a newer one. Pure.
 """
 
 from __future__ import annotations
@@ -32,7 +36,24 @@ def note(state: SourceState, session_id: int, epoch: int) -> list[Write]:
     if epoch <= state.ended_upto(session_id):
         return []
     state.ended[session_id] = End(epoch)
-    return [state.ended_row(session_id)]
+    return [state.ended_row(session_id), *spend(state, epoch)]
+
+
+def spend(state: SourceState, epoch: int) -> list[Write]:
+    """A receiver of the source was over in this epoch; nothing is written if a higher is known."""
+    if epoch <= state.registration.spent_receiver_epoch:
+        return []
+    state.registration = replace(state.registration, spent_receiver_epoch=epoch)
+    return [state.registration_row()]
+
+
+def spent_by_all(state: SourceState) -> int:
+    """The highest epoch in which any receiver was over, now that all are: their source is.
+
+    One that was frozen may follow the stream that begins anew, and must not be taken for another.
+    """
+    epochs = (receiver.epoch for receiver in state.receivers.values())
+    return max((state.registration.spent_receiver_epoch, *epochs))
 
 
 def forget_all(state: SourceState) -> list[Write]:
@@ -75,6 +96,12 @@ def news(state: SourceState, told: Iterable[SourceKnowledge]) -> Iterator[tuple[
     for session_id, end in merged(sure).items():
         if not end.settled and end.epoch > state.ended_upto(session_id):
             yield session_id, end.epoch
+
+
+def spent_epoch(told: Iterable[SourceKnowledge]) -> int:
+    """The highest epoch in which a receiver was over, as far as any of these knows. It refuses
+    nobody: what a peer in limbo says, or of a stream that is over, does no harm."""
+    return max((each.spent_receiver_epoch for each in told), default=0)
 
 
 # When they go.

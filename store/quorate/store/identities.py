@@ -100,6 +100,12 @@ class Identities:
         tombstone = self.tombstones.get(source)
         return deletion.ended_epoch(tombstone) if tombstone is not None else 0
 
+    def spent_receiver_epoch(self, source: SourceName) -> int:
+        """The highest epoch in which a receiver of the deleted stream was over; 0 if none is
+        remembered."""
+        tombstone = self.tombstones.get(source)
+        return tombstone.registration.spent_receiver_epoch if tombstone is not None else 0
+
     def replaced(self, source: SourceName) -> list[Write]:
         """The source is registered anew: nothing of the old one needs to be remembered."""
         tombstone = self.tombstones.pop(source, None)
@@ -170,6 +176,11 @@ class Identities:
         """A receiver is over up to this epoch; nothing is written if that is known."""
         written = ends.note(state, session_id, epoch)
         return [*written, *self.judged_by_end(state, session_id, reg_ids)] if written else []
+
+    def expire_receiver(self, state: SourceState, session_id: int, reg_ids: RegIds) -> list[Write]:
+        """Delete a receiver whose time is over. Others may hear it well: it leaves no end."""
+        spent = ends.spend(state, state.receivers[session_id].epoch)
+        return [*spent, *self.forget_receiver(state, session_id, reg_ids)]
 
     def judged_by_end(self, state: SourceState, session_id: int, reg_ids: RegIds) -> list[Write]:
         """Drop what a receiver has here of a life that is over, if there is any."""

@@ -191,6 +191,7 @@ def _source(state: SourceState, limbo: bool) -> store_v1.SourceInventory:
         ended_epoch=record.ended_epoch,
         ended_receivers=ended_receivers(state),
         may_miss_receivers=record.may_miss_receivers,
+        spent_receiver_epoch=record.spent_receiver_epoch,
     )
 
 
@@ -248,4 +249,5 @@ def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
         wire.ended_epoch,
         tuple(wire.ended_receivers),
         wire.may_miss_receivers,
+        wire.spent_receiver_epoch,
     )

@@ -161,13 +161,13 @@ class Keeper:
         for session_id in list(state.receivers):
             if self._lives.overdue(Who(state.name, session_id)):
                 _log.info("receiver %#x of %s is deleted: its time is over", session_id, state.name)
-                writes += self._identities.forget_receiver(state, session_id, self._core.reg_ids)
+                writes += self._identities.expire_receiver(state, session_id, self._core.reg_ids)
         if writes:
             await self._write(state, writes)
 
     def _hear_of_ends(self, state: SourceState, told: Sequence[SourceKnowledge]) -> list[Write]:
         """What follows from what peers know of receivers that were deregistered."""
-        writes: list[Write] = []
+        writes = ends.spend(state, ends.spent_epoch(told))
         for session_id, epoch in ends.news(state, told):
             _log.info(
                 "receiver %#x of %s was deregistered while this store was away",

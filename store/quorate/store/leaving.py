@@ -18,7 +18,7 @@ from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide, ended_upto
-from quorate.store.ends import merged
+from quorate.store.ends import merged, spent_epoch
 from quorate.store.life_records import End
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.store.positions import ReceiverKnowledge, positions
@@ -63,6 +63,8 @@ class Adoption:
     """Up to here epochs were of streams that are deleted."""
     ended_receivers: Mapping[int, End] = field(default_factory=dict)
     """By session ID."""
+    spent_receiver_epoch: int = 0
+    """The highest in which any receiver was over."""
 
 
 def names_of(
@@ -168,6 +170,7 @@ def leave(
         decision.marker,
         ended_upto(promises.values()),
         merged(sure_of_receivers),
+        spent_epoch(known.values()),
     )
 
 

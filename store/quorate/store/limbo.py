@@ -78,6 +78,8 @@ class SourceKnowledge:
     ended_receivers: tuple[EndedReceiver, ...] = ()
     may_miss_receivers: bool = False
     """That it does not know a receiver says nothing."""
+    spent_receiver_epoch: int = 0
+    """The highest in which any receiver was over."""
 
 
 UNKNOWN = SourceKnowledge()

@@ -17,7 +17,7 @@ from quorate.protocol.errors import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
-from quorate.store.ends import note
+from quorate.store.ends import note, spend
 from quorate.store.records import ReceiverRecord
 from quorate.store.state import Change, RegIds, SourceState
 from quorate.store.storage import Write
@@ -42,6 +42,8 @@ class Registered:
     retained_from: int
     ended_epoch: int = 0
     """Up to there registrations of this receiver are over, which others may not have heard."""
+    spent_epoch: int = 0
+    """The highest in which any receiver of the source was over."""
 
 
 def statuses(state: SourceState) -> list[store_v1.ReceiverStatus]:
@@ -109,6 +111,7 @@ class Receivers:
         *,
         waited_for: bool = True,
         ended_epoch: int = 0,
+        spent_epoch: int = 0,
     ) -> Change[Registered]:
         """Fence every lower epoch of the receiver; answers where it was.
 
@@ -116,6 +119,8 @@ class Receivers:
         ended_epoch: up to there its registrations are over, as other stores have answered; this one
         may have been away, and what it has of them is of another receiver. In limbo it says nothing
         of what it has of any (quorate.store.positions).
+        spent_epoch: up to there epochs are not to be used again by any receiver that is new, as
+        other stores have answered. Nobody is refused for it: whoever lives may have a lower one.
 
         The instance that registered it may ask again in the same epoch: its answer was lost, or is
         wanted anew. Another one that chose the same epoch is fenced.
@@ -143,7 +148,7 @@ class Receivers:
             if state.limbo or not known:
                 record.acknowledged_upto, record.confirmed_epoch = NOTHING, epoch
         record.instance, record.waited_for = instance, waited_for
-        ended = note(state, session_id, ended_epoch)
+        ended = [*note(state, session_id, ended_epoch), *spend(state, spent_epoch)]
         end = state.ended.get(session_id)
         held = state.held
         answer = Registered(
@@ -157,6 +162,7 @@ class Receivers:
             known,
             held.retained_from,
             end.epoch if end is not None and not end.settled else 0,
+            state.registration.spent_receiver_epoch,
         )
         return Change(answer, (*ended, state.receiver_row(session_id, record)))
 

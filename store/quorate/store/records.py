@@ -126,10 +126,12 @@ class Registration:
     """One of this name was deleted here before: what that was promised must stay refused."""
     may_miss_receivers: bool = False
     """An operator had the store leave limbo; which receivers there are it has not heard since."""
+    spent_receiver_epoch: int = 0
+    """The highest epoch in which any of its receivers was over; 0: none was. See ends.spend."""
 
 
 _REGISTRATION = struct.Struct(">BQQQBHHHII")
-_CLEAN, _TAKEN_OVER, _ENDED, _FENCES, _MAY_MISS = 1, 2, 4, 8, 16
+_CLEAN, _TAKEN_OVER, _ENDED, _FENCES, _MAY_MISS, _SPENT = 1, 2, 4, 8, 16, 32
 _REGISTRATION_VERSION = 1
 
 
@@ -147,15 +149,17 @@ def pack_registration(record: Registration) -> bytes:
         | record.taken_over * _TAKEN_OVER
         | bool(record.ended_epoch) * _ENDED
         | record.fences * _FENCES
-        | record.may_miss_receivers * _MAY_MISS,
+        | record.may_miss_receivers * _MAY_MISS
+        | bool(record.spent_receiver_epoch) * _SPENT,
         len(topic),
         len(record.promised_to),
         len(record.lineage.terms),
         len(membership),
         len(information),
     )
-    ended = _U64.pack(record.ended_epoch) if record.ended_epoch else b""
-    return b"".join((head, topic, record.promised_to, terms, membership, information, ended))
+    epochs = (record.ended_epoch, record.spent_receiver_epoch)
+    optional = (_U64.pack(epoch) if epoch else b"" for epoch in epochs)
+    return b"".join((head, topic, record.promised_to, terms, membership, information, *optional))
 
 
 def unpack_registration(value: bytes) -> Registration:
@@ -164,9 +168,9 @@ def unpack_registration(value: bytes) -> Registration:
         if version != _REGISTRATION_VERSION:
             raise Malformed(f"a registration has version {version}")
         lengths[2] *= _PAIR.size
-        lengths.append(_U64.size if flags & _ENDED else 0)
+        lengths += (_U64.size if flags & flag else 0 for flag in (_ENDED, _SPENT))
         parts = _cut(value, _REGISTRATION.size, lengths)
-        topic, instance, terms, membership, information, ended = parts
+        topic, instance, terms, membership, information, ended, spent = parts
         return Registration(
             SourceName(topic.decode(), session_id),
             promised,
@@ -180,6 +184,7 @@ def unpack_registration(value: bytes) -> Registration:
             _U64.unpack(ended)[0] if ended else 0,
             bool(flags & _FENCES),
             bool(flags & _MAY_MISS),
+            _U64.unpack(spent)[0] if spent else 0,
         )
     except (struct.error, DecodeError, UnicodeDecodeError, AssertionError) as error:
         raise Malformed(f"a registration can not be read: {error}") from None

@@ -252,8 +252,11 @@ class Service(StoreServicer):  # type: ignore[misc]
             request.instance,
             waited_for=not request.not_waited_for,
             ended_epoch=request.ended_epoch,
+            spent_epoch=request.spent_epoch,
         )
         state = change.answer.state
+        # It may leave limbo before this is durable, with positions that are not in this answer.
+        was_in_limbo = bool(engine.core.limbo_of(state))
         came = engine.core.identities.came(state, lifetimes, session_id, request.instance)
         if came:
             engine.submit(state, came)
@@ -263,7 +266,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             reg_id=registered.reg_id,
             source_reg_id=state.reg_id,
             incarnation=self._incarnation,
-            limbo=bool(engine.core.limbo_of(state)),
+            limbo=was_in_limbo or bool(engine.core.limbo_of(state)),
             acknowledged_upto=registered.acknowledged_upto,
             low=registered.low,
             high=registered.high,
@@ -273,6 +276,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             retained_from=registered.retained_from,
             durability=engine.durability(source.topic),
             ended_epoch=registered.ended_epoch,
+            spent_epoch=registered.spent_epoch,
         )
 
     @_answering
