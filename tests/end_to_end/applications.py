@@ -318,6 +318,7 @@ class OperatorApplication(Application):
 def _store_facts(answer: v1.StatusResponse) -> dict[str, Any]:
     return {
         "limbo": answer.limbo,
+        "limbo_reason": answer.limbo_reason,
         "incarnation": answer.incarnation.hex(),
         "peers": {peer.store_name: peer.reachable for peer in answer.peers},
         "sources": {

@@ -88,9 +88,9 @@ async def test_three_wiped_stores_are_a_new_group(world: World) -> None:
     await world.end(source)
 
 
-async def test_a_store_that_was_put_back_from_a_copy_is_found_out(world: World) -> None:
-    (s1, s2, s3), source = await _with_messages(world, 100)
-    before = s3.facts["incarnation"]
+async def _goes_on_after_a_copy(s1: Store, s2: Store, s3: Store, source: SourceProcess) -> int:
+    """A copy of s3 is made; s2 and s3 alone take what comes after that, up to what is answered.
+    Then only s3 runs."""
     await s3.kill()
     s3.save()
     await s3.start()
@@ -100,6 +100,13 @@ async def test_a_store_that_was_put_back_from_a_copy_is_found_out(world: World) 
     last = await source.send_stable(100)
     await source.kill()
     await s2.kill()
+    return last
+
+
+async def test_a_store_that_was_put_back_from_a_copy_is_found_out(world: World) -> None:
+    (s1, s2, s3), source = await _with_messages(world, 100)
+    before = s3.facts["incarnation"]
+    last = await _goes_on_after_a_copy(s1, s2, s3, source)
     await s3.kill()
     s3.roll_back()
     # Of these two none has the second hundred; if both were believed, it would be lost.
@@ -111,6 +118,31 @@ async def test_a_store_that_was_put_back_from_a_copy_is_found_out(world: World) 
     await s3.until_it_vouches(other_than=before)
     await source.start(take_over=True)
     assert source.lines("opened")[0][1] == last + 1
+    await world.end(source)
+
+
+async def test_a_copy_that_runs_beside_its_store_is_found_out_and_so_is_that(
+    world: World,
+) -> None:
+    """Nobody can know which of the two is the one: neither is believed while both run."""
+    (s1, s2, s3), source = await _with_messages(world, 100)
+    before = s3.facts["incarnation"]
+    last = await _goes_on_after_a_copy(s1, s2, s3, source)
+    await s1.start()
+    copy = await world.copy_of(s3)
+    await copy.start()
+    await copy.until_in_limbo("put back")
+    # Of s1 and the copy none has the second hundred; if both were believed, it would be lost.
+    by_mistake = f"{world.addresses_of('s1', 's2')},s3={copy.place.address}"
+    await source.refused("NoQuorum", "s3", "limbo", stores=by_mistake)
+    await s3.until_in_limbo("another store runs under its name")
+
+    await s2.start()
+    await source.start(take_over=True)
+    assert source.lines("opened")[0][1] == last + 1
+    await source.send_stable(100)
+    await copy.kill()
+    await s3.until_it_vouches(other_than=before)
     await world.end(source)
 
 

@@ -32,8 +32,10 @@ _Facts = dict[str, Any]
 class Store(Process):
     """A store with a data directory that may be tampered with while it is stopped."""
 
-    def __init__(self, name: str, world: World, place: Place) -> None:
+    def __init__(self, name: str, world: World, place: Place, called: str = "") -> None:
+        """called: what it calls itself, if that is the name of another one, too."""
         super().__init__(name, world.directory, world.progress, place.command)
+        self.called = called or name
         self.place = place
         self.data = world.directory / name
         self.state_only = False
@@ -43,7 +45,7 @@ class Store(Process):
     async def start(self, *options: str, until_ready: bool = True) -> None:
         await self.start_process(
             *("quorate.console.main", "store", "run", "--stop-with-parent", "-o", "json"),
-            *("--name", self.name, "--data-directory", str(self.data)),
+            *("--name", self.called, "--data-directory", str(self.data)),
             *("--listen", self.place.listen, "--advertise", self.place.address),
             *self._peers(),
             *(("--durability", "state-only") if self.state_only else ()),
@@ -59,7 +61,7 @@ class Store(Process):
         return [
             argument
             for store in self._world.stores.values()
-            if store is not self
+            if store.called != self.called
             for argument in ("--peer", store.place.address)
         ]
 
@@ -76,15 +78,16 @@ class Store(Process):
 
     def save(self) -> None:
         """Copy the data directory, as somebody might who thinks that this is a backup."""
-        shutil.copytree(self.data, self._copy, symlinks=True)
+        shutil.copytree(self.data, self.copy, symlinks=True)
 
     def roll_back(self) -> None:
         """Put the copy in its place."""
         self.wipe()
-        self._copy.rename(self.data)
+        self.copy.rename(self.data)
 
     @property
-    def _copy(self) -> Path:
+    def copy(self) -> Path:
+        """What was saved."""
         return self.data.with_name(f"{self.name}.copy")
 
     @property
@@ -113,6 +116,13 @@ class Store(Process):
     async def until(self, what: str, happened: Callable[[_Facts], Any]) -> None:
         """Wait until this is so of what it says of the source."""
         await self.progress.until(f"{self.name}: {what}", lambda: self.of() and happened(self.of()))
+
+    async def until_in_limbo(self, reason: str) -> None:
+        """Wait until it says that it is in limbo as a whole, for this reason."""
+        await self.progress.until(
+            f"{self.name} is in limbo: {reason}",
+            lambda: self.facts.get("limbo") and reason in self.facts["limbo_reason"],
+        )
 
     async def until_it_vouches(self, *, other_than: str) -> None:
         """Wait until it is out of limbo, for all sources, with another incarnation than this."""
@@ -165,9 +175,9 @@ class SourceProcess(Process):
         if until_open:
             await self.until_said("opened")
 
-    async def refused(self, error: str, *words: str) -> None:
+    async def refused(self, error: str, *words: str, **changes: Any) -> None:
         """Have it try to open until it is refused with this error, for these reasons; kill it."""
-        await self.start(until_open=False, take_over=True, persistent=True, timeout=1.0)
+        await self.start(until_open=False, take_over=True, persistent=True, timeout=1.0, **changes)
         await self.progress.until(
             f"{self.name} is refused with {error}: {' '.join(words)}",
             lambda: any(
@@ -252,6 +262,8 @@ class World:
         """What each store said of itself last."""
         self.losses: list[range] = []
         """What an operator has accepted as lost."""
+        self.copies: list[Store] = []
+        """Stores that run beside others under their names."""
         self.sources: list[SourceProcess] = []
         self.receivers: list[ReceiverProcess] = []
         self._operator: _Operator | None = None
@@ -277,7 +289,8 @@ class World:
     @property
     def _processes(self) -> list[Process]:
         operator = [self._operator] if self._operator else []
-        return [*self.receivers, *self.sources, *operator, *self.stores.values()]
+        stores = [*self.stores.values(), *self.copies]
+        return [*self.receivers, *self.sources, *operator, *stores]
 
     @property
     def addresses(self) -> str:
@@ -294,6 +307,15 @@ class World:
             if self._operator is not None:
                 self._operator.order("look", name, place.listen)
         return [self.stores[name] for name in names]
+
+    async def copy_of(self, store: Store) -> Store:
+        """One that is not started, on what was saved of this one, under its name and elsewhere."""
+        name = store.copy.name
+        copy = Store(name, self, await self.network.place(name), store.name)
+        self.copies.append(copy)
+        if self._operator is not None:
+            self._operator.order("look", name, copy.place.listen)
+        return copy
 
     async def founded(self, *names: str, state_only: Collection[str] = ()) -> list[Store]:
         """Stores that run and vouch for what they do not have: there never was any.

@@ -25,6 +25,8 @@ from quorate.store.storage import Table
 _YEARS_SECONDS = 3e8
 RESTED_SECONDS = 40.0
 """How long is long where everything is kept for ever."""
+OUT_OF_REACH_SECONDS = 0.1
+"""How long a store runs that was put back, before it is started again where others reach it."""
 
 
 class Faults:
@@ -267,6 +269,28 @@ class Faults:
         """A store starts again with a copy of what its disk once was."""
         if (store := self._destroyable()) is not None and self._put_back(store):
             self._restart(store)
+
+    def put_back_out_of_reach(self) -> None:
+        """The same, but it is started first where it reaches nobody, and commits something anew."""
+        if (store := self._destroyable()) is not None:
+            self._put_back_out_of_reach(store)
+
+    def put_back_out_of_reach_in_need(self) -> None:
+        self._fail_in_need(self._put_back_out_of_reach, OUT_OF_REACH_SECONDS)
+
+    def _put_back_out_of_reach(self, store: StoreActor) -> None:
+        if not self._put_back(store):
+            return
+        self._cut([store.name], OUT_OF_REACH_SECONDS)
+        store.start()
+        store.process.start(store.commits_anew(self._chooser.choice((1, 10, 100))))
+
+        def start_again() -> None:
+            if store.alive and not self._stopped:
+                store.crash()
+            self._world.later(0.01, store.start_if_down)
+
+        self._world.later(OUT_OF_REACH_SECONDS, start_again)
 
     def _put_back(self, store: StoreActor) -> bool:
         if (copy := self._copies.get(store.name)) is None:

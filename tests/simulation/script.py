@@ -17,6 +17,7 @@ from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import majority_of
 from tests.simulation.simulation import SOURCE, Simulation
 from tests.simulation.source_actor import SourceInstance
+from tests.simulation.store_actor import StoreActor
 from tests.simulation.world import TRACE_LINES
 
 from quorate.protocol.consensus import Behaviour
@@ -185,6 +186,22 @@ class Script:
         assert self.checker.tolerates(store)
         self.checker.destroys(store)
         self.stores[store].put_back(copy, witnesses)
+
+    def double(self, store: str, copy: Snapshot, *witnesses: str) -> StoreActor:
+        """Another process runs on a copy of its disk, beside it. witnesses: who can tell."""
+        assert self.checker.tolerates(store)
+        self.checker.copied(store)
+        double = self.stores[store].double(copy, witnesses)
+        self.network.double(store, double.label)
+        return double
+
+    def take_its_place(self, double: StoreActor) -> None:
+        """The store that it is a copy of ends for good, and it goes on alone."""
+        store = self.stores[double.name]
+        self.network.undouble(store.name)
+        self.checker.goes(store)
+        store.put_back(double.go(), ())
+        store.start()
 
     def flip(self, store: str) -> None:
         """One certain bit of the last batch in the journal turns; the second time, back again."""

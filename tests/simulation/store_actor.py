@@ -53,6 +53,7 @@ from quorate.store.losses import Losses
 from quorate.store.reading import StoredBatch, read
 from quorate.store.receivers import Receivers, waited_for
 from quorate.store.records import StoreRecord, position_key
+from quorate.store.runs import StoreRun, run_from_wire
 from quorate.store.state import AppendStream, Change, RegIds, SourceState
 from quorate.store.storage import Reads, Write
 from quorate.store.unclean import REASON, Run
@@ -267,9 +268,9 @@ class StoreActor:
         if record is None and self._founds:
             record = StoreRecord(self.draw())
         self._founds = False
-        run = f"{self.label} at {self.world.now}".encode()
+        run = StoreRun(f"{self.label} at {self.world.now}".encode(), commits)
         record = started(self.name, record, self.peers, self.draw, run)
-        standing = Standing(self.name, record, restart.peers(self.disk), commits)
+        standing = Standing(self.name, record, restart.peers(self.disk))
         doubted = self._doubted(standing, sources)
         self.disk.write((standing.row(), *doubted))
         self.disk.sync_for_sure()
@@ -302,7 +303,7 @@ class StoreActor:
     def knows(self, other: StoreActor) -> bool:
         """Whether this one has met the other in its present run."""
         known = self.core.standing.peers.get(other.name)
-        return known is not None and known.run == other.core.standing.run
+        return known is not None and run_from_wire(known.run) == other.core.standing.run
 
     def journal_keys(self, source: SourceName, sequence: int) -> list[bytes]:
         """Where the journal has the batch with this number, if it has one."""
@@ -327,8 +328,12 @@ class StoreActor:
             return False
         if known.incarnation != was.incarnation:
             return was.incarnation in known.former
-        commits = restart.last_commit(copy.rows).number
-        return known.commits > commits or known.starts > was.starts
+        run = run_from_wire(known.run)
+        if run not in was.runs:
+            return True
+        later = was.runs[was.runs.index(run) + 1 :]
+        commits = later[0].commits_before if later else restart.last_commit(copy.rows).number
+        return known.commits > commits
 
     def put_back(self, copy: Snapshot, witnesses: Iterable[str]) -> None:
         """Stop, and have on the disk what the copy has."""
@@ -348,6 +353,11 @@ class StoreActor:
             each.answer.store in self.witnesses and each.asked >= self._witnessed_since
             for each in heard
         )
+
+    async def commits_anew(self, count: int) -> None:
+        """Commit so often, though nobody is there to ask for anything."""
+        for _ in range(count):
+            await self.writer.durable(self.writer.submit((self.core.standing.row(),)))
 
     def forgotten_by(self, other: str) -> None:
         """Another store lost what it knew: if nobody is left who can tell, the disk goes, too."""

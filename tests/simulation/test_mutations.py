@@ -56,6 +56,7 @@ from quorate.store import (
     leaving,
     repair_plan,
     retention,
+    runs,
 )
 from quorate.store import core as store_core
 from quorate.store.core import StoreCore
@@ -387,6 +388,11 @@ def _copies_are_not_told(to: pytest.MonkeyPatch) -> None:
     to.setattr(Standing, "check_remembered", lambda *_: "")
 
 
+def _commits_are_compared_with_the_present_run_alone(to: pytest.MonkeyPatch) -> None:
+    """G4: what a peer knew of is compared with what was there when the present run began."""
+    to.setattr(runs, "_later", lambda _, known: known[-1:])
+
+
 def _stores_serve_before_they_ask(to: pytest.MonkeyPatch) -> None:
     """A store that starts vouches for what it finds until a peer contradicts it."""
     to.setattr(Standing, "begin_check", lambda *_: None)
@@ -411,7 +417,7 @@ def _greetings_hide_what_was_known(to: pytest.MonkeyPatch) -> None:
     real = Standing.met
 
     def met(self: Standing, greeting: store_v1.Greeting, *since: int) -> Met:
-        greeting.commits_at_start = 1 << 60
+        greeting.run.commits_before = 1 << 60
         del greeting.former_runs[:]
         return real(self, greeting, *since)
 
@@ -584,6 +590,14 @@ MUTATIONS = (
             "kinds": ("run_copy", "copy_disk", "crash_source", "strand_source", "crash_store"),
             **LAGGING,
             "pause_between_faults": 0.2,
+        },
+    ),
+    Mutation(
+        _commits_are_compared_with_the_present_run_alone,
+        {
+            "kinds": ("put_back_out_of_reach_in_need", "copy_disk", "copy_disk"),
+            **LAGGING,
+            "pause_between_faults": 0.15,
         },
     ),
     Mutation(

@@ -12,15 +12,17 @@ from unittest.mock import patch
 
 import pytest
 from tests.simulation.guards import Guard
-from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Script
+from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Free, Script
+from tests.simulation.store_actor import StoreActor
+from tests.simulation.test_mutations import _commits_are_compared_with_the_present_run_alone
 from tests.simulation.test_scripts import FIVE, A, B, C, D, E, _begin
 
 from quorate.protocol.policy import Policy
 from quorate.source.core import SourceCore
 from quorate.source.registration import Phase
-from quorate.store import inventory, leaving, limbo, vouching
+from quorate.store import inventory, leaving, runs, vouching
 from quorate.store.core import StoreCore
-from quorate.store.limbo import Heard, Met, Standing
+from quorate.store.limbo import Heard, Met, Standing, _with_former
 from quorate.v1.store_pb2 import Greeting
 
 
@@ -161,7 +163,19 @@ def _wiped_after_promising(script: Script) -> None:
 
 def _runs_are_not_compared(to: pytest.MonkeyPatch) -> None:
     """G4: nobody asks whether a directory has been through the run that a peer has met."""
-    to.setattr(limbo, "_may_have_been", lambda known, starts, _: starts > known.starts)
+    to.setattr(runs, "_was_through", lambda *_: True)
+
+
+def _starts_again_and_meets_b_alone(script: Script, meet_b: Free) -> None:
+    """C starts once more; then it reaches B, which does not reach A, and the source does not
+    reach A either."""
+    c = script.stores[C]
+    c.crash()
+    c.start()
+    script.cut(A, B)
+    meet_b()
+    script.start_source(A)
+    script.run(2.0)
 
 
 def _put_back_and_started_twice(script: Script) -> None:
@@ -184,12 +198,85 @@ def _put_back_and_started_twice(script: Script) -> None:
     script.put_back(C, copy, A, B)
     c.start()
     script.run(2 * LOOK_SECONDS)
-    c.crash()
+    _starts_again_and_meets_b_alone(script, meet_b)
+
+
+def _put_back_and_commits_anew(script: Script) -> None:
+    """C has 1, with A, and B, which lacks 1, knows how often C has committed in that run. A copy
+    that was made in the same run is put back. It is started twice before B hears of it, and has
+    committed more than ever in between."""
+    _begin(script)
+    a, b, c = (script.stores[name] for name in (A, B, C))
+    script.until(lambda: a.knows(c) and b.knows(c) and not c.core.standing.unchecked)
+    script.cut("source1", B)
+    copy = script.copy(C)
+    assert script.send(A, C) == 1
+    script.until(lambda: script.source.core.stable_upto == 1)
+    script.until(lambda: b.core.standing.peers[C].commits > copy.acknowledged)
+    script.source.kill()
+    script.cut(C, A)
+    meet_b = script.cut(C, B)
+    known = b.core.standing.peers[C].commits
+    script.put_back(C, copy, A, B)
     c.start()
-    script.cut(A, B)
+    c.process.start(c.commits_anew(known))
+    script.until(lambda: c.disk.acknowledged > known)
+    _starts_again_and_meets_b_alone(script, meet_b)
+
+
+def _a_store_may_come_after_itself(to: pytest.MonkeyPatch) -> None:
+    """Who hears that one of two comes after the other takes it over, though it is known that the
+    other one comes after that."""
+    real = Standing.heard_of
+
+    def heard_of(self: Standing, greeting: Greeting) -> Met:
+        known = self.peers.get(greeting.store_name)
+        if known is None or known.incarnation not in greeting.former:
+            return real(self, greeting)
+        return self._remember(_with_former(greeting, known), known)
+
+    to.setattr(Standing, "heard_of", heard_of)
+
+
+def _of_two_each_comes_after_the_other(script: Script) -> None:
+    """A copy of C runs beside it. Each of the two is found out by another peer, and then is told
+    by the other one's what that is now: so it takes that for what it was. The copy is left, and
+    the next source needs it."""
+    _begin(script)
+    a, b, c = (script.stores[name] for name in (A, B, C))
+    script.until(lambda: a.knows(c) and b.knows(c))
+    apart = [script.cut(A, B)]
+    meet_b = script.cut(C, B)
+    copy = script.copy(C)
+    c.process.start(c.commits_anew(5))
+    script.until(lambda: a.core.standing.peers[C].commits > copy.acknowledged)
+    copied = script.double(C, copy, A)
+    copied_meets_a = script.cut(copied.label, A)
+    script.until(lambda: b.knows(copied))
+
+    def is_known(store: StoreActor, to: StoreActor) -> bool:
+        incarnation = store.core.standing.record.incarnation
+        return to.core.standing.peers[C].incarnation == incarnation
+
+    meet_a, copied_meets_b = script.cut(C, A), script.cut(copied.label, B)
     meet_b()
-    script.start_source(A)
+    script.until(lambda: c.core.standing.record.limbo and is_known(c, b))
+    copied_meets_a()
+    script.until(lambda: copied.core.standing.record.limbo and is_known(copied, a))
+    apart += [script.cut(copied.label, A), script.cut(C, B)]
+    meet_a()
+    script.until(lambda: is_known(c, a))
+    apart.append(script.cut(C, A))
+    copied_meets_b()
+    script.until(lambda: is_known(copied, b))
+    script.take_its_place(copied)
+    apart.pop(0)()
     script.run(2.0)
+    for free in apart:
+        free()
+    script.source.kill()
+    script.start_source(B)
+    script.until_complete()
 
 
 def _wiped_stores_found(to: pytest.MonkeyPatch) -> None:
@@ -249,6 +336,14 @@ GUARDS = (
     Guard(_late_greetings_are_news, _wiped_twice_and_greets_late, "I6", seeds=10),
     Guard(_begins_of_forgotten_promises, _wiped_after_promising, "I1", {"setups": (FIVE,)}),
     Guard(_runs_are_not_compared, _put_back_and_started_twice, "I1"),
+    Guard(_commits_are_compared_with_the_present_run_alone, _put_back_and_commits_anew, "I1"),
+    # A asks B first, or B asks A.
+    Guard(
+        _a_store_may_come_after_itself,
+        _of_two_each_comes_after_the_other,
+        "I6",
+        seeds=10,
+    ),
     Guard(_wiped_stores_found, _two_of_three_are_wiped, "I1"),
     Guard(_filled_stores_found, _all_but_a_filled_one_are_wiped, "I1", {"setups": (FIVE,)}),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -19,6 +20,8 @@ SEEDS = range(200)
 TRACE_LINES = 1_000_000
 FOUND_OUT = 9
 """In this world a store is."""
+MANY_WITNESSES = 537
+"""In this one a store that was put back waits for one of many that can tell."""
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,29 @@ def test_worlds_are_the_same_in_processes_of_their_own() -> None:
     here = run(seeds)
     assert sorted(str(here).splitlines()[1:]) == sorted(told.splitlines()[1:])
     assert f" {here.steps:,} steps, {here.stable:,} messages stable, " in told.splitlines()[0]
+
+
+def test_a_seed_is_one_world_whatever_python_hashes() -> None:
+    """What is seen in one process is there to be seen again in another."""
+    program = (
+        "import logging; logging.disable(logging.CRITICAL)\n"
+        "from tests.simulation.simulation import Simulation\n"
+        f"one = Simulation({MANY_WITNESSES}, {TRACE_LINES}, {{}})\n"
+        "one.run()\n"
+        "print(one.world.trace())\n"
+    )
+    traces = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hashed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hashed in ("1", "2")
+    ]
+    assert "waits for [" in traces[0]
+    assert traces[0] == traces[1]
 
 
 def test_everything_holds_in_a_new_world() -> None:

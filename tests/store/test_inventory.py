@@ -24,7 +24,7 @@ def test_a_source_that_streams_to_a_peer_lives_here_too(remembered: bytes, silen
         lives.observed.look(lives.observed.now + 5.0)
     known = store_v1.Greeting(store_name="s1", incarnation=remembered)
     told = replace(answer("s2", knowledge(live=True)), remembered=known)
-    who = store_v1.Greeting(store_name="s2", incarnation=b"s2", run=b"1")
+    who = store_v1.Greeting(store_name="s2", incarnation=b"s2", run=store_v1.StoreRun(drawn=b"1"))
     counts = take_note(engine_of(world), me, told, who, 0)
     assert counts == (not silent)
     assert lives.silent(Who(ORDERS)) - (before if silent else 0.0) == pytest.approx(silent)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.protocol.errors import NotFounded
-from quorate.store.limbo import NEW_REASON, RUNS_MAX, Heard, PeerAnswer, Standing, knows, started
+from quorate.store.limbo import NEW_REASON, Heard, PeerAnswer, Standing, knows, started
 from quorate.store.records import (
     StoreRecord,
     pack_greeting,
@@ -17,14 +17,21 @@ from quorate.store.records import (
     unpack_greeting,
     unpack_store,
 )
+from quorate.store.runs import RUNS_MAX, StoreRun
 from quorate.v1.store_pb2 import Greeting
+from quorate.v1.store_pb2 import StoreRun as WireRun
 
+RUN = StoreRun(b"run")
 BLANK = StoreRecord(b"mine", 1, NEW_REASON, blank=True)
 KNOWN = StoreRecord(b"mine", 3)
 
 
+def drawn(run: bytes, commits_before: int = 0) -> WireRun:
+    return WireRun(drawn=run, commits_before=commits_before)
+
+
 def standing(record: StoreRecord = BLANK) -> Standing:
-    return Standing("a", replace(record, runs=(b"run",)), {})
+    return Standing("a", replace(record, runs=(RUN,)), {})
 
 
 def heard(store: str, first: float, asked: float, **changes: object) -> Heard:
@@ -35,30 +42,29 @@ def heard(store: str, first: float, asked: float, **changes: object) -> Heard:
 class TestStarted:
     def test_a_blank_store_without_peers_named_is_refused(self) -> None:
         with pytest.raises(NotFounded, match="store init --new"):
-            started("a", None, None, lambda: b"new", b"run")
+            started("a", None, None, lambda: b"new", RUN)
         with pytest.raises(NotFounded):
-            started("a", BLANK, None, lambda: b"new", b"run")
+            started("a", BLANK, None, lambda: b"new", RUN)
 
     def test_a_blank_store_that_has_no_peers_founds(self) -> None:
-        assert started("a", None, (), lambda: b"new", b"run") == StoreRecord(
-            b"new", 1, runs=(b"run",)
-        )
+        assert started("a", None, (), lambda: b"new", RUN) == StoreRecord(b"new", 1, runs=(RUN,))
 
     def test_a_blank_store_with_peers_starts_in_limbo(self) -> None:
-        record = started("a", None, ("b:1",), lambda: b"new", b"run")
-        assert record == StoreRecord(b"new", 1, NEW_REASON, blank=True, runs=(b"run",))
+        record = started("a", None, ("b:1",), lambda: b"new", RUN)
+        assert record == StoreRecord(b"new", 1, NEW_REASON, blank=True, runs=(RUN,))
 
     @pytest.mark.parametrize("peers", [None, (), ("b:1",)])
     def test_a_store_that_has_data_needs_nobody(self, peers: tuple[str, ...] | None) -> None:
-        record = started("a", KNOWN, peers, lambda: b"new", b"run")
-        assert record == replace(KNOWN, starts=4, runs=(b"run",))
+        record = started("a", KNOWN, peers, lambda: b"new", RUN)
+        assert record == replace(KNOWN, starts=4, runs=(RUN,))
 
     def test_what_was_drawn_at_the_last_starts_is_known(self) -> None:
         record = KNOWN
         for number in range(RUNS_MAX + 3):
-            record = started("a", record, (), lambda: b"new", b"%d" % number)
+            record = started("a", record, (), lambda: b"new", StoreRun(b"%d" % number, number))
         assert len(record.runs) == RUNS_MAX
-        assert record.runs[-2:] == (b"%d" % (RUNS_MAX + 1), b"%d" % (RUNS_MAX + 2))
+        assert record.runs[-1] == StoreRun(b"%d" % (RUNS_MAX + 2), RUNS_MAX + 2)
+        assert record.runs[0] == StoreRun(b"3", 3)
 
 
 class TestFounders:
@@ -96,13 +102,13 @@ class TestFounders:
         (row,) = subject.found(founders)
         assert not subject.limbo
         assert row.value is not None
-        assert unpack_store(row.value) == StoreRecord(b"mine", 1, founders=founders, runs=(b"run",))
+        assert unpack_store(row.value) == StoreRecord(b"mine", 1, founders=founders, runs=(RUN,))
 
 
 class TestMet:
     def test_a_stranger_is_remembered(self) -> None:
         subject = standing()
-        greeting = Greeting(store_name="b", incarnation=b"b", starts=1, run=b"1")
+        greeting = Greeting(store_name="b", incarnation=b"b", starts=1, run=drawn(b"1"))
         met = subject.met(greeting)
         assert (met.remembered, met.is_news, len(met.writes)) == (None, True, 1)
         again = subject.met(greeting)
@@ -110,8 +116,8 @@ class TestMet:
 
     def test_another_incarnation_is_told_apart(self) -> None:
         subject = standing()
-        subject.met(Greeting(store_name="b", incarnation=b"b", starts=9, run=b"1"))
-        new = Greeting(store_name="b", incarnation=b"new", former=[b"b"], starts=1, run=b"2")
+        subject.met(Greeting(store_name="b", incarnation=b"b", starts=9, run=drawn(b"1")))
+        new = Greeting(store_name="b", incarnation=b"new", former=[b"b"], starts=1, run=drawn(b"2"))
         met = subject.met(new)
         assert met.is_news
         assert subject.peers["b"].incarnation == b"new"
@@ -119,9 +125,9 @@ class TestMet:
     def test_who_does_not_name_what_is_known_is_told_and_nothing_else(self) -> None:
         """It may be late: whom another one has replaced, and whom nobody has met."""
         subject = standing()
-        known = Greeting(store_name="b", incarnation=b"b", former=[b"a"], starts=9, run=b"1")
+        known = Greeting(store_name="b", incarnation=b"b", former=[b"a"], starts=9, run=drawn(b"1"))
         subject.met(known)
-        new = Greeting(store_name="b", incarnation=b"new", former=[b"a"], starts=1, run=b"2")
+        new = Greeting(store_name="b", incarnation=b"new", former=[b"a"], starts=1, run=drawn(b"2"))
         met = subject.met(new)
         assert (met.remembered, met.is_news, met.writes, met.is_present) == (
             known,
@@ -133,13 +139,15 @@ class TestMet:
 
     def test_who_answers_comes_after_what_was_known_when_it_was_asked(self) -> None:
         subject = standing()
-        subject.met(Greeting(store_name="b", incarnation=b"old", starts=9, run=b"1"))
+        subject.met(Greeting(store_name="b", incarnation=b"old", starts=9, run=drawn(b"1")))
         before = subject.moment
-        met = subject.met(Greeting(store_name="b", incarnation=b"b", starts=1, run=b"2"), before)
+        met = subject.met(
+            Greeting(store_name="b", incarnation=b"b", starts=1, run=drawn(b"2")), before
+        )
         assert met.is_news
         assert list(subject.peers["b"].former) == [b"old"]
         # Another question was on its way while that became known.
-        late = Greeting(store_name="b", incarnation=b"late", starts=1, run=b"3")
+        late = Greeting(store_name="b", incarnation=b"late", starts=1, run=drawn(b"3"))
         assert not subject.met(late, before).is_present
         assert subject.peers["b"].incarnation == b"b"
         assert subject.met(late, subject.moment).is_news
@@ -155,7 +163,7 @@ class TestMet:
             for some, others in product(((), *((each,) for each in names)), repeat=2):
                 subject = standing()
                 subject.met(Greeting(store_name="b", incarnation=theirs, former=others))
-                greeting = Greeting(store_name="b", incarnation=mine, former=some, run=b"2")
+                greeting = Greeting(store_name="b", incarnation=mine, former=some, run=drawn(b"2"))
                 met = subject.met(greeting)
                 noted = subject.peers["b"].incarnation == mine
                 assert knows(greeting, met.remembered) == noted
@@ -180,6 +188,25 @@ class TestMet:
         assert subject.heard_of(newer).is_news
         assert set(subject.peers["c"].former) == {b"new", b"old", b"oldest"}
 
+    def test_of_two_that_each_took_the_other_for_what_it_was_the_one_that_is_known_stays(
+        self,
+    ) -> None:
+        """None comes after itself: it would take for void what it says."""
+        subject = standing()
+        known = Greeting(store_name="c", incarnation=b"one", former=[b"older", b"other"])
+        subject.heard_of(known)
+        other = Greeting(store_name="c", incarnation=b"other", former=[b"oldest", b"one"])
+        met = subject.heard_of(other)
+        assert (met.is_news, len(met.writes)) == (False, 1)
+        assert subject.peers["c"].incarnation == b"one"
+        assert set(subject.peers["c"].former) == {b"older", b"oldest", b"other"}
+        assert subject.heard_of(other).writes == ()
+        # The one that is left hears so, and is another one from then on.
+        left = Standing("c", StoreRecord(b"other", limbo="why", former=(b"oldest", b"one")), {})
+        assert left.check_remembered(subject.peers["c"])
+        left.enter_limbo("why", b"new")
+        assert subject.met(left.greeting("c:1", 0)).is_news
+
     def test_of_two_whose_order_nobody_knows_the_one_that_is_known_stays(self) -> None:
         subject = standing()
         subject.heard_of(Greeting(store_name="c", incarnation=b"one"))
@@ -199,8 +226,8 @@ class TestMet:
 
     def test_what_a_wiped_store_said_last_may_come_after_what_the_new_one_says(self) -> None:
         subject = standing()
-        old = Greeting(store_name="b", incarnation=b"old", starts=1, run=b"1")
-        new = Greeting(store_name="b", incarnation=b"new", starts=1, run=b"2")
+        old = Greeting(store_name="b", incarnation=b"old", starts=1, run=drawn(b"1"))
+        new = Greeting(store_name="b", incarnation=b"new", starts=1, run=drawn(b"2"))
         for greeting in (old, new, old, new):
             subject.met(greeting)
             assert subject.peers["b"] == old
@@ -214,11 +241,13 @@ class TestMet:
     ) -> None:
         """Else a peer that was put back, and knows only that, finds it out as a copy."""
         peer = standing()
-        peer.met(Greeting(store_name="b", incarnation=b"one", starts=1, run=b"1"))
+        peer.met(Greeting(store_name="b", incarnation=b"one", starts=1, run=drawn(b"1")))
         # Wiped again before an answer has come.
-        peer.met(Greeting(store_name="b", incarnation=b"two", starts=1, run=b"2"), peer.moment)
+        peer.met(
+            Greeting(store_name="b", incarnation=b"two", starts=1, run=drawn(b"2")), peer.moment
+        )
         peer = Standing("a", peer.record, {"b": unpack_greeting(pack_greeting(peer.peers["b"]))})
-        record = StoreRecord(b"three", 1, limbo="new", blank=True, runs=(b"3",))
+        record = StoreRecord(b"three", 1, limbo="new", blank=True, runs=(StoreRun(b"3"),))
         subject = Standing("b", record, {})
         remembered = peer.met(subject.greeting("b:1", 0)).remembered
         assert remembered is not None
@@ -228,17 +257,19 @@ class TestMet:
 
     def test_who_went_down_before_it_noted_what_it_was_is_told_again(self) -> None:
         peer = standing()
-        old = Greeting(store_name="b", incarnation=b"old", starts=1, run=b"1")
+        old = Greeting(store_name="b", incarnation=b"old", starts=1, run=drawn(b"1"))
         peer.met(old)
         for starts, run in ((1, b"2"), (2, b"3")):  # the answer to the first is lost
-            new = Greeting(store_name="b", incarnation=b"new", starts=starts, run=run)
+            new = Greeting(store_name="b", incarnation=b"new", starts=starts, run=drawn(run))
             assert peer.met(new).remembered == old
 
     def test_a_former_incarnation_that_still_runs_takes_nobodys_place(self) -> None:
         subject = standing()
-        old = Greeting(store_name="b", incarnation=b"old", starts=7, run=b"1")
+        old = Greeting(store_name="b", incarnation=b"old", starts=7, run=drawn(b"1"))
         subject.met(old)
-        new = Greeting(store_name="b", incarnation=b"new", former=[b"old"], starts=1, run=b"2")
+        new = Greeting(
+            store_name="b", incarnation=b"new", former=[b"old"], starts=1, run=drawn(b"2")
+        )
         subject.met(new)
         met = subject.met(old)
         assert (met.is_news, met.writes) == (False, ())
@@ -248,33 +279,39 @@ class TestMet:
 
     def test_a_copy_does_not_take_the_place_of_what_is_known(self) -> None:
         subject = standing()
-        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=b"1")
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"1"))
         subject.met(known)
-        met = subject.met(Greeting(store_name="b", incarnation=b"b", starts=5, run=b"2"))
+        met = subject.met(Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"2")))
         assert (met.remembered, met.writes) == (known, ())
         assert subject.peers["b"] == known
 
     def test_a_directory_that_was_put_back_does_not_make_its_peers_forget(self) -> None:
         """The answer that tells it may be lost, or it may go down before it has taken note."""
         subject = standing()
-        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=b"1", commits=35)
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"1"), commits=35)
         subject.met(known)
         for starts, run in ((6, b"2"), (7, b"3")):
-            back = Greeting(
-                store_name="b", incarnation=b"b", starts=starts, run=run, commits_at_start=21
-            )
+            back = Greeting(store_name="b", incarnation=b"b", starts=starts, run=drawn(run, 21))
             back.commits = 40
             met = subject.met(back)
             assert (met.remembered, met.writes) == (known, ())
-        found_out = Greeting(store_name="b", incarnation=b"c", former=[b"b"], starts=7, run=b"3")
+        found_out = Greeting(
+            store_name="b", incarnation=b"c", former=[b"b"], starts=7, run=drawn(b"3")
+        )
         assert subject.met(found_out).is_news
         assert subject.peers["b"].incarnation == b"c"
 
     def test_a_restart_with_everything_is_the_same_store(self) -> None:
         subject = standing()
-        subject.met(Greeting(store_name="b", incarnation=b"b", starts=5, run=b"1", commits=35))
+        subject.met(
+            Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"1"), commits=35)
+        )
         again = Greeting(
-            store_name="b", incarnation=b"b", starts=6, run=b"2", commits=35, commits_at_start=35
+            store_name="b",
+            incarnation=b"b",
+            starts=6,
+            run=drawn(b"2", 35),
+            commits=35,
         )
         subject.met(again)
         assert subject.peers["b"] == again
@@ -282,24 +319,35 @@ class TestMet:
     @pytest.mark.parametrize(
         ("runs", "is_it"),
         [
-            ((b"5", b"6"), True),
-            ((b"other", b"6"), False),
-            ((b"6",), True),  # nobody knows any more what was drawn at the fifth start
-            ((b"4", b"5", b"other", b"7"), True),
-            ((b"5", b"other", b"another", b"7"), False),
+            (((b"5", 0), (b"6", 35)), True),
+            (((b"other", 0), (b"6", 35)), False),
+            (((b"6", 35),), True),  # nobody knows any more what was drawn at the fifth start
+            (((b"4", 0), (b"5", 0), (b"other", 35), (b"7", 35)), True),
+            (((b"5", 0), (b"other", 35), (b"another", 35), (b"7", 35)), False),
+            # It wrote as much anew, in one run or in several, or more, since it was put back.
+            (((b"5", 0), (b"6", 34)), False),
+            (((b"5", 0), (b"6", 34), (b"7", 35)), False),
+            (((b"5", 0), (b"6", 30), (b"7", 33), (b"8", 90)), False),
+            (((b"7", 34), (b"8", 40)), False),  # and was longer away than its runs are known
+            (((b"5", 0), (b"6", 35), (b"7", 35)), True),
+            (((b"5", 0), (b"6", 36), (b"7", 90)), True),
+            (((b"7", 35), (b"8", 90)), True),  # as far as anybody knows
         ],
     )
     def test_who_has_not_been_through_a_run_that_was_met_was_put_back(
-        self, runs: tuple[bytes, ...], is_it: bool
+        self, runs: tuple[tuple[bytes, int], ...], is_it: bool
     ) -> None:
-        """Also if it was started more often since, and has as many commits as anybody was told."""
+        """Or not through all that is known of it: also if it was started more often since, and has
+        as many commits as anybody was told."""
         subject = standing()
-        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=b"5", commits=35)
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"5"), commits=35)
         subject.met(known)
-        back = Standing("b", StoreRecord(b"b", int(runs[-1]), runs=runs), {}, commits=35)
-        met = subject.met(back.greeting("b:1", 40))
+        last, before = runs[-1]
+        record = StoreRecord(b"b", int(last), runs=tuple(StoreRun(*run) for run in runs))
+        back = Standing("b", record, {})
+        met = subject.met(back.greeting("b:1", 100))
         assert bool(met.writes) == is_it
-        assert (subject.peers["b"].run == runs[-1]) == is_it
+        assert (subject.peers["b"].run == drawn(last, before)) == is_it
         assert not subject.peers["b"].former_runs, "nobody else has a use for them"
         assert (back.check_remembered(known) == "") == is_it
 
@@ -307,15 +355,21 @@ class TestMet:
 class TestRemembered:
     """What a peer remembers of a store tells it whether it is a copy, or was put back."""
 
-    SELF = StoreRecord(b"mine", 4, former=(b"before",), runs=(b"third", b"run"))
+    SELF = StoreRecord(
+        b"mine", 4, former=(b"before",), runs=(StoreRun(b"third", 90), StoreRun(b"run", 100))
+    )
 
     def reason(self, record: StoreRecord = SELF, **remembered: Any) -> str:
-        values = {"store_name": "a", "incarnation": b"mine", "run": b"other"} | remembered
-        return Standing("a", record, {}, 100).check_remembered(Greeting(**values))
+        values: dict[str, Any] = {
+            "store_name": "a",
+            "incarnation": b"mine",
+            "run": drawn(b"other"),
+        } | remembered
+        return Standing("a", record, {}).check_remembered(Greeting(**values))
 
     def test_what_it_was_itself_is_fine(self) -> None:
-        assert not self.reason(starts=3, commits=100, run=b"third")
-        assert not self.reason(starts=4, commits=900, run=b"run")
+        assert not self.reason(starts=3, commits=100, run=drawn(b"third"))
+        assert not self.reason(starts=4, commits=900, run=drawn(b"run"))
         assert not self.reason(incarnation=b"before", starts=99, commits=999)
 
     def test_more_starts_than_it_has_had(self) -> None:
@@ -323,7 +377,21 @@ class TestRemembered:
         assert "seen it started 5 times" in self.reason(starts=5)
 
     def test_more_commits_than_it_had_when_it_started(self) -> None:
-        assert "peer knew of 101" in self.reason(starts=2, commits=101)
+        assert "had 100 commits when its start 4 began" in self.reason(
+            starts=3, run=drawn(b"third"), commits=101
+        )
+
+    def test_more_commits_than_it_had_when_the_run_was_over_that_the_peer_has_met(self) -> None:
+        record = replace(self.SELF, starts=5, runs=(*self.SELF.runs, StoreRun(b"next", 200)))
+        third: Any = {"starts": 3, "run": drawn(b"third")}
+        assert not self.reason(record, **third, commits=100)
+        assert "its start 4 began, and a peer knew of 101" in self.reason(
+            record, **third, commits=101
+        )
+        assert not self.reason(record, starts=4, run=drawn(b"run"), commits=101)
+        # What followed is forgotten: what is known of later ones has to do.
+        assert not self.reason(record, starts=1, run=drawn(b"first"), commits=90)
+        assert "its start 3 began" in self.reason(record, starts=1, run=drawn(b"first"), commits=91)
 
     def test_a_run_that_it_has_not_been_through(self) -> None:
         assert "met its start 3" in self.reason(starts=3)
@@ -359,7 +427,7 @@ class TestRemembered:
 
     def test_what_it_had_no_time_to_note_it_hears_again_from_whoever_knows_it(self) -> None:
         """It was wiped, heard what it had been, left limbo, and lost its last commits."""
-        record = StoreRecord(b"new", 2, former=(b"older",), runs=(b"run",))
+        record = StoreRecord(b"new", 2, former=(b"older",), runs=(RUN,))
         subject = Standing("a", record, {})
         behind = Greeting(store_name="a", incarnation=b"mine", starts=3)
         assert "put back" in subject.check_remembered(behind)
@@ -374,7 +442,7 @@ class TestRemembered:
         (row,) = subject.enter_limbo("why", b"new")
         assert row.value is not None
         record = unpack_store(row.value)
-        assert record == StoreRecord(b"new", 3, "why", former=(b"mine",), runs=(b"run",))
+        assert record == StoreRecord(b"new", 3, "why", former=(b"mine",), runs=(RUN,))
         assert not subject.founders((), {}), "it had something once, so it founds nothing"
 
 
@@ -383,7 +451,7 @@ class TestRemembered:
     [
         BLANK,
         StoreRecord(b"x" * 16, 7, "", False, (Greeting(store_name="b"),), (b"one", b"", b"two")),
-        StoreRecord(b"x", 2, former=(b"y",), runs=(b"one", b"two")),
+        StoreRecord(b"x", 2, former=(b"y",), runs=(StoreRun(b"one"), StoreRun(b"two", 1 << 40))),
     ],
 )
 def test_the_record_of_a_store_to_bytes_and_back(record: StoreRecord) -> None:

@@ -294,13 +294,8 @@ async def test_a_directory_that_was_put_back_is_found_out(group: Group, copied: 
         assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
 
 
-@pytest.mark.expects_log("enters limbo|is in limbo")
-async def test_it_is_found_out_by_a_run_that_it_has_not_been_through(group: Group) -> None:
-    """It was started more often since, and has all commits that any peer was told of."""
-    await filled(group, a=9, b=9, c=3)
-    await group.stop("c")
-    copy = await group.copy("c")
-    await group.start("c")
+async def _writes_on_and_greets(group: Group) -> bytes:
+    """C takes what it lacks, and its peers hear of that; answers with its incarnation."""
     async with group.client("c") as client:
         before = (await client.status()).incarnation
         opened = await client.open()
@@ -308,6 +303,40 @@ async def test_it_is_found_out_by_a_run_that_it_has_not_been_through(group: Grou
         await opened.close()
     for peer in "ab":
         await group.greeted(peer, by="c")
+    return before
+
+
+@pytest.mark.expects_log("enters limbo: its directory had|is in limbo: its directory had")
+async def test_it_is_found_out_also_if_it_has_written_as_much_anew(group: Group) -> None:
+    """In the run that followed the one in which it was copied; the peers meet the one after."""
+    await filled(group, a=9, b=9, c=3)
+    copy = await group.copy("c")
+    before = await _writes_on_and_greets(group)
+    known = group.nodes["c"]._greeting().commits
+    await group.put_back("c", copy)
+    group.overrides["c"] = {"peers": ()}
+    await group.start("c")
+    engine = group.nodes["c"]._engine
+    assert engine is not None
+    while engine.writer.committed <= known:
+        await engine.writer.durable(engine.writer.submit((engine.core.standing.row(),)))
+    await group.stop("c")
+    del group.overrides["c"]
+    await group.start("c")
+    async with group.client("c") as client:
+        assert (await client.status()).incarnation != before
+        await group.vouching("c")
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
+@pytest.mark.expects_log("enters limbo|is in limbo")
+async def test_it_is_found_out_by_a_run_that_it_has_not_been_through(group: Group) -> None:
+    """It was started more often since, and has all commits that any peer was told of."""
+    await filled(group, a=9, b=9, c=3)
+    await group.stop("c")
+    copy = await group.copy("c")
+    await group.start("c")
+    before = await _writes_on_and_greets(group)
     await group.put_back("c", copy)
     group.overrides["c"] = {"peers": ()}
     await group.start("c")

@@ -548,8 +548,16 @@ class DeregisterResponse(_message.Message):
     last_sequence: int
     def __init__(self, reg_id: _Optional[int] = ..., last_sequence: _Optional[int] = ...) -> None: ...
 
+class StoreRun(_message.Message):
+    __slots__ = ("drawn", "commits_before")
+    DRAWN_FIELD_NUMBER: _ClassVar[int]
+    COMMITS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    drawn: bytes
+    commits_before: int
+    def __init__(self, drawn: _Optional[bytes] = ..., commits_before: _Optional[int] = ...) -> None: ...
+
 class Greeting(_message.Message):
-    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former", "commits_at_start", "former_runs")
+    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former", "former_runs")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -557,18 +565,16 @@ class Greeting(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     FORMER_FIELD_NUMBER: _ClassVar[int]
-    COMMITS_AT_START_FIELD_NUMBER: _ClassVar[int]
     FORMER_RUNS_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     incarnation: bytes
     starts: int
-    run: bytes
+    run: StoreRun
     commits: int
     former: _containers.RepeatedScalarFieldContainer[bytes]
-    commits_at_start: int
-    former_runs: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[bytes] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., commits_at_start: _Optional[int] = ..., former_runs: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    former_runs: _containers.RepeatedCompositeFieldContainer[StoreRun]
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[_Union[StoreRun, _Mapping]] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., former_runs: _Optional[_Iterable[_Union[StoreRun, _Mapping]]] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
     __slots__ = ("greeting", "source", "protocol_version")

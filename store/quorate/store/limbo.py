@@ -7,7 +7,7 @@ answers of peers go in, decisions and the rows that make them durable come out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from quorate.protocol.errors import NotFounded
@@ -24,6 +24,7 @@ from quorate.store.records import (
     pack_store,
     peer_key,
 )
+from quorate.store.runs import NO_RUN, RUNS_MAX, StoreRun, contradiction, run_from_wire, run_to_wire
 from quorate.store.storage import Table, Write
 from quorate.v1.messages_pb2 import SourceInformation
 from quorate.v1.store_pb2 import (
@@ -38,9 +39,6 @@ UNCHECKED_REASON = "it was just started, and asks its peers whether its director
 NEW_REASON = "its data directory is new, and it has not heard enough of its peers"
 
 _FORMER_MAX = 256
-RUNS_MAX = 128
-"""Of so many starts a store knows what was drawn. If no more followed after it was put back, it is
-found out by a run that it has not been through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,32 +145,22 @@ class Met:
 class Standing:
     """Who this store is, whether it vouches as a whole, and whom it has met."""
 
-    def __init__(
-        self,
-        store: str,
-        record: StoreRecord,
-        peers: dict[str, Greeting],
-        commits: int = 0,
-    ) -> None:
-        """peers: the last greeting of each, by the store's name.
-
-        commits: how many were there when this run began.
-        """
+    def __init__(self, store: str, record: StoreRecord, peers: dict[str, Greeting]) -> None:
+        """peers: the last greeting of each, by the store's name."""
         self.store = store
         self.record = record
         self.peers = peers
         self.unchecked = ""
         """Why it is not known yet whether this directory was put back; empty: it is known."""
-        self.commits_at_start = commits
         self.moment = 0
         """Grows with all that is learned of peers; says what was known when a question was sent."""
         self._noted: dict[str, int] = {}
         """The moment in which the incarnation was noted that each peer has; 0: before this run."""
 
     @property
-    def run(self) -> bytes:
-        """Drawn at this start; empty if the store does not run."""
-        return self.record.runs[-1] if self.record.runs else b""
+    def run(self) -> StoreRun:
+        """The present one."""
+        return self.record.runs[-1] if self.record.runs else NO_RUN
 
     @property
     def limbo(self) -> str:
@@ -186,11 +174,10 @@ class Standing:
             address=address,
             incarnation=self.record.incarnation,
             starts=self.record.starts,
-            run=self.run,
+            run=run_to_wire(self.run),
             commits=commits,
-            commits_at_start=self.commits_at_start,
             former=self.record.former,
-            former_runs=self.record.runs[:-1],
+            former_runs=map(run_to_wire, self.record.runs[:-1]),
         )
 
     def row(self) -> Write:
@@ -212,11 +199,8 @@ class Standing:
         if greeting.incarnation in known.former:
             return _not_present(known)  # a copy of what it once was, or what that said
         if known.incarnation == greeting.incarnation:
-            runs = (*greeting.former_runs, greeting.run)
-            if known.run != greeting.run and (
-                known.commits > greeting.commits_at_start
-                or not _may_have_been(known, greeting.starts, runs)
-            ):
+            runs = [run_from_wire(run) for run in (*greeting.former_runs, greeting.run)]
+            if contradiction(known, greeting.starts, runs):
                 # A copy, or a directory that was put back: the later one stays what is known, for
                 # as long as that one has not taken note. The answer that tells it may be lost, or
                 # it may go down before it has.
@@ -235,14 +219,19 @@ class Standing:
         known = self.peers.get(greeting.store_name)
         if greeting.store_name == self.store:
             return Met(None, False, ())
-        if known is None or known.incarnation in greeting.former:
+        if known is None:
             return self._remember(_with_former(greeting, known), known)
-        before = {known.incarnation, *known.former}
-        if greeting.incarnation in before and not before.issuperset(greeting.former):
+        # Of two that ran under one name, each may be taken for what the other was before. To whom
+        # one of them is the present one, it stays that: none comes after itself.
+        is_former = greeting.incarnation in known.former
+        if known.incarnation in greeting.former and not is_former:
+            return self._remember(_with_former(greeting, known), known)
+        more = {*greeting.former} - {known.incarnation, *known.former}
+        if more and (is_former or greeting.incarnation == known.incarnation):
             present = Greeting()
             present.CopyFrom(known)
-            before = {greeting.incarnation} - {known.incarnation}
-            present.former[:] = _merged(greeting.former, known.former, before)
+            former = (each for each in greeting.former if each != known.incarnation)
+            present.former[:] = _merged(former, known.former)
             return self._remember(present, known)
         return Met(known, False, ())
 
@@ -300,24 +289,7 @@ class Standing:
         """
         record = self.record
         if remembered.incarnation == record.incarnation:
-            if remembered.run == self.run:
-                return ""
-            if remembered.starts >= record.starts:
-                return (
-                    f"its directory says that it was started {record.starts} times, and a peer has "
-                    f"seen it started {remembered.starts} times: it is a copy, or was put back"
-                )
-            if not _may_have_been(remembered, record.starts, record.runs):
-                return (
-                    f"a peer has met its start {remembered.starts}, and that was another one than "
-                    "its directory has seen: it is a copy, or was put back"
-                )
-            if remembered.commits > self.commits_at_start:
-                return (
-                    f"its directory had {self.commits_at_start} commits when it was started, and a "
-                    f"peer knew of {remembered.commits} before: it was put back from a copy"
-                )
-            return ""
+            return contradiction(remembered, record.starts, record.runs)
         # Of two that run, each may have taken the other for what it was before.
         each_follows_the_other = record.incarnation in remembered.former
         if remembered.incarnation in record.former and not each_follows_the_other:
@@ -431,16 +403,6 @@ def _not_present(known: Greeting) -> Met:
     return Met(known, False, (), is_present=False)
 
 
-def _may_have_been(known: Greeting, starts: int, runs: Sequence[bytes]) -> bool:
-    """Whether a directory that was started so often, last as these runs, may have been that one.
-
-    The run that a peer has met is the directory's own at that start. What was drawn at starts that
-    are longer ago nobody knows any more.
-    """
-    ago = starts - known.starts
-    return ago >= 0 and (ago >= len(runs) or runs[-1 - ago] == known.run)
-
-
 def _with_former(greeting: Greeting, known: Greeting | None) -> Greeting:
     """The greeting with all that the store was before, as far as either says."""
     present = Greeting()
@@ -466,12 +428,12 @@ def started(
     record: StoreRecord | None,
     peers: Collection[str] | None,
     draw: Callable[[], bytes],
-    run: bytes,
+    run: StoreRun,
 ) -> StoreRecord:
-    """What is to be durable before a store serves.
+    """What is to be durable, with all that was found, before a store serves.
 
     record: what was found, None in a blank directory. peers: as configured, None if they are not.
-    draw makes a new incarnation; run tells this start from all others. Raises NotFounded.
+    draw makes a new incarnation; run is the one that begins. Raises NotFounded.
     """
     if record is None:
         record = StoreRecord(draw(), limbo=NEW_REASON, blank=True)

@@ -39,6 +39,7 @@ from quorate.store.receivers import Receivers
 from quorate.store.records import Malformed
 from quorate.store.releasing import Releasing
 from quorate.store.rocks import RocksStorage
+from quorate.store.runs import StoreRun
 from quorate.store.service import Service
 from quorate.store.state import RegIds, SourceState
 from quorate.store.status import StoreFacts, disk_bytes, status
@@ -224,15 +225,10 @@ class StoreNode:
             record,
             configuration.peers,
             lambda: uuid.uuid4().bytes,
-            uuid.uuid4().bytes,
-        )
-        return Standing(
-            configuration.name,
-            record,
-            restart.peers(storage),
             # Not the acknowledged mark: after a power failure that is older than what is there.
-            commits,
+            StoreRun(uuid.uuid4().bytes, commits),
         )
+        return Standing(configuration.name, record, restart.peers(storage))
 
     def _doubted(
         self, directory: DataDirectory, standing: Standing, sources: dict[SourceName, SourceState]

@@ -17,6 +17,7 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Marker
+from quorate.store.runs import StoreRun
 from quorate.v1.messages_pb2 import Membership, SourceInformation
 from quorate.v1.store_pb2 import Greeting, StoreInventory
 
@@ -374,22 +375,22 @@ class StoreRecord:
     """Those who were blank together when the group was founded, as far as it is known."""
     former: tuple[bytes, ...] = ()
     """Incarnations of this name that the present one has replaced, as far as peers told."""
-    runs: tuple[bytes, ...] = ()
-    """What was drawn at each of the last starts, the present one last."""
+    runs: tuple[StoreRun, ...] = ()
+    """The last ones, the present one last."""
     by_hand: bool = False
     """An operator had it leave limbo as a whole: it may lack what it did not know then."""
 
 
 _STORE = struct.Struct(">BQBHHIHH")
 _BLANK, _BY_HAND = 1, 2
-_STORE_VERSION = 2
+_STORE_VERSION = 3
 
 
 def pack_store(record: StoreRecord) -> bytes:
     reason = record.limbo.encode()
     founders = StoreInventory(founders=record.founders).SerializeToString()
     former = b"".join(_counted(incarnation) for incarnation in record.former)
-    runs = b"".join(_counted(run) for run in record.runs)
+    runs = b"".join(_U64.pack(run.commits_before) + _counted(run.drawn) for run in record.runs)
     head = _STORE.pack(
         _STORE_VERSION,
         record.starts,
@@ -416,7 +417,7 @@ def unpack_store(value: bytes) -> StoreRecord:
             bool(flags & _BLANK),
             tuple(StoreInventory.FromString(founders).founders),
             tuple(_uncounted(former)),
-            tuple(_uncounted(runs)),
+            tuple(_runs(runs)),
             bool(flags & _BY_HAND),
         )
     except (struct.error, DecodeError, UnicodeDecodeError, IndexError) as error:
@@ -433,6 +434,15 @@ def _uncounted(value: bytes) -> Iterator[bytes]:
         end = at + 1 + value[at]
         yield value[at + 1 : end]
         at = end
+
+
+def _runs(value: bytes) -> Iterator[StoreRun]:
+    at = 0
+    while at < len(value):
+        (commits,) = _U64.unpack_from(value, at)
+        begin = at + _U64.size + 1
+        at = begin + value[begin - 1]
+        yield StoreRun(value[begin:at], commits)
 
 
 _LIMBO_PREFIX = b"limbo/"
