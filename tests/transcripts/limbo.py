@@ -98,9 +98,54 @@ def operator_accepts_a_loss() -> Stage:
     return stage
 
 
+def directory_put_back_from_a_copy() -> Stage:
+    """A store that has forgotten what it once said is found out by whoever it said it to.
+
+    store3 and store2 have 1 and 2, which are stable so; store1 was away. store3 is put back from a
+    copy that has neither, and store2 is away. If the other two were believed the messages would be
+    lost. But store1 has met store3 since the copy was made. Once store2 has given it everything
+    store3 vouches again.
+    """
+    stage = Stage()
+    source = stage.source_as_ever()
+    stage.send(source)
+    stage.until(stage.holds("store3", 0))
+    stage.settle(0.3)
+    stage.say("The host of store3 is stopped, its data directory is copied, and it is started.")
+    stage.crash("store3")
+    copy = stage.copy("store3")
+    stage.start("store3")
+    stage.until(lambda: "store3" in source.core.streams.open_stores())
+    stage.settle(0.3)
+    stage.say("store1 loses power. Two messages are sent.")
+    stage.crash("store1")
+    stage.send(source, 2)
+    stage.until(stage.stable(source, 2))
+    stage.settle(0.2)
+    stage.kill(source)
+    stage.say("store2 and store3 lose power; store3 is put back from the copy.")
+    stage.crash("store2", "store3")
+    stage.put_back("store3", copy)
+    stage.say("store1 and store3 are back. The source starts again.")
+    stage.start("store1", "store3")
+    again = stage.source()
+    stage.settle(0.4)
+    assert not again.core.complete
+    stage.say(str(again.core.registration.unfinished()))
+    stage.say("store2 is back.")
+    stage.start("store2")
+    stage.until(lambda: again.core.complete)
+    stage.until(lambda: not stage.in_limbo("store3"))
+    stage.send(again)
+    stage.until(stage.holds("store3", 3))
+    stage.settle(0.3)
+    return stage
+
+
 LIMBO = (
     wiped_store_returns,
     three_blank_stores_found_a_group,
     two_wiped_stores_of_three_stall,
     operator_accepts_a_loss,
+    directory_put_back_from_a_copy,
 )

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from tests.transcripts.away import AWAY
 from tests.transcripts.by_hand import batch_that_straddles_what_is_kept
 from tests.transcripts.changes import CHANGES
+from tests.transcripts.groups import group_away_and_back
 from tests.transcripts.keeping_state import store_that_keeps_state_only
 from tests.transcripts.limbo import LIMBO
+from tests.transcripts.receivers import RECEIVERS
 from tests.transcripts.stage import SOURCE, Stage
 
 from quorate.receiver.options import AcknowledgeMode
@@ -274,5 +276,7 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
         *CHANGES,
         *LIMBO,
         store_that_keeps_state_only,
+        *RECEIVERS,
+        group_away_and_back,
     )
 }

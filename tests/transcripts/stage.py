@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from tests.simulation.disk import Snapshot
 from tests.simulation.publish_store import PublishStore
+from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.receiver_application import ReceiverApplication
 from tests.simulation.rules import Setup, majority_of
 from tests.simulation.source_actor import (
@@ -15,7 +17,13 @@ from tests.simulation.source_actor import (
 )
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.world import Process
-from tests.transcripts.telling import Story, TellingChecker, TellingNetwork, TellingWorld
+from tests.transcripts.telling import (
+    APPLICATION,
+    Story,
+    TellingChecker,
+    TellingNetwork,
+    TellingWorld,
+)
 
 from quorate.protocol.consensus import Behaviour, StartingPoint
 from quorate.protocol.identity import SourceName
@@ -124,14 +132,18 @@ class Stage:
         return source
 
     def receiver(
-        self, mode: AcknowledgeMode = AcknowledgeMode.AUTOMATIC, *, stable: bool = False
+        self,
+        mode: AcknowledgeMode = AcknowledgeMode.AUTOMATIC,
+        *,
+        stable: bool = False,
+        name: str = "receiver",
     ) -> ReceiverApplication:
         """A receiver that is handed messages at once; stable: only once they are stable."""
         return ReceiverApplication(
             self.world,
             self.network,
             self.checker,
-            "receiver",
+            name,
             SOURCE,
             0x20,
             list(self.stores),
@@ -139,6 +151,18 @@ class Stage:
             mode,
             Behaviour.MAJORITY,
         )
+
+    def second_receiver(self, receiver: ReceiverApplication, name: str) -> None:
+        """Another instance with the same identity, beside it; it is told of under this name."""
+        receiver.start_second(take_over=False)
+        second = receiver.instance
+        second.process.name = name
+        self.checker.receivers.called(receiver.name, second.number, name)
+
+    def until_fenced(self, instance: ReceiverInstance) -> None:
+        """Its application is told that another one has its identity."""
+        self.until(lambda: instance.fenced)
+        self.story.tell(instance.process.name, APPLICATION, "Fenced")
 
     def restart(
         self,
@@ -178,6 +202,15 @@ class Stage:
             self.stores[name].crash()
             self.stores[name].disk.wipe()
             self.checker.lost_disk(name)
+
+    def copy(self, store: str) -> Snapshot:
+        """What a copy of the store's data directory has now."""
+        return self.stores[store].disk.snapshot()
+
+    def put_back(self, store: str, copy: Snapshot) -> None:
+        """The store's host is down, and its data directory is again what the copy has."""
+        self.stores[store].put_back(copy, ())
+        self.checker.put_back(store, copy.rows)
 
     def leave_limbo(self, store: str, reason: str) -> None:
         """An operator has the store go on with what it has."""

@@ -24,6 +24,7 @@ from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.receiver.plan import ProvenGap
 from quorate.source import events
+from quorate.store.life_records import ENDED_KEYS, unpack_end
 from quorate.store.records import (
     STORE_KEY,
     Held,
@@ -34,9 +35,12 @@ from quorate.store.records import (
     unpack_registration,
     unpack_store,
 )
-from quorate.store.storage import Table, Write
+from quorate.store.storage import MemoryRows, Table, Write
 
+APPLICATION = "its application"
 DELAY_SECONDS = 0.001
+_AFTER_ALL_KEYS = b"\xff" * 32
+_ROWS_MAX = 1000
 
 
 @dataclass
@@ -63,6 +67,8 @@ class _Line:
 
     def __str__(self) -> str:
         whom = f" -> {', '.join(self.whom)}" if self.whom else ""
+        if self.whom == [APPLICATION] and len(self.who) > 1:
+            whom = " -> their applications"
         who = f"{', '.join(self.who)}{whom}"
         return f"{self.at:6.2f}  {who}: {self.says}" if who else f"\n# {self.says}"
 
@@ -138,7 +144,7 @@ class TellingWorld(World):
         super().note(text, *arguments)
         for told in arguments:
             if type(told).__module__ == events.__name__:
-                self.story.tell(str(arguments[0]), "its application", words.event(told))
+                self.story.tell(str(arguments[0]), APPLICATION, words.event(told))
 
 
 class TellingNetwork(Network):
@@ -175,7 +181,9 @@ class TellingNetwork(Network):
                 self._story.ask(server.name, client.name, "refusal", words.error(error))
                 raise
             if isinstance(value, list) and self.in_limbo(client.name):
-                self._story.once(server.name, client.name, "knows", words.inventory(value))
+                self._story.once(
+                    server.name, client.name, "knows", words.inventory(value, request.greeting)
+                )
             elif (says := words.answer(value)) is not None:
                 self._story.tell(server.name, client.name, says)
             return value
@@ -203,7 +211,7 @@ class TellingChecker(Checker):
 
     def __init__(self, world: TellingWorld, source: SourceName, setups: Sequence[Setup]) -> None:
         super().__init__(world, source, setups, honest=True)
-        self.receivers = TellingReceiverChecks(world, self)
+        self.receivers: TellingReceiverChecks = TellingReceiverChecks(world, self)
         self._story = world.story
         self._registrations: dict[tuple[str, bytes], Registration] = {}
         self._held: dict[tuple[str, bytes], Held] = {}
@@ -216,6 +224,13 @@ class TellingChecker(Checker):
         for rows in (self._registrations, self._held):
             for row in [row for row in rows if row[0] == store]:
                 rows.pop(row)
+
+    def put_back(self, store: str, rows: MemoryRows) -> None:
+        """What these rows say of the store is known, and nothing else."""
+        self.lost_disk(store)
+        for table in (Table.REGISTRATIONS, Table.HELD, Table.META):
+            for key, value in rows.scan(table, b"", _AFTER_ALL_KEYS, _ROWS_MAX):
+                self._made_durable(store, table, key, value)
 
     def synced(self, store: str, writes: Sequence[Write]) -> None:
         super().synced(store, writes)
@@ -243,6 +258,10 @@ class TellingChecker(Checker):
                 was = self._standing.get(store)
                 standing = self._standing[store] = unpack_store(value)
                 return words.store_record(was, standing)
+            case Table.META if ENDED_KEYS[0] <= key <= ENDED_KEYS[1]:
+                end = unpack_end(value)
+                over = f"receiver is over up to epoch {end.epoch}"
+                return [f"every store knows that the {over}" if end.settled else over]
             case Table.HELD:
                 had = self._held.get((store, key))
                 held = self._held[store, key] = unpack_held(value)
@@ -268,7 +287,7 @@ class TellingChecker(Checker):
         active: Collection[str],
     ) -> None:
         super().stable(instance, setups, epoch, upto, active)
-        self._story.tell(f"source{instance}", "its application", f"stable up to {upto}")
+        self._story.tell(f"source{instance}", APPLICATION, f"stable up to {upto}")
 
 
 class TellingReceiverChecks(ReceiverChecks):
@@ -277,6 +296,14 @@ class TellingReceiverChecks(ReceiverChecks):
     def __init__(self, world: TellingWorld, checker: Checker) -> None:
         super().__init__(world, checker)
         self._story = world.story
+        self._names: dict[tuple[str, int], str] = {}
+
+    def called(self, name: str, instance: int, called: str) -> None:
+        """An instance that is told of under a name of its own."""
+        self._names[name, instance] = called
+
+    def _tell(self, name: str, instance: int, says: str) -> None:
+        self._story.tell(self._names.get((name, instance), name), APPLICATION, says)
 
     def started_at(
         self,
@@ -292,22 +319,21 @@ class TellingReceiverChecks(ReceiverChecks):
         # An application may start further on, on purpose.
         had.done_upto = max(had.done_upto, first - 1)
         super().started_at(name, instance, registered_as, first, epoch, is_new=is_new)
-        self._story.tell(name, "its application", f"registered; {first} comes first")
+        self._tell(name, instance, f"registered; {first} comes first")
 
     def delivered(
         self, name: str, instance: int, epoch: int, sequence: int, content: bytes
     ) -> None:
         super().delivered(name, instance, epoch, sequence, content)
-        self._story.tell(name, "its application", f"{sequence}, {content.decode()!r}")
+        self._tell(name, instance, f"{sequence}, {content.decode()!r}")
 
     def withdrawn(self, name: str, instance: int, first: int, last: int, epoch: int = 0) -> None:
         super().withdrawn(name, instance, first, last, epoch)
-        text = f"{words.numbers(first, last)} withdrawn"
-        self._story.tell(name, "its application", text)
+        self._tell(name, instance, f"{words.numbers(first, last)} withdrawn")
 
     def gap(self, name: str, instance: int, gap: ProvenGap, epoch: int = 0) -> None:
         """No violation here: a scenario may lose something on purpose."""
         # What comes before may still be on its way to the application.
         running = self.running(name, instance, epoch)
         running.had.skipped.update(range(gap.first, gap.last + 1))
-        self._story.tell(name, "its application", f"gap: {words.numbers(gap.first, gap.last)}")
+        self._tell(name, instance, f"gap: {words.numbers(gap.first, gap.last)}")

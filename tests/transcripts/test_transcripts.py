@@ -9,6 +9,7 @@ from tests.transcripts.scenarios import SCENARIOS
 COMPLAINTS = {
     "two_wiped_stores_of_three_stall": "in limbo as a whole",
     "operator_accepts_a_loss": "in limbo as a whole|no peer could give it|is lost",
+    "directory_put_back_from_a_copy": "enters limbo: .* it is a copy, or was put back",
 }
 """Lines of the log that belong to a scenario."""
 

@@ -12,6 +12,7 @@ from typing import Any
 from tests.simulation.asks import (
     AskedAcknowledge,
     AskedBegin,
+    AskedDeregister,
     AskedPromise,
     AskedReceiver,
     Begun,
@@ -90,7 +91,10 @@ def request(method: str, asked: Any) -> str | None:
         case AskedBegin(_, step):
             return f"begin {lineage(step.lineage)}{membership(step.membership)}"
         case AskedReceiver():
-            return f"register me, epoch {asked.epoch}"
+            over = f"; I was over up to epoch {asked.ended_epoch}" if asked.ended_epoch else ""
+            return f"register me, epoch {asked.epoch}{over}"
+        case AskedDeregister(receiver=receiver) if receiver:
+            return f"forget me, epoch {asked.epoch}"
         case AskedAcknowledge():
             return f"I have consumed everything up to {asked.upto}" if asked.upto >= 0 else None
         case v1.FetchRequest():
@@ -106,8 +110,9 @@ def answer(value: Any) -> str | None:
         case RegisteredReceiver(told, in_limbo):
             had = upto(told.acknowledged_upto)
             has = ranges([Range(told.low, told.high)]) if told.high >= 0 else "nothing"
+            over = f"; you were over up to epoch {told.ended_epoch}" if told.ended_epoch else ""
             limbo = "; in limbo" if in_limbo else ""
-            return f"registered; you had consumed {had}; I hold {has}{limbo}"
+            return f"registered; you had consumed {had}{over}; I hold {has}{limbo}"
         case Begun():
             return f"begun; {value.set_aside} set aside" if value.set_aside else "begun"
     return None
@@ -237,7 +242,7 @@ def store_record(before: StoreRecord | None, now: StoreRecord) -> list[str]:
     if before is None or before.incarnation != now.incarnation:
         parts.append(f"I am {now.incarnation.decode()}")
     if now.limbo and (before is None or not before.limbo):
-        parts.append("in limbo")
+        parts.append("in limbo" if now.blank else f"in limbo: {now.limbo}")
     if before is not None and before.limbo and not now.limbo:
         parts.append("out of limbo")
     if now.founders and (before is None or not before.founders):
@@ -246,13 +251,17 @@ def store_record(before: StoreRecord | None, now: StoreRecord) -> list[str]:
     return parts
 
 
-def inventory(responses: Sequence[store_v1.InventoryResponse]) -> str:
-    """What a store tells one in limbo."""
+def inventory(responses: Sequence[store_v1.InventoryResponse], asker: store_v1.Greeting) -> str:
+    """What a store tells one in limbo, which presented itself so."""
     parts = []
     for response in responses:
         if response.HasField("store"):
             parts += ["I am blank"] if response.store.blank else []
             parts += ["in limbo myself"] if response.store.limbo else []
+            met = response.store.remembered
+            may_be_same = met.starts < asker.starts or met.run == asker.run
+            if met.incarnation == asker.incarnation and not may_be_same:
+                parts.append(f"this is your start {asker.starts}, and I had met another one")
         else:
             source = response.source
             held = ranges(held_from_wire(source.held))
@@ -261,4 +270,8 @@ def inventory(responses: Sequence[store_v1.InventoryResponse]) -> str:
                 f"epoch {source.promised_epoch} is promised; begun {begun}; I hold {held}; "
                 f"stable is {upto(source.stable_upto)}"
             )
+            parts += [
+                f"a receiver is over up to epoch {receiver.epoch}"
+                for receiver in source.ended_receivers
+            ]
     return "; ".join(parts) or "I know no source"
