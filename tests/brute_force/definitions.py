@@ -183,11 +183,12 @@ def recover(
         holders = sum(1 << store for store, numbers in holds.items() if number in numbers)
         return any(each.may_be[(holders | ~vouching) & each.everyone] for each in in_force)
 
-    longest = max((len(each.held) for each in answers.values()), default=0)
-    floor = max((n for n in range(longest) if may_have_been_stable(n)), default=-1)
     accepted = frozenset[int]().union(*(_belonging(a.accepted, lineage) for a in answers.values()))
     # What was accepted as lost may have been stable, too: its numbers are not given away.
-    floor = max([floor, *accepted, *(each.told for each in answers.values())])
+    floor = max([-1, *accepted, *(each.told for each in answers.values())])
+    # A number is reported as stable only with all before it.
+    while may_have_been_stable(floor + 1):
+        floor += 1
     found = frozenset[int]().union(*holds.values())
     let_go = max((_let_go(each, lineage) for each in answers.values()), default=0)
     if not (found | accepted).issuperset(range(let_go, floor + 1)):

@@ -73,7 +73,8 @@ def check(world: World, own: Policy, promises: Mapping[str, Promise], top: int) 
         everyone = frozenset(chain.from_iterable(policy.stores for policy in world.policies))
         assert set(highest.missing) == everyone - world.vouching
         return
-    floor = max((n for n in range(top + 2) if world.may_be_stable(n)), default=-1)
+    # A number is reported as stable only with all before it.
+    floor = next(n for n in range(-1, top + 2) if not world.may_be_stable(n + 1))
     lost = [number for number in range(floor + 1) if not world.survives(number)]
     if lost:
         assert isinstance(highest, Lost), (world, highest)
@@ -280,6 +281,20 @@ def test_what_may_be_stable_and_is_nowhere_names_who_might_have_it() -> None:
     assert lost.might_have == ("c",)
 
 
+def test_nothing_behind_a_gap_that_nobody_can_fill_may_be_stable() -> None:
+    """Two stores left limbo with what is behind what they lack; others are in limbo meanwhile."""
+    policy = Policy.majority_of("abcd")
+    behind = promise_of(frozenset((0, 1, 4, 5)), policy, 0, limbo=False)
+    limbo = replace(Promise(), limbo=True)
+    decision = decide(policy, {"a": behind, "b": behind, "c": limbo, "d": limbo})
+    assert isinstance(decision, Decision)
+    assert (decision.floor, decision.kept_upto) == (1, 1)
+    filled = replace(behind, held=(HeldRange(0, 5, 1),))
+    decision = decide(policy, {"a": behind, "b": filled, "c": limbo})
+    assert isinstance(decision, Decision)
+    assert (decision.floor, decision.kept_upto) == (5, 5)
+
+
 def test_the_newest_marker_of_what_is_kept_is_told() -> None:
     """Not one above it, nor one whose message belongs to another epoch than the lineage names."""
     policy = Policy.majority_of("abc")
@@ -337,7 +352,9 @@ def test_a_loss_that_any_answering_store_names_is_required_of_nobody(claim: int)
         without = decide(policy, {**promises, "b": with_losses(promises["b"])})
         answer = decide(policy, promises)
         # What was accepted as lost may have been stable: its numbers are not given away.
-        floor = max(claim, *one, *two, *lost, -1)
+        floor = max(claim, *lost, -1)
+        while floor + 1 in one | two:
+            floor += 1
         missing = set(range(floor + 1)) - one - two
         if missing - lost:
             assert isinstance(answer, Lost)
@@ -347,7 +364,8 @@ def test_a_loss_that_any_answering_store_names_is_required_of_nobody(claim: int)
         assert {n for n in range(9) if n in answer.losses} == missing
         assert answer.kept_upto == answer.floor == floor
         assert answer.holders.keys() == {"a", "b"}
-        assert {n for n in range(9) if n in answer.holders["a"]} == one, "a loss is nobody's"
+        having = {n for n in range(9) if n in answer.holders["a"]}
+        assert having == {n for n in one if n <= floor}, "a loss is nobody's"
         if isinstance(without, Decision):
             assert without == answer or without.floor < max(lost)
         else:

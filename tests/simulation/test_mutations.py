@@ -39,7 +39,7 @@ from quorate.protocol.framing import (
     read_header,
     read_messages,
 )
-from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
@@ -132,7 +132,7 @@ def _no_blocking_set(to: pytest.MonkeyPatch) -> None:
 
 def _no_floor(to: pytest.MonkeyPatch) -> None:
     """What may have been stable on silent stores does not count."""
-    to.setattr(recovery, "_may_be_stable_upto", lambda *_: NOTHING)
+    to.setattr(recovery, "_may_be_stable_upto", lambda *given: given[-1])
 
 
 def _nothing_is_set_aside(to: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,8 @@ def decide(
     stable_upto = max((promise.stable_upto for promise in promises.values()), default=NOTHING)
     accepted = lineage.belonging(loss for each in promises.values() for loss in each.losses)
     # What is accepted as lost may have been stable, though nobody holds it any more.
-    floor = max(stable_upto, accepted.high, _may_be_stable_upto(in_force, holders, vouching))
+    known = max(stable_upto, accepted.high)
+    floor = _may_be_stable_upto(in_force, holders, vouching, known)
     available = RangeSet(item for held in holders.values() for item in held)
     retained_from = max(
         (
@@ -201,15 +202,22 @@ def _newest_marker(lineage: Lineage, promises: Iterable[Promise], kept_upto: int
 
 
 def _may_be_stable_upto(
-    policies: Iterable[Policy], holders: Mapping[str, RangeSet], vouching: set[str]
+    policies: Sequence[Policy], holders: Mapping[str, RangeSet], vouching: set[str], known: int
 ) -> int:
-    """The floor by holdings: every store that can not vouch for its lacks counts as a holder."""
-    policies = tuple(policies)
-    # Who holds a number changes only behind the end of a range: only ends need trying.
-    ends = {item.last for held in holders.values() for item in held}
-    for candidate in sorted(ends, reverse=True):
-        having = {store for store, held in holders.items() if candidate in held}
-        for policy in policies:
-            if policy.stable((policy.stores - vouching) | (having & policy.stores)):
-                return candidate
-    return NOTHING
+    """The floor: as far as each number may be stable, behind those that are known to be.
+
+    Every store that can not vouch for its lacks counts as a holder. A number is reported as stable
+    only with all before it, so the floor ends before the first that can not be. What nobody has
+    can not be, for those who vouch are a blocking set.
+    """
+    upto = known
+    while True:
+        ends = {store: held.contiguous_upto(upto + 1) for store, held in holders.items()}
+        having = {store for store, end in ends.items() if end > upto}
+        if not having or not any(
+            policy.stable((policy.stores - vouching) | (having & policy.stores))
+            for policy in policies
+        ):
+            return upto
+        # As far as all of them have it others may only join them.
+        upto = min(ends[store] for store in having)
