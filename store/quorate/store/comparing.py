@@ -143,6 +143,8 @@ class Comparing:
             if state.lineage is not lineage:
                 return []  # a new epoch began meanwhile: what was read may no longer belong
             found += ours
+            if not state.is_as_readable_as(known):
+                continue  # it may have been mended while it was read; it is compared again
             for item, problem in bad:
                 self._engine.found_unreadable(state, item, problem)
         return found

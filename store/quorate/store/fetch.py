@@ -59,10 +59,8 @@ async def fetch(
         chunk = await read(state, piece, count)
         if state.lineage is not known.lineage:
             continue  # a new epoch began meanwhile: what was read may no longer belong
-        if state.held.retained_from > known.held.retained_from and any(
-            batch.problem for batch in chunk
-        ):
-            known = await _readable(engine, state)  # it was let go while it was read
+        if any(batch.problem for batch in chunk) and _has_changed(state, known):
+            known = await _readable(engine, state)
             continue
         for batch in chunk:
             if batch.problem:
@@ -81,6 +79,12 @@ async def fetch(
     packing.end(held.high, held.stable_upto, state.lineage, held.retained_from)
     for response in packing.all():
         yield response
+
+
+def _has_changed(state: SourceState, known: SourceState) -> bool:
+    """Whether what can not be read may have been let go, or mended, while it was read."""
+    is_let_go = state.held.retained_from > known.held.retained_from
+    return is_let_go or not state.is_as_readable_as(known)
 
 
 def _behind(engine: Engine, state: SourceState, first: int, last: int) -> Range | None:

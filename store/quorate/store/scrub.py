@@ -128,6 +128,8 @@ class Scrub:
             )
             if state.lineage is not lineage:
                 continue  # a new epoch began meanwhile: what was read may no longer belong
+            if any(batch.problem for batch in chunk) and not state.is_as_readable_as(known):
+                continue  # it may have been mended while it was read
             for batch in chunk:
                 if not batch.problem:
                     engine.found_readable(state, batch.part)

@@ -157,6 +157,10 @@ class SourceState:
         holes = self.held.ranges.holes(begins, self.held.next_sequence - 1)
         return list(RangeSet(holes).minus(self.losses)) if self.losses else holes
 
+    def is_as_readable_as(self, known: SourceState) -> bool:
+        """Whether what was found bad since is bad: no copy was found unreadable, or mended."""
+        return self.unreadable is known.unreadable
+
     def found_unreadable(self, first: int, last: int) -> tuple[Write, ...]:
         """Note what can not be read of [first, last]; nothing is written if it was known."""
         found = RangeSet([Range(first, last)]).both(self.held.ranges).minus(self.unreadable)
