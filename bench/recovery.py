@@ -110,21 +110,27 @@ async def repair_when_idle(children: list[StoreChild], messages: int, size: int)
 
 
 async def repair_when_busy(children: list[StoreChild], messages: int, size: int) -> None:
-    """The source goes on at full rate: what does the repair cost it?"""
+    """The source goes on at full rate: what does the repair cost it, and the machine?"""
     store = children[-1]
     async with await Source.open(TOPIC, session_id=1, stores=named(children)) as source:
         async with sending(source, size):
-            before = await rate(source)
+            before = await full_rate(source, children)
         await leave_behind(source, store, messages, size)
         await store.start()
         async with sending(source, size):
-            during = await rate(source)
+            during = await full_rate(source, children)
             repair = (await ask(store.address, 5.0)).repair
-    say("source: messages/s, nothing to repair", f"{before:,.0f}", "")
-    left = f"ratio {during / before:.2f}; {repair.lacking:,} still lacking when it was measured"
-    say("source: messages/s while a store is repaired", f"{during:,.0f}", left)
+    say("source: messages/s, nothing to repair", f"{before.messages:,.0f}", "")
+    ratio = during.messages / before.messages
+    left = f"ratio {ratio:.2f}; {repair.lacking:,} still lacking when it was measured"
+    say("source: messages/s while a store is repaired", f"{during.messages:,.0f}", left)
     megabytes = repair.bytes_per_second / 1e6
     say("repair beside a source at full rate: MB/s", f"{megabytes:,.1f}", "")
+    # What the stores need for a message that comes from the source they need for it then, too.
+    extra = during.cores - before.cores * ratio
+    cores = len(os.sched_getaffinity(0))
+    more = f"stores: {before.cores:.2f} of {cores} cores before, {during.cores:.2f} meanwhile"
+    say("repair beside a source at full rate: share of the machine", f"{extra / cores:.3f}", more)
 
 
 async def leave_behind(source: Source, store: StoreChild, messages: int, size: int) -> None:
@@ -155,16 +161,33 @@ async def sending(source: Source, size: int) -> AsyncIterator[None]:
         await source.flush()
 
 
-async def rate(source: Source) -> float:
-    began, first = time.perf_counter(), source.stable_upto
+@dataclass(frozen=True)
+class FullRate:
+    """What happens in a second while a source sends as fast as it can."""
+
+    messages: float
+    """That become stable."""
+    cores: float
+    """Seconds of CPU that the stores take, all together."""
+
+
+async def full_rate(source: Source, children: list[StoreChild]) -> FullRate:
+    began, first, spent = time.perf_counter(), source.stable_upto, cpu_seconds(children)
     await asyncio.sleep(MEASURE_SECONDS)
-    return (source.stable_upto - first) / (time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    stable = source.stable_upto - first
+    return FullRate(stable / seconds, (cpu_seconds(children) - spent) / seconds)
+
+
+def cpu_seconds(children: list[StoreChild]) -> float:
+    """Of all these stores since they were started."""
+    times = [psutil.Process(child.pid).cpu_times() for child in children]
+    return sum(each.user + each.system for each in times)
 
 
 async def repaired(store: StoreChild) -> Repaired:
     """Start it, and wait until it lacks nothing that it can get."""
     await store.start()
-    process = psutil.Process(store.pid)
     began = seen = time.perf_counter()
     while True:
         repair = (await ask(store.address, 5.0)).repair
@@ -174,8 +197,7 @@ async def repaired(store: StoreChild) -> Repaired:
         elif repair.lacking:
             seen = now
         elif now > seen + 0.5:
-            times = process.cpu_times()
-            return Repaired(repair.bytes, seen - began, times.user + times.system)
+            return Repaired(repair.bytes, seen - began, cpu_seconds([store]))
         if now > began + REPAIR_SECONDS_MAX:
             raise SystemExit(f"{store.name} is not repaired after {REPAIR_SECONDS_MAX:g} s")
         await asyncio.sleep(0.02)
