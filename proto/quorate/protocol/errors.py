@@ -148,8 +148,8 @@ class Fenced(QuorateError):
     def describe(self) -> str:
         return (
             f"{self.who} of epoch {self.epoch} is fenced: another instance registered the same "
-            f"identity with epoch {self.promised}. What was not yet stable may or may not survive; "
-            "only the newer instance can go on. Close this one."
+            f"identity with epoch {self.promised}. Only the newer one can go on: close this one. "
+            "What it published that is not yet stable, or acknowledged last, may or may not count."
         )
 
 
