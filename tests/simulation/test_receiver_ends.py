@@ -7,6 +7,7 @@ receivers have acknowledged the first message to all stores; A, B and C are stor
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,6 +40,8 @@ HIGHEST = {
 KEPT: dict[str, Any] = {"proxies": True, "lets_go": False}
 EXPIRING = {**KEPT, "mortality": Mortality(receivers=Lifetimes(0.0, 40.0))}
 """A receiver that is not heard is deleted after a while."""
+SOURCES_EXPIRE: dict[str, Any] = {**KEPT, "mortality": Mortality(Lifetimes(0.0, 20.0))}
+"""So is a source, and no receiver but with it."""
 
 
 def _begin(script: Script) -> ReceiverInstance:
@@ -125,6 +128,32 @@ def _an_old_row_comes_back_since_it_started(script: Script) -> None:
     script.stores[C].start()
     script.run(1.0)
     _refill(script, A)
+    script.until_handed(script.start_receiver(0), 0)
+
+
+def _tombstones_forget_ends(to: pytest.MonkeyPatch) -> None:
+    """A store that gives a deleted source back does not know any more whose end it was told."""
+    real = deletion.brought_back
+    to.setattr(deletion, "brought_back", lambda tombstone: real(replace(tombstone, ended={})))
+
+
+def _told_where_its_source_expires(script: Script) -> None:
+    """C is down while a receiver is deregistered at A and B. Then A loses its disk, and at B alone
+    the source's time is over. It is back, so B gives back what it had, and A is refilled."""
+    receiver = _begin(script)
+    script.stores[C].crash()
+    receiver.deregister()
+    script.until(lambda: script.endings.receiver_is_over(receiver.name, [OLD]))
+    receiver.kill()
+    script.source.kill()
+    script.checker.destroys(A)
+    script.stores[A].wipe()
+    script.until(lambda: not script.knows(B))
+    for store in (A, C):
+        script.stores[store].start()
+    script.start_source()
+    script.until_complete()
+    script.until(lambda: script.knows(A) and not script.state(A).limbo)
     script.until_handed(script.start_receiver(0), 0)
 
 
@@ -392,6 +421,7 @@ def _ended_where_the_stream_goes_no_more(script: Script) -> None:
 GUARDS = (
     Guard(_ends_leave_no_mark, _an_old_row_comes_back, "I4", {"proxies": True}),
     Guard(_ends_leave_no_mark, _an_old_row_comes_back_since_it_started, "I4", {"proxies": True}),
+    Guard(_tombstones_forget_ends, _told_where_its_source_expires, "I4", SOURCES_EXPIRE),
     Guard(_answers_of_before_the_end_count, _only_the_receiver_can_tell, "I4", HIGHEST),
     Guard(_registering_is_acknowledging, _registered_before_it_was_told, "I4", HIGHEST),
     Guard(

@@ -38,7 +38,7 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
-from quorate.store import keeper
+from quorate.store import keeper, positions
 from quorate.store.deletion import (
     REASON,
 )
@@ -55,6 +55,15 @@ from quorate.store.lifetimes import Lifetimes, Who
 from quorate.store.records import Malformed
 from quorate.store.storage import Table
 from quorate.v1 import store_pb2 as store_v1
+
+
+def end_receivers(world: World, *session_ids: int) -> None:
+    """They are deregistered up to epoch 1."""
+    core = world.core
+    for session_id in session_ids:
+        state = core.sources[ORDERS]
+        world.write(core.identities.end_receiver(state, session_id, 1, core.reg_ids))
+
 
 # What goes and what stays.
 
@@ -130,10 +139,12 @@ def test_what_never_began_leaves_nothing() -> None:
 def test_tombstones_survive_as_they_were() -> None:
     world = World()
     filled(world)
+    end_receivers(world, 0x20, 0x21)
     bury(world)
     packed = pack_tombstone(tombstone(world))
     assert unpack_tombstone(packed) == tombstone(world)
     assert tombstone(world).markers == (Marker(29, 1, b"marker"),)
+    assert set(tombstone(world).ended) == {0x20, 0x21}
     for broken in (b"", packed[:-1], packed + b"x", b"\x07" + packed[1:]):
         with pytest.raises(Malformed):
             unpack_tombstone(broken)
@@ -232,6 +243,36 @@ def test_a_source_that_lives_on_elsewhere_is_back_as_it_was(blind: bool, limbo: 
     assert (back.reg_id, back.limbo) == (state.reg_id, limbo)
     assert list(back.held.ranges) == list(state.held.ranges)
     assert back.markers == (Marker(29, 1, b"marker"),)
+
+
+def test_who_was_deregistered_is_over_also_when_the_source_is_back() -> None:
+    """Others that were told may have lost that since: they rely on this store's word."""
+    world = World()
+    filled(world)
+    end_receivers(world, 0x20)
+    bury(world)
+    world = world.restarted()
+    _, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
+    world.write(writes)
+    world = world.restarted()
+    assert world.core.sources[ORDERS].ended_upto(0x20) == 1
+    with pytest.raises(Fenced):
+        world.receivers.register(ORDERS, 0x20, 0, 1)
+    registered = world.receivers.register(ORDERS, 0x20, 0, 2).answer
+    assert (registered.known, registered.ended_epoch) == (False, 1)
+
+
+def test_in_limbo_its_peers_say_who_is_over() -> None:
+    """As after any restart: what it was told since may have been forgotten everywhere."""
+    world = World()
+    filled(world)
+    end_receivers(world, 0x20)
+    bury(world, blind=True)
+    core = world.core
+    state, _ = core.identities.bring_back(ORDERS, core.reg_ids)
+    assert state.limbo
+    positions.take_over(state, {}, {}, core.identities, core.reg_ids)
+    assert state.ended == {}
 
 
 @pytest.mark.expects_log("is deregistered")

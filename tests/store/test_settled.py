@@ -206,6 +206,7 @@ def test_one_that_begins_anew_elsewhere_comes_back_with_nothing() -> None:
     world = World()
     state = filled(world)
     state.held.stable_upto = 29
+    world.write(world.core.identities.end_receiver(state, 0x20, 1, world.core.reg_ids))
     bury(world)
     other = answer("s2", knowledge(begun_epoch=2, lineage=Lineage((Term(2, 0),))))
     same = answer("s2", knowledge(begun_epoch=2, lineage=FIRST_LINEAGE.extended(29, 2)))
@@ -216,6 +217,7 @@ def test_one_that_begins_anew_elsewhere_comes_back_with_nothing() -> None:
     back, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids, anew=True)
     world.write(writes)
     assert (back.registration.begun_epoch, back.held.stable_upto, back.limbo) == (0, -1, "")
+    assert back.ended == {}, "a receiver may be there with the same epoch"
     assert world.restarted().core.sources[ORDERS].registration.promised_epoch == 1
 
 

@@ -29,7 +29,7 @@ from quorate.protocol.errors import (
     StorageFailed,
 )
 
-FORMAT = 7
+FORMAT = 8
 """Raised whenever an older version could not read what this one writes."""
 
 _MARK = struct.Struct("<Q")

@@ -68,6 +68,7 @@ def bury(
         wall,
         blind,
         state.markers,
+        ended={receiver: replace(end, reread=True) for receiver, end in state.ended.items()},
     )
     key = reg_id_key(state.reg_id)
     writes = [
@@ -118,6 +119,9 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
 
     Else this store can vouch as if it had been cut off meanwhile: it promised nothing, and took
     nothing. If it could not vouch before it still can not.
+
+    Receivers that were deregistered are over as before: a store that was away may still have one,
+    and the others that were told rely on this one's word.
     """
     held = tombstone.held
     is_gone = tombstone.dropped and not had_nothing(tombstone)
@@ -126,13 +130,19 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
         held = replace(held, ranges=RangeSet(), next_sequence=0, released_bytes=held.bytes)
     markers = () if tombstone.dropped else tombstone.markers
     state = SourceState(
-        tombstone.reg_id, tombstone.registration, held, markers=markers, limbo=limbo
+        tombstone.reg_id,
+        tombstone.registration,
+        held,
+        markers=markers,
+        limbo=limbo,
+        ended=dict(tombstone.ended),
     )
     writes = [
         *(
             Write(Table.MARKERS, marker_key(state.reg_id, marker.sequence), pack_marker(marker))
             for marker in markers
         ),
+        *map(state.ended_row, state.ended),
         state.registration_row(),
         state.held_row(),
         state.limbo_row(),
@@ -367,4 +377,5 @@ def void(tombstone: Tombstone) -> Tombstone:
         ),
         held=Held(RangeSet()),
         markers=(),
+        ended={},
     )

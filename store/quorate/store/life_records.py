@@ -6,7 +6,8 @@ Rows of the table META, next to those of quorate.store.records, whose rules for 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.recovery import Marker
@@ -104,6 +105,8 @@ class Tombstone:
     """Its messages count no more, and are being removed; before that it could be brought back."""
     emptied: bool = False
     """Nothing is filed under its RegID any more: that is free for others."""
+    ended: Mapping[int, End] = field(default_factory=dict)
+    """By session ID, its receivers that were deregistered: other stores may not have heard yet."""
 
 
 _ENDED_PREFIX = b"ended/"
@@ -151,9 +154,9 @@ def unpack_end(value: bytes) -> End:
     return End(epoch, is_settled, reread=True)
 
 
-_TOMBSTONE = struct.Struct(">BBd???QIII")
+_TOMBSTONE = struct.Struct(">BBd???QIIII")
 _MARKER = struct.Struct(">qI")
-_TOMBSTONE_VERSION = 1
+_TOMBSTONE_VERSION = 2
 
 
 def pack_tombstone(tombstone: Tombstone) -> bytes:
@@ -170,17 +173,19 @@ def pack_tombstone(tombstone: Tombstone) -> bytes:
         len(registration),
         len(held),
         len(tombstone.markers),
+        len(tombstone.ended),
     )
     markers = (
         _MARKER.pack(marker.sequence, len(row := pack_marker(marker))) + row
         for marker in tombstone.markers
     )
-    return b"".join((head, registration, held, *markers))
+    ended = (_U64.pack(receiver) + pack_end(end) for receiver, end in tombstone.ended.items())
+    return b"".join((head, registration, held, *markers, *ended))
 
 
 def unpack_tombstone(value: bytes) -> Tombstone:
     try:
-        (version, cause, deleted, blind, dropped, emptied, reg_id, *sizes, count) = (
+        (version, cause, deleted, blind, dropped, emptied, reg_id, *sizes, count, ends) = (
             _TOMBSTONE.unpack_from(value)
         )
         if version != _TOMBSTONE_VERSION:
@@ -194,10 +199,15 @@ def unpack_tombstone(value: bytes) -> Tombstone:
             at += _MARKER.size
             row = value[at : (at := at + size)]
             markers.append(unpack_marker(marker_key(reg_id, sequence), row)[1])
+        ended = {}
+        for _ in range(ends):
+            receiver = _U64.unpack_from(value, at)[0]
+            at += _U64.size
+            ended[receiver] = unpack_end(value[at : (at := at + _ENDED.size)])
     except struct.error as error:
         raise Malformed(f"a tombstone can not be read: {error}") from None
     if at != len(value):
         raise Malformed(f"a tombstone has {len(value)} bytes, not {at}")
     return Tombstone(
-        reg_id, registration, held, cause, deleted, blind, tuple(markers), dropped, emptied
+        reg_id, registration, held, cause, deleted, blind, tuple(markers), dropped, emptied, ended
     )
