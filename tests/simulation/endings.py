@@ -142,10 +142,8 @@ class Endings:
         self._forgotten_at.pop(name, None)
 
     def receiver_forgotten(self, name: str, store: str) -> None:
-        """A store has told the receiver that it is forgotten. One that has deleted the source does
-        so as well, but remembers nothing of it."""
-        if store not in self.tombstones:
-            self._forgotten_at.setdefault(name, set()).add(store)
+        """A store has told the receiver that it is forgotten."""
+        self._forgotten_at.setdefault(name, set()).add(store)
 
     def receiver_forgotten_at(self, name: str) -> set[str]:
         """The stores that have said so since it started last."""

@@ -20,14 +20,17 @@ from tests.simulation.script import LOOK_SECONDS, Script, play
 from tests.simulation.weather import LASTING
 
 from quorate.protocol.consensus import Behaviour
+from quorate.protocol.identity import SourceName
 from quorate.receiver.options import AcknowledgeMode
 from quorate.store import core, deletion, ends, leaving, positions
 from quorate.store.ends import Step
 from quorate.store.identities import Identities
+from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Lifetimes, Lives, Who
 from quorate.store.receivers import Receivers, Registered
 from quorate.store.state import Change, RegIds, SourceState
 from quorate.store.storage import Write
+from quorate.v1 import store_pb2 as store_v1
 
 A, B, C = ALL = ("store1", "store2", "store3")
 OLD = majority_of(ALL)
@@ -153,6 +156,40 @@ def _told_where_its_source_expires(script: Script) -> None:
         script.stores[store].start()
     script.start_source()
     script.until_complete()
+    script.until(lambda: script.knows(A) and not script.state(A).limbo)
+    script.until_handed(script.start_receiver(0), 0)
+
+
+def _tombstones_say_that_a_receiver_is_forgotten(to: pytest.MonkeyPatch) -> None:
+    """One that has deleted the source is told of the end of a receiver, and remembers nothing."""
+    real = Keeper._deregister_receiver
+
+    async def deregister(
+        self: Keeper, source: SourceName, *asked: Any
+    ) -> store_v1.DeregisterResponse:
+        if source in self._identities.tombstones:
+            return store_v1.DeregisterResponse()
+        return await real(self, source, *asked)
+
+    to.setattr(Keeper, "_deregister_receiver", deregister)
+
+
+def _deregistered_while_its_source_is_deleted_at_one(script: Script) -> None:
+    """B hears of nobody until the source's time is over there, and C is down: only A remembers that
+    the receiver is deregistered, and loses its disk. The source is back at B."""
+    receiver = _begin(script)
+    heal = script.cut(B, A, C, script.source.process.name, receiver.name, "receiver1")
+    script.until(lambda: not script.knows(B))
+    script.stores[C].crash()
+    receiver.kill()
+    script.deregister_receiver(receiver)
+    script.until(lambda: receiver.session_id in script.state(A).ended)
+    script.run(0.1)
+    script.checker.destroys(A)
+    script.stores[A].wipe()
+    for store in (A, C):
+        script.stores[store].start()
+    heal()
     script.until(lambda: script.knows(A) and not script.state(A).limbo)
     script.until_handed(script.start_receiver(0), 0)
 
@@ -422,6 +459,12 @@ GUARDS = (
     Guard(_ends_leave_no_mark, _an_old_row_comes_back, "I4", {"proxies": True}),
     Guard(_ends_leave_no_mark, _an_old_row_comes_back_since_it_started, "I4", {"proxies": True}),
     Guard(_tombstones_forget_ends, _told_where_its_source_expires, "I4", SOURCES_EXPIRE),
+    Guard(
+        _tombstones_say_that_a_receiver_is_forgotten,
+        _deregistered_while_its_source_is_deleted_at_one,
+        "I4",
+        SOURCES_EXPIRE,
+    ),
     Guard(_answers_of_before_the_end_count, _only_the_receiver_can_tell, "I4", HIGHEST),
     Guard(_registering_is_acknowledging, _registered_before_it_was_told, "I4", HIGHEST),
     Guard(

@@ -521,6 +521,17 @@ def test_a_store_that_was_away_follows_a_deregistration_and_nothing_less() -> No
     assert not deregistered_elsewhere(state, knowledge(deletion=DEREGISTERED), ())
 
 
+async def test_that_a_receiver_is_over_no_store_says_it_heard_that_will_not_remember() -> None:
+    """It may give the source back, and then others count on it."""
+    world = World()
+    filled(world)
+    bury(world)
+    with pytest.raises(InLimbo):
+        await keeping(world).deregister(ORDERS, 0x20, 1, b"")
+    world.core.identities.settled.add(ORDERS)
+    assert (await keeping(world).deregister(ORDERS, 0x20, 1, b"")).last_sequence == -1
+
+
 def test_a_deletion_becomes_a_deregistration_when_its_owner_says_so() -> None:
     world = World()
     filled(world)

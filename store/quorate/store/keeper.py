@@ -386,7 +386,8 @@ class Keeper:
     ) -> store_v1.DeregisterResponse:
         state = self._core.sources.get(source)
         if state is None:
-            if reason := self._core.standing.limbo:
+            # Nobody is to count on it that the end is remembered where the source may come back.
+            if reason := self._core.limbo_without(source):
                 raise InLimbo(str(source), self._core.store, reason)
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
         record = state.receivers.get(receiver)
