@@ -206,7 +206,9 @@ class SimulatedVouching(Vouching):
     """As it is, but for the network."""
 
     def __init__(self, store: StoreActor, peers: SimulatedPeers, filler: Filler) -> None:
-        super().__init__(store.engine, cast(Peers, peers), filler, store.name, store.draw)
+        super().__init__(
+            store.engine, cast(Peers, peers), filler, store.losses, store.name, store.draw
+        )
         self._simulated = store
 
     async def check(self) -> None:

@@ -16,8 +16,8 @@ from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.ranges import Range
-from quorate.protocol.wire import lineage_to_wire, source_to_wire
+from quorate.protocol.ranges import HeldRange, Range
+from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
 from quorate.store import restart
 from quorate.store.configuration import StoreConfiguration, load
 from quorate.store.core import StoreCore
@@ -248,6 +248,7 @@ class Client:
         source: SourceName = ORDERS,
         instance: bytes = b"a",
         membership: v1.Membership = MEMBERSHIP,
+        losses: Iterable[HeldRange] = (),
     ) -> store_v1.BeginResponse:
         request = store_v1.BeginRequest(
             source=source_to_wire(source),
@@ -256,6 +257,7 @@ class Client:
             membership=membership,
             protocol_version=PROTOCOL_VERSION,
             instance=instance,
+            accepted_losses=held_to_wire(losses),
         )
         response: store_v1.BeginResponse = await self.call("Begin", request)
         return response

@@ -23,13 +23,21 @@ from tests.store.support import (
 from quorate.protocol.errors import InLimbo, NotRegistered
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.policy import Membership, Policy
-from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.protocol.ranges import HeldRange
+from quorate.protocol.recovery import Decision, Promise, decide
+from quorate.protocol.wire import (
+    held_from_wire,
+    lineage_from_wire,
+    membership_to_wire,
+    source_to_wire,
+)
 from quorate.source import Source, SourceOptions
 from quorate.store import unclean, vouching
 from quorate.store.engine import Engine
 from quorate.store.limbo import Standing
 from quorate.store.peers import Peers
 from quorate.store.records import StoreRecord
+from quorate.store.repair import Repair
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
 
@@ -89,6 +97,42 @@ async def test_a_wiped_store_is_refilled_and_only_then_vouches(group: Group) -> 
         assert status.sources[0].promised_epoch == 1
 
 
+@pytest.mark.expects_log(r"accepted by an operator: \[4, 5\]")
+async def test_what_is_behind_an_accepted_loss_is_kept_by_who_took_it_over(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """6 to 9 are stable on a and c, which know that nobody has 4 and 5. c is wiped, and vouches
+    again; then a is gone. Without that knowledge b and c would take what is behind for a tail."""
+
+    async def not_yet(_: Repair) -> None:
+        """So that c knows only what it took over as it left limbo."""
+
+    await filled(group, a=3, b=3, c=3)
+    lineage = FIRST_LINEAGE.extended(5, 2)
+    for name in "ac":
+        async with group.client(name) as client:
+            await client.promise(2, b"new")
+            losses = [HeldRange(4, 5, 1)]
+            await client.begin(lineage, instance=b"new", membership=MEMBERSHIP, losses=losses)
+            opened = await client.open(2, b"new", retained_from=6, stable_upto=3)
+            await opened.append(6, 9, 2)
+            await opened.close()
+    monkeypatch.setattr(Repair, "_adopt_all", not_yet)
+    await group.wipe("c")
+    await group.start("c")
+    await group.vouching("c")
+    await group.stop("a")
+    promises = {}
+    for name in "bc":
+        async with group.client(name) as client:
+            promises[name] = await client.promise(3, b"next")
+    assert not promises["c"].limbo
+    assert held_from_wire(promises["c"].accepted_losses) == (HeldRange(4, 5, 1),)
+    decision = decide(THREE, {name: promise_of(each) for name, each in promises.items()})
+    assert isinstance(decision, Decision)
+    assert (decision.floor, decision.kept_upto) == (9, 9)
+
+
 async def test_what_was_promised_before_the_wipe_is_still_promised(group: Group) -> None:
     await filled(group, a=0, b=0, c=0)
     for name in "ab":
@@ -106,6 +150,19 @@ async def test_what_was_promised_before_the_wipe_is_still_promised(group: Group)
         promised = await client.promise(5, b"new")
         assert [(held.first, held.last) for held in promised.held] == [(0, 0)]
         await client.begin(FIRST_LINEAGE.extended(0, 5), instance=b"new")
+
+
+def promise_of(response: store_v1.PromiseResponse) -> Promise:
+    """What a source decides from."""
+    return Promise(
+        response.begun_epoch,
+        lineage_from_wire(response.lineage),
+        Membership((THREE,), (THREE,)),
+        held_from_wire(response.held),
+        response.stable_upto,
+        response.limbo,
+        losses=held_from_wire(response.accepted_losses),
+    )
 
 
 def receiver(epoch: int, reg_id: int = 0) -> store_v1.RegisterReceiverRequest:

@@ -182,7 +182,7 @@ class StoreNode:
             ages,
         )
         upkeep = await self._serve(self._engine, peers, keeper, records, checked, releasing)
-        vouching = Vouching(self._engine, peers, upkeep.repair.filler, self.address)
+        vouching = Vouching(self._engine, peers, upkeep.repair.filler, upkeep.losses, self.address)
         await vouching.check()
         assert self._service is not None
         self._service.serve_all()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Callable, Mapping
 
@@ -20,6 +21,7 @@ from quorate.store.filling import Filler
 from quorate.store.inventory import knowledge_of
 from quorate.store.leaving import Adoption, Stay, leave, may_concern, reg_id_of
 from quorate.store.limbo import UNKNOWN, Heard, PeerAnswer
+from quorate.store.losses import Losses
 from quorate.store.peers import Peers
 from quorate.store.state import SourceState
 
@@ -43,12 +45,14 @@ class Vouching:
         engine: Engine,
         peers: Peers,
         filler: Filler,
+        losses: Losses,
         address: str,
         draw: Callable[[], bytes] = lambda: uuid.uuid4().bytes,
     ) -> None:
         """address: where others reach this store. draw: a new incarnation."""
         self._engine = engine
         self._filler = filler
+        self._losses = losses
         self._core = engine.core
         self._standing = engine.core.standing
         self._peers = peers
@@ -171,6 +175,7 @@ class Vouching:
         if set_aside := await engine.made_durable(state, change):
             _log.warning("%d messages of %s were set aside", set_aside, name)
         await self._fetch(state, adoption)
+        self._learn_losses(state, adoption)
         await engine.settled(state)
         left = core.leave_limbo(state, adoption)
         if not left.answer:
@@ -181,6 +186,18 @@ class Vouching:
         engine.directory.changed(name)
         self._waits_for.pop(name, None)
         _log.info("store %s vouches for %s again, up to %d", core.store, name, adoption.floor)
+
+    def _learn_losses(self, state: SourceState, adoption: Adoption) -> None:
+        """Before the store vouches it has to know of what it lacks that this was accepted as lost:
+        whoever hears only of the gap takes what is behind it for what was never stable."""
+        if self._core.sources.get(state.name) is not state:
+            return
+        count = len(self._losses.records)
+        writes = self._losses.learn(state, adoption.losses, "a peer", time.time_ns())
+        for record in self._losses.records[count:]:
+            _log.warning("accepted by an operator: %s", record)
+        if writes:
+            self._engine.submit(state, writes)
 
     def _reg_id(self, adoption: Adoption, theirs: int) -> int:
         """The RegID that the source had or wants here, or has at peers, if it is still free."""
