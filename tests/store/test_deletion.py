@@ -139,12 +139,14 @@ def test_what_never_began_leaves_nothing() -> None:
 def test_tombstones_survive_as_they_were() -> None:
     world = World()
     filled(world)
+    world.done(world.receivers.register(ORDERS, 0x22, 0, 1, b"x"))
     end_receivers(world, 0x20, 0x21)
     bury(world)
     packed = pack_tombstone(tombstone(world))
     assert unpack_tombstone(packed) == tombstone(world)
     assert tombstone(world).markers == (Marker(29, 1, b"marker"),)
     assert set(tombstone(world).ended) == {0x20, 0x21}
+    assert set(tombstone(world).receivers) == {0x22}
     for broken in (b"", packed[:-1], packed + b"x", b"\x07" + packed[1:]):
         with pytest.raises(Malformed):
             unpack_tombstone(broken)
@@ -260,6 +262,30 @@ def test_who_was_deregistered_is_over_also_when_the_source_is_back() -> None:
         world.receivers.register(ORDERS, 0x20, 0, 1)
     registered = world.receivers.register(ORDERS, 0x20, 0, 2).answer
     assert (registered.known, registered.ended_epoch) == (False, 1)
+
+
+def test_who_is_registered_is_so_also_when_the_source_is_back() -> None:
+    """What it has not acknowledged is not let go. Another may have taken its RegID meanwhile."""
+    world = World()
+    filled(world)
+    world.done(world.receivers.register(ORDERS, 0x21, 0, 4, waited_for=False))
+    world.write(world.receivers.acknowledge(ORDERS, 0x21, 4, 17))
+    before = dict(world.core.sources[ORDERS].receivers)
+    bury(world)
+    world = world.restarted()
+    world.core.reg_ids.claim(before[0x20].reg_id, "another")
+    _, writes = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
+    world.write(writes)
+    world = world.restarted()
+    state = world.core.sources[ORDERS]
+    assert state.receivers[0x21] == replace(before[0x21], instance=b"")
+    assert state.receivers[0x20].reg_id not in {0, *(each.reg_id for each in before.values())}
+    registered = world.receivers.register(ORDERS, 0x21, 0, 5).answer
+    assert (registered.known, registered.acknowledged_upto) == (True, 17)
+    # Of what lives on as another stream they are not receivers.
+    bury(world)
+    state, _ = world.core.identities.bring_back(ORDERS, world.core.reg_ids, anew=True)
+    assert state.receivers == {}
 
 
 def test_in_limbo_its_peers_say_who_is_over() -> None:

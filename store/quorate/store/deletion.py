@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
+from itertools import starmap
 
 from quorate.protocol.errors import NotRegistered
 from quorate.protocol.identity import SourceName
@@ -69,6 +70,7 @@ def bury(
         blind,
         state.markers,
         ended={receiver: replace(end, reread=True) for receiver, end in state.ended.items()},
+        receivers={each: replace(row, instance=b"") for each, row in state.receivers.items()},
     )
     key = reg_id_key(state.reg_id)
     writes = [
@@ -120,7 +122,7 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
     Else this store can vouch as if it had been cut off meanwhile: it promised nothing, and took
     nothing. If it could not vouch before it still can not.
 
-    Receivers that were deregistered are over as before: a store that was away may still have one,
+    Receivers are as before, also those that are over: a store that was away may know nothing of it,
     and the others that were told rely on this one's word.
     """
     held = tombstone.held
@@ -136,6 +138,7 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
         markers=markers,
         limbo=limbo,
         ended=dict(tombstone.ended),
+        receivers={each: replace(row) for each, row in tombstone.receivers.items()},
     )
     writes = [
         *(
@@ -143,6 +146,7 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
             for marker in markers
         ),
         *map(state.ended_row, state.ended),
+        *starmap(state.receiver_row, state.receivers.items()),
         state.registration_row(),
         state.held_row(),
         state.limbo_row(),
@@ -378,4 +382,5 @@ def void(tombstone: Tombstone) -> Tombstone:
         held=Held(RangeSet()),
         markers=(),
         ended={},
+        receivers={},
     )

@@ -17,7 +17,7 @@ from quorate.store import deletion, ends
 from quorate.store.life_records import Tombstone, gone_key, life_key, pack_life
 from quorate.store.lifetimes import Lifetimes, Lives, Observed, Who
 from quorate.store.limbo import SourceKnowledge
-from quorate.store.records import Held, Registration
+from quorate.store.records import Held, ReceiverRecord, Registration
 from quorate.store.state import RegIds, SourceState
 from quorate.store.storage import Reads, Table, Write
 from quorate.v1 import store_pb2 as store_v1
@@ -215,7 +215,21 @@ class Identities:
             tombstone = deletion.void(tombstone)
         if tombstone.emptied:
             tombstone = replace(tombstone, reg_id=reg_ids.claim(0, f"source {source}"))
+        tombstone = replace(tombstone, receivers=self._back(tombstone, reg_ids))
         return deletion.brought_back(tombstone)
+
+    def _back(self, tombstone: Tombstone, reg_ids: RegIds) -> dict[int, ReceiverRecord]:
+        """The receivers of a deleted source, with a RegID that is nobody's meanwhile."""
+        source, rows = tombstone.registration.name, tombstone.receivers
+        # Those first that can have their own: no other gets that.
+        back = {}
+        for session_id in sorted(rows, key=lambda each: not reg_ids.is_free(rows[each].reg_id)):
+            own = rows[session_id].reg_id
+            wanted = own if reg_ids.is_free(own) else 0
+            reg_id = reg_ids.claim(wanted, f"receiver {session_id:#x} of {source}")
+            back[session_id] = replace(rows[session_id], reg_id=reg_id)
+            self.lives.begins(Who(source, session_id))
+        return back
 
     def purge(
         self, source: SourceName, reads: Reads, rows_max: int, reg_ids: RegIds

@@ -13,15 +13,19 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.recovery import Marker
 from quorate.store.lifetimes import Life, Lifetimes
 from quorate.store.records import (
+    RECEIVER_BYTES,
     Held,
     Malformed,
+    ReceiverRecord,
     Registration,
     marker_key,
     pack_held,
     pack_marker,
+    pack_receiver,
     pack_registration,
     unpack_held,
     unpack_marker,
+    unpack_receiver,
     unpack_registration,
 )
 from quorate.v1.store_pb2 import Deletion
@@ -107,6 +111,8 @@ class Tombstone:
     """Nothing is filed under its RegID any more: that is free for others."""
     ended: Mapping[int, End] = field(default_factory=dict)
     """By session ID, its receivers that were deregistered: other stores may not have heard yet."""
+    receivers: Mapping[int, ReceiverRecord] = field(default_factory=dict)
+    """By session ID, those that were registered: other stores may rely on this one's word."""
 
 
 _ENDED_PREFIX = b"ended/"
@@ -154,7 +160,7 @@ def unpack_end(value: bytes) -> End:
     return End(epoch, is_settled, reread=True)
 
 
-_TOMBSTONE = struct.Struct(">BBd???QIIII")
+_TOMBSTONE = struct.Struct(">BBd???QIIIII")
 _MARKER = struct.Struct(">qI")
 _TOMBSTONE_VERSION = 2
 
@@ -174,18 +180,20 @@ def pack_tombstone(tombstone: Tombstone) -> bytes:
         len(held),
         len(tombstone.markers),
         len(tombstone.ended),
+        len(tombstone.receivers),
     )
     markers = (
         _MARKER.pack(marker.sequence, len(row := pack_marker(marker))) + row
         for marker in tombstone.markers
     )
     ended = (_U64.pack(receiver) + pack_end(end) for receiver, end in tombstone.ended.items())
-    return b"".join((head, registration, held, *markers, *ended))
+    receivers = (_U64.pack(each) + pack_receiver(row) for each, row in tombstone.receivers.items())
+    return b"".join((head, registration, held, *markers, *ended, *receivers))
 
 
 def unpack_tombstone(value: bytes) -> Tombstone:
     try:
-        (version, cause, deleted, blind, dropped, emptied, reg_id, *sizes, count, ends) = (
+        (version, cause, deleted, blind, dropped, emptied, reg_id, *sizes, count, ends, rows) = (
             _TOMBSTONE.unpack_from(value)
         )
         if version != _TOMBSTONE_VERSION:
@@ -199,15 +207,32 @@ def unpack_tombstone(value: bytes) -> Tombstone:
             at += _MARKER.size
             row = value[at : (at := at + size)]
             markers.append(unpack_marker(marker_key(reg_id, sequence), row)[1])
-        ended = {}
-        for _ in range(ends):
-            receiver = _U64.unpack_from(value, at)[0]
-            at += _U64.size
-            ended[receiver] = unpack_end(value[at : (at := at + _ENDED.size)])
+        ended, at = _by_session_id(value, at, ends, _ENDED.size)
+        receivers, at = _by_session_id(value, at, rows, RECEIVER_BYTES)
     except struct.error as error:
         raise Malformed(f"a tombstone can not be read: {error}") from None
     if at != len(value):
         raise Malformed(f"a tombstone has {len(value)} bytes, not {at}")
     return Tombstone(
-        reg_id, registration, held, cause, deleted, blind, tuple(markers), dropped, emptied, ended
+        reg_id,
+        registration,
+        held,
+        cause,
+        deleted,
+        blind,
+        tuple(markers),
+        dropped,
+        emptied,
+        {receiver: unpack_end(row) for receiver, row in ended.items()},
+        {receiver: unpack_receiver(row) for receiver, row in receivers.items()},
     )
+
+
+def _by_session_id(value: bytes, at: int, count: int, size: int) -> tuple[dict[int, bytes], int]:
+    """So many rows of that size, each behind a session ID; and where they end."""
+    rows = {}
+    for _ in range(count):
+        (session_id,) = _U64.unpack_from(value, at)
+        begin = at + _U64.size
+        rows[session_id] = value[begin : (at := begin + size)]
+    return rows, at

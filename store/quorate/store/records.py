@@ -312,6 +312,7 @@ class ReceiverRecord:
 
 
 _RECEIVER = struct.Struct(">QQq?Q")
+RECEIVER_BYTES = _RECEIVER.size
 
 
 def pack_receiver(record: ReceiverRecord) -> bytes:
