@@ -329,7 +329,12 @@ class StoreUpkeep:
         self._repair = SimulatedRepair(store, self.peers, filler)
         proxying = SimulatedProxying(store, self.peers, enabled=store.proxies)
         self.keeper = Keeper(
-            store.engine, cast(Peers, self.peers), proxying, store.mortality.grace, store.now
+            store.engine,
+            cast(Peers, self.peers),
+            proxying,
+            store.losses,
+            store.mortality.grace,
+            store.now,
         )
 
     async def start(self) -> None:

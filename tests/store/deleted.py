@@ -21,8 +21,10 @@ from quorate.store.engine import Engine
 from quorate.store.life_records import Tombstone
 from quorate.store.lifetimes import Lifetimes
 from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
+from quorate.store.losses import Losses
 from quorate.store.state import SourceState
 from quorate.store.storage import Table, Write
+from quorate.store.upkeep_records import LossRecord
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -157,10 +159,14 @@ def keeping(world: World, *answers: PeerAnswer) -> keeper.Keeper:
 
 
 def keeping_with(
-    world: World, heard: Heardsay, clock: Callable[[], float] = time.monotonic
+    world: World,
+    heard: Heardsay,
+    clock: Callable[[], float] = time.monotonic,
+    records: Sequence[LossRecord] = (),
 ) -> keeper.Keeper:
-    """A keeper that hears this of its peers."""
+    """A keeper that hears this of its peers. records: what operators accepted at its store."""
     engine = engine_of(world)
     peers: Any = heard
     proxying: Any = Quiet()
-    return keeper.Keeper(engine, peers, proxying, inf, clock)
+    losses = Losses("s1", world.core.sources, world.storage, records)
+    return keeper.Keeper(engine, peers, proxying, losses, inf, clock)

@@ -11,11 +11,13 @@ from tests.store.deleted import (
     EXPIRED,
     MEMBERSHIP,
     POLICY,
+    Heardsay,
     answer,
     bury,
     bury_for_good,
     filled,
     keeping,
+    keeping_with,
     knowledge,
     promised_only,
     rows,
@@ -36,7 +38,7 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership
-from quorate.protocol.ranges import Range
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
 from quorate.store import keeper, positions
 from quorate.store.deletion import (
@@ -52,6 +54,7 @@ from quorate.store.late import Missed
 from quorate.store.leaving import Adoption
 from quorate.store.life_records import pack_tombstone, unpack_tombstone
 from quorate.store.lifetimes import Lifetimes, Who
+from quorate.store.losses import Losses
 from quorate.store.records import Malformed
 from quorate.store.storage import Table
 from quorate.v1 import store_pb2 as store_v1
@@ -332,6 +335,18 @@ async def test_it_comes_back_for_a_stream_that_its_promise_may_be_for() -> None:
     missed = Missed(began, MEMBERSHIP, b"a", None, 0)
     assert world.done(world.core.adopt(ORDERS, missed)) == 0
     assert world.core.sources[ORDERS].registration.begun_epoch == 3
+
+
+@pytest.mark.expects_log("lives on elsewhere")
+async def test_it_comes_back_with_what_was_accepted_as_lost() -> None:
+    """Whoever hears only of the gap takes what is behind it for what was never stable."""
+    world = World()
+    losses = Losses("s1", world.core.sources, world.storage)
+    world.write(losses.learn(filled(world), [HeldRange(30, 34, 1)], "an operator", 0))
+    bury(world)
+    living = Heardsay(answer("s2", knowledge(begun_epoch=2, live=True)), answer("s3"))
+    await keeping_with(world, living, records=losses.records).look(0.0)
+    assert world.core.sources[ORDERS].losses == RangeSet([Range(30, 34)])
 
 
 def test_without_its_messages_it_comes_back_empty_and_under_another_reg_id() -> None:

@@ -45,6 +45,7 @@ from quorate.store.engine import Engine
 from quorate.store.life_records import Tombstone
 from quorate.store.lifetimes import CONFIRM_SECONDS, Observed, Who
 from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
+from quorate.store.losses import Losses
 from quorate.store.naming import policy_name
 from quorate.store.peers import Peers
 from quorate.store.proxying import Proxying
@@ -71,6 +72,7 @@ class Keeper:
         engine: Engine,
         peers: Peers,
         proxying: Proxying,
+        losses: Losses,
         deletion_grace: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -84,6 +86,7 @@ class Keeper:
         self._lives = engine.core.identities.lives
         self._peers = peers
         self._proxying = proxying
+        self._losses = losses
         self._grace = deletion_grace
         self._clock = clock
         self._heard: dict[str, float] = {}
@@ -267,6 +270,7 @@ class Keeper:
         state, writes = identities.bring_back(source, self._core.reg_ids, promised, anew=anew)
         state.takes_data = self._core.takes_data(source.topic)
         self._core.sources[source] = state
+        self._losses.count_again(state)
         await self._write(state, writes)
 
     def _view(self, record: Registration, since: float = 0.0) -> View:

@@ -37,9 +37,13 @@ class Losses:
         self._sources = sources
         self._reads = reads
         self.records = list(records)
-        for record in records:
-            if record.source is not None and record.source in sources:
-                _note(sources[record.source], record)
+        for state in sources.values():
+            self.count_again(state)
+
+    def count_again(self, state: SourceState) -> None:
+        """Have the records of a source count that was read, or given back, without them."""
+        state.accepted = tuple(record for record in self.records if record.source == state.name)
+        state.renew_losses()
 
     def accept(
         self, source: SourceName, first: int, last: int, reason: str, time_ns: int

@@ -33,6 +33,7 @@ from quorate.store.engine import Engine
 from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Lifetimes, Lives, Observed
 from quorate.store.limbo import Standing, started
+from quorate.store.losses import Losses
 from quorate.store.peers import Peers
 from quorate.store.proxying import Proxying
 from quorate.store.receivers import Receivers
@@ -45,7 +46,7 @@ from quorate.store.state import RegIds, SourceState
 from quorate.store.status import StoreFacts, disk_bytes, status
 from quorate.store.storage import Storage, Write
 from quorate.store.upkeep import Upkeep
-from quorate.store.upkeep_records import LossRecord, ScrubRecord
+from quorate.store.upkeep_records import ScrubRecord
 from quorate.store.vouching import Vouching
 from quorate.store.writer import Writer
 from quorate.transport.channels import new_server
@@ -170,7 +171,8 @@ class StoreNode:
         peers = Peers(self._engine, configuration.peers or (), self._greeting)
         self.peers = peers
         proxying = Proxying(self._engine, peers, enabled=configuration.proxies)
-        keeper = Keeper(self._engine, peers, proxying, configuration.deletion_grace)
+        losses = Losses(configuration.name, sources, storage, records)
+        keeper = Keeper(self._engine, peers, proxying, losses, configuration.deletion_grace)
         self.keeper = keeper
         releasing = Releasing(
             self._engine,
@@ -181,8 +183,8 @@ class StoreNode:
             configuration.shortest_retention,
             ages,
         )
-        upkeep = await self._serve(self._engine, peers, keeper, records, checked, releasing)
-        vouching = Vouching(self._engine, peers, upkeep.repair.filler, upkeep.losses, self.address)
+        upkeep = await self._serve(self._engine, peers, keeper, losses, checked, releasing)
+        vouching = Vouching(self._engine, peers, upkeep.repair.filler, losses, self.address)
         await vouching.check()
         assert self._service is not None
         self._service.serve_all()
@@ -283,7 +285,7 @@ class StoreNode:
         engine: Engine,
         peers: Peers,
         keeper: Keeper,
-        records: Sequence[LossRecord],
+        losses: Losses,
         checked: ScrubRecord,
         releasing: Releasing,
     ) -> Upkeep:
@@ -306,7 +308,7 @@ class StoreNode:
             self._executor,
             peers,
             self.address,
-            records,
+            losses,
             checked,
             configuration.scrub_interval_seconds,
         )

@@ -24,7 +24,7 @@ from quorate.store.peers import Peers
 from quorate.store.repair import Repair
 from quorate.store.scrub import Scrub
 from quorate.store.state import Change
-from quorate.store.upkeep_records import LossRecord, ScrubRecord, loss_to_wire
+from quorate.store.upkeep_records import ScrubRecord, loss_to_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -40,18 +40,18 @@ class Upkeep:
         executor: Executor,
         peers: Peers,
         address: str,
-        records: Sequence[LossRecord],
+        losses: Losses,
         checked: ScrubRecord,
         scrub_interval_seconds: float,
     ) -> None:
-        """address: where peers know this store. records, checked: what was found at the start.
+        """address: where peers know this store. checked: what was found at the start.
 
         scrub_interval_seconds: from one pass over everything to the next; 0: never.
         """
         self._engine = engine
         self._executor = executor
         self._scrub_interval = scrub_interval_seconds
-        self.losses = Losses(engine.core.store, engine.core.sources, engine.reads, records)
+        self.losses = losses
         self.scrub = Scrub(engine, executor, checked, scrub_interval_seconds)
         self.repair = Repair(engine, executor, peers, self.losses, self.scrub, address)
 
