@@ -247,7 +247,9 @@ async def test_reg_ids_that_differ_by_store_lock_nobody_out(group: Group, how: s
         assert await source.publish(b"0")
 
 
-@pytest.mark.expects_log("in limbo|accepted by an operator|lost its quorum|waits for")
+@pytest.mark.expects_log(
+    "in limbo|accepted by an operator|lost its quorum|waits for|another incarnation of it"
+)
 async def test_who_leaves_limbo_by_hand_says_of_no_receiver_that_it_is_gone(group: Group) -> None:
     """Before it has heard of its peers which there are."""
     stores = ",".join(f"{name}={address}" for name, address in group.addresses.items())
