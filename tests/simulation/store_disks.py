@@ -9,6 +9,7 @@ from typing import Protocol
 
 from quorate.protocol.identity import SourceName
 from quorate.store.core import StoreCore
+from quorate.store.life_records import gone_key, unpack_tombstone
 from quorate.store.records import (
     receiver_key,
     unpack_held,
@@ -57,10 +58,12 @@ def has_messages(store: StoreOf, source: SourceName, begins_in: int) -> bool:
 
 
 def receiver_epoch(store: StoreOf, source: SourceName, session_id: int) -> int:
-    """In which epoch the store has a receiver registered; 0: in none."""
-    state = store.core.sources.get(source)
+    """In which epoch the store has a receiver registered, or had when it deleted the source, as it
+    would give that back; 0: in none."""
+    state, rows = store.core.sources.get(source), store.disk.synced
     if state is None:
-        return 0
-    key = receiver_key(state.reg_id, session_id)
-    row = store.disk.synced.get(Table.RECEIVERS, [key])[0]
-    return unpack_receiver(row).epoch if row is not None else 0
+        deleted = rows.get(Table.META, [gone_key(source)])[0]
+        row = unpack_tombstone(deleted).receivers.get(session_id) if deleted is not None else None
+        return row.epoch if row is not None else 0
+    known = rows.get(Table.RECEIVERS, [receiver_key(state.reg_id, session_id)])[0]
+    return unpack_receiver(known).epoch if known is not None else 0
