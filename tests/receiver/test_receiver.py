@@ -10,13 +10,12 @@ from tests.protocol.broken_answers import BREACHES, Breach, name_of
 from tests.receiver.fakes import NAME, Group, frame
 from tests.receiver.support import nothing_above, numbers, opened, position_is, take, told
 
-from quorate.protocol.errors import (
-    StoreStopping,
-)
+from quorate.protocol.errors import StoreStopping, Unreachable
 from quorate.receiver import (
     Answer,
     Gap,
     SourceAttached,
+    SourceDetached,
     SourceGone,
     Stalled,
     Withdrawn,
@@ -426,7 +425,22 @@ async def test_a_silent_live_stream_is_left(group: Group, monkeypatch: pytest.Mo
     async with await opened(group) as receiver:
         await told(receiver, SourceAttached)
         await group.source.until_attached(times=2)
+        silent = Unreachable(group.source.address, "it said nothing for 0 s")
+        assert await told(receiver, SourceDetached) == SourceDetached(NAME, str(silent))
         group.source.attached = group.source.attached[1:]
+        group.send(9)
+        assert numbers(await take(receiver, 10)) == list(range(10))
+
+
+async def test_the_end_of_a_live_stream_is_told_and_it_is_sought_again(group: Group) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.source.say(None)
+        ended = Unreachable(group.source.address, "it ended the live stream")
+        assert await told(receiver, SourceDetached) == SourceDetached(NAME, str(ended))
+        await group.source.until_attached(times=2)
+        del group.source.attached[0]
         group.send(9)
         assert numbers(await take(receiver, 10)) == list(range(10))
 
