@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from quorate.console.status import _FOR_PEOPLE, _plain
+from quorate.console.status import _for_people
 from quorate.console.tables import show
 
 STORES = [
@@ -88,7 +88,7 @@ def test_one_row_that_does_not_fit_is_a_paragraph() -> None:
 
 
 def test_the_status_of_three_stores_can_be_read_in_80_columns() -> None:
-    rows = [{name: {**row, "sources": 4}[name] for name in _FOR_PEOPLE["stores"]} for row in STORES]
-    lines = drawn([{key: _plain(value) for key, value in row.items()} for row in rows], 80)
+    more = {"sources": 4, "repair_bytes_per_second": 5_000_000}
+    lines = drawn([_for_people("stores", {**row, **more}) for row in STORES], 80)
     assert max(map(len, lines)) <= 80
     assert sum("127.0.0.1:730" in line and "store-" in line for line in lines) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +21,7 @@ _FOR_PEOPLE = {
     "stores": (
         "store", "address", "state", "version", "uptime_seconds", "durability", "sources",
         "messages", "sync_milliseconds", "rejected", "lacking", "repair",
+        "repair_bytes_per_second",
     ),
     "sources": (
         "topic", "session_id", "state", "proxy", "epoch", "first", "newest", "stable_upto", "lag",
@@ -36,6 +38,8 @@ _FOR_PEOPLE = {
     ),
     "losses": ("store", "source", "lost", "reason", "time"),
 }  # fmt: skip
+
+_IN_KIB = {"repair_bytes_per_second": "repair_KiB/s"}
 
 _ONLY_IF_ANY = ("paced", "losses")
 
@@ -96,12 +100,23 @@ def _show(group: GroupStatus, output: Output) -> None:
             for kind, rows in parts.items():
                 if kind in _ONLY_IF_ANY and not rows:
                     continue
-                shown = [{key: _plain(row[key]) for key in _FOR_PEOPLE[kind]} for row in rows]
+                shown = [_for_people(kind, row) for row in rows]
                 print_table(kind.capitalize(), shown, empty="none")
             for problem in group.problems:
                 say(problem, style="bold red")
             if group.healthy:
                 say("Healthy.", style="green")
+
+
+def _for_people(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for key in _FOR_PEOPLE[kind]:
+        value = row[key]
+        if key in _IN_KIB:
+            shown[_IN_KIB[key]] = None if value is None else value / 1024
+        else:
+            shown[key] = _plain(value)
+    return shown
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,65 @@
+"""`quorate status` says what stores lack, what is done about it, and how fast."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from quorate.console import group_status
+from quorate.console.main import app
+from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.exit_codes import UNHEALTHY
+from quorate.protocol.identity import StoreAddress
+from quorate.v1.store_pb2 import RepairStatus, StatusResponse
+
+FETCHING = "fetching orders/0x10 from b"
+REPAIRING = RepairStatus(lacking=1234, now=FETCHING, bytes_per_second=5_242_880.4)
+IDLE = RepairStatus(now="idle")
+
+
+def shown(to: pytest.MonkeyPatch, *arguments: str) -> str:
+    """What the command shows of a store under repair, one with nothing to do and one away."""
+
+    async def ask_all(
+        stores: Sequence[StoreAddress], _: float
+    ) -> dict[StoreAddress, StatusResponse | QuorateError]:
+        one, other, away = stores
+        return {
+            one: StatusResponse(store_name="a", incarnation=b"a", repair=REPAIRING),
+            other: StatusResponse(store_name="b", incarnation=b"b", repair=IDLE),
+            away: Unreachable(away.address, "refused"),
+        }
+
+    to.setattr(group_status, "ask_all", ask_all)
+    command = ["status", "--stores", "a=h:1,b=h:2,c=h:3", *arguments]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == UNHEALTHY
+    return result.stdout
+
+
+def facts(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["store"], row["lacking"], row["repair"], row["repair_bytes_per_second"]
+
+
+ROWS = [("a", 1234, FETCHING, 5_242_880), ("b", 0, "idle", 0), ("c", None, None, None)]
+
+
+def test_machines_are_told_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = json.loads(shown(monkeypatch, "-o", "json"))
+    assert [facts(row) for row in told["stores"]] == ROWS
+    lines = [json.loads(line) for line in shown(monkeypatch, "-o", "jsonl").splitlines()]
+    assert [facts(row) for row in lines if row["kind"] == "store"] == ROWS
+
+
+def test_people_are_shown_it_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line.split() for line in shown(monkeypatch, "-o", "table").splitlines()]
+    (heading,) = [words for words in lines if words[:2] == ["store", "address"]]
+    assert heading[-3:] == ["lacking", "repair", "repair_KiB/s"]
+    ends = {words[0]: words for words in lines if words[:1] and words[0] in ("a", "b", "c")}
+    assert ends["a"][-6:] == ["1,234", *FETCHING.split(), "5,120.0"]
+    assert ends["b"][-3:] == ["0", "idle", "0.0"]
+    assert ends["c"][-3:] == ["-", "-", "-"]
