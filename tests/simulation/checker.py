@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from tests.simulation import store_disks
 from tests.simulation.content import contents_of
 from tests.simulation.endings import IMMORTAL, Endings, Life, Mortality
 from tests.simulation.receiver_checks import ReceiverChecks
 from tests.simulation.rules import Setup
-from tests.simulation.store_disks import StoreOf, begun_registration, has_messages, receiver_epoch
+from tests.simulation.store_disks import StoreOf
 from tests.simulation.world import World
 
 from quorate.protocol.errors import ContentConflict
@@ -110,6 +111,8 @@ class Checker:
         """By store: those on their way to its disk, or there since it started."""
         self.failed: dict[str, dict[int, bytes]] = {}
         """By store whose data was destroyed and that does not vouch yet: what it had had."""
+        self._destroyed: dict[str, StoreOf] = {}
+        """Stores whose data was destroyed at some time."""
         self.beyond = False
         """More was destroyed than the rules tolerate: things may stop, but nothing may be lost in
         silence."""
@@ -145,15 +148,16 @@ class Checker:
     def tolerates(self, store: str, beyond_repair: bool = False) -> bool:
         """Whether the data of this store may be destroyed now, too.
 
-        A store counts as failed for all it held until it vouches again. What is left must be enough
-        to recover everything by itself; or, if beyond_repair, at least to lose nothing: then it may
-        take an operator to go on.
+        A store counts as failed for all it held until it vouches again; one that the stream has left
+        while it has forgotten the source, as those that remember stop who runs an old
+        configuration. What is left must be enough to recover everything by itself; or, if
+        beyond_repair, at least to lose nothing: then it may take an operator to go on.
         """
-        failed = {*self.failed, store}
-        setups = self._setups
+        forgot = store_disks.forgetful(self._destroyed.values(), self.source)
+        failed = {*self.failed, store, *forgot}
         if beyond_repair:
-            return not any(setup.may_be_lost(failed) for setup in setups)
-        return all(setup.recovers_from(failed) for setup in setups)
+            return not any(setup.may_be_lost(failed) for setup in self._setups)
+        return all(setup.recovers_from(failed) for setup in self._setups)
 
     def destroys(self, store: str) -> None:
         """All or some of its data is about to go: it counts as held as long as it is failed."""
@@ -161,6 +165,7 @@ class Checker:
         actor = self._stores[store]
         held = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
         self._life.deleted.add(store)
+        self._destroyed[store] = actor
         self.failed.setdefault(store, {}).update(held)
         self._deleted.discard(store)
         self._promised.pop(store, None)
@@ -519,12 +524,12 @@ class Checker:
         """Whether the owner of the present stream has had it forgotten, and no store takes part in
         it any more: where anybody is in it says nothing."""
         return self._is_deregistered() and not any(
-            begun_registration(store, self.source, self._life.begins_in)
+            store_disks.begun_registration(store, self.source, self._life.begins_in)
             for store in self._stores.values()
         )
 
     def _has_messages(self, store: StoreOf) -> bool:
-        return has_messages(store, self.source, self._life.begins_in)
+        return store_disks.has_messages(store, self.source, self._life.begins_in)
 
     def _begin_life(self, epoch: int, who: str) -> None:
         is_wanted = self._is_deregistered()
@@ -732,7 +737,7 @@ class Checker:
         return {
             store.label
             for store in self._stores.values()
-            if receiver_epoch(store, self.source, session_id) == epoch
+            if store_disks.receiver_epoch(store, self.source, session_id) == epoch
         }
 
     # The end.

@@ -87,6 +87,11 @@ class SourceApplication:
         return not self._publish_store.outlives
 
     @property
+    def runs_an_old_configuration(self) -> bool:
+        """Its stores may have been left by the stream: once they forget, they let it begin anew."""
+        return any(not each.over and each.setup != self.setup for each in self.instances)
+
+    @property
     def runs_twice(self) -> bool:
         return bool(self._former)
 
@@ -116,7 +121,7 @@ class SourceApplication:
             return self._setup_at
         if self._setup_at + 1 < len(self._setups) and chooser.random() < 0.4:
             self._setup_at += 1
-        elif self._setup_at and chooser.random() < 0.15:
+        elif self._setup_at and not self._checker.beyond and chooser.random() < 0.15:
             self.world.reach("an old configuration is run")
             return self._setup_at - 1
         return self._setup_at

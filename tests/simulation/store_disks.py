@@ -5,6 +5,7 @@ Reads rows, and decides nothing: what must hold of them is in tests.simulation.c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from quorate.protocol.identity import SourceName
@@ -48,6 +49,15 @@ def begun_registration(store: StoreOf, source: SourceName, begins_in: int) -> by
         if known.name == source and known.begun_epoch >= max(1, begins_in):
             return key
     return b""
+
+
+def forgetful(stores: Iterable[StoreOf], source: SourceName) -> set[str]:
+    """Those that do not even know that they have deleted the source."""
+    return {
+        store.name
+        for store in stores
+        if source not in store.core.sources and source not in store.core.identities.tombstones
+    }
 
 
 def has_messages(store: StoreOf, source: SourceName, begins_in: int) -> bool:
