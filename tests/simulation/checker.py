@@ -148,10 +148,10 @@ class Checker:
     def tolerates(self, store: str, beyond_repair: bool = False) -> bool:
         """Whether the data of this store may be destroyed now, too.
 
-        A store counts as failed for all it held until it vouches again; one that the stream has left
-        while it has forgotten the source, as those that remember stop who runs an old
-        configuration. What is left must be enough to recover everything by itself; or, if
-        beyond_repair, at least to lose nothing: then it may take an operator to go on.
+        A store counts as failed for all it held until it vouches again; one that the stream left,
+        while it has forgotten the source: those that remember stop who runs an old configuration.
+        What is left must be enough to recover everything by itself; or, if beyond_repair, at least
+        to lose nothing: then it may take an operator to go on.
         """
         forgot = store_disks.forgetful(self._destroyed.values(), self.source)
         failed = {*self.failed, store, *forgot}
