@@ -62,7 +62,11 @@ HAZARDS = {
         "says_that_it_holds_nothing",
         "fetches_nothing_to_leave_limbo",
     ),
-    "corruption read as absence": ("unreadable_is_a_no",),
+    "corruption read as absence": (
+        "unreadable_is_a_no",
+        "unreadable_is_absent",
+        "unknown_is_a_no",
+    ),
     "a hung store": ("hung_stores_are_waited_for",),
     "a receiver that acted on what was never stable": (
         "nothing_is_held_back",

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -31,6 +33,7 @@ from tests.simulation.store_writer import SimulatedWriter
 from tests.simulation.weather import LASTING
 
 from quorate.protocol import recovery
+from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.framing import (
     BatchHeader,
@@ -43,9 +46,10 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
+from quorate.receiver import fetching
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
-from quorate.receiver.plan import FetchPlan, ProvenGap
+from quorate.receiver.plan import Answer, FetchPlan, ProvenGap
 from quorate.source import registration, survivors
 from quorate.source.registration import Grant, Registration
 from quorate.source.retention import Retention
@@ -217,6 +221,29 @@ def _one_no_is_a_gap(to: pytest.MonkeyPatch) -> None:
 def _not_yet_is_a_no(to: pytest.MonkeyPatch) -> None:
     """A store says that it does not have what it may yet get."""
     to.setattr(fetch, "_behind", lambda _, __, first, last: Range(first, last))
+
+
+def _unreadable_is_absent(to: pytest.MonkeyPatch) -> None:
+    """A store answers of a batch that it can not read that it does not have it."""
+    real = fetch._pack_lacking
+
+    class Packing(AnswerPacking):
+        def missing(self, part: Range, why: v1.Lookup, detail: str) -> None:
+            absent = v1.LOOKUP_ABSENT if why == v1.LOOKUP_UNKNOWN else why
+            super().missing(part, absent, detail)
+
+    def pack_lacking(packing: AnswerPacking, *rest: Any) -> None:
+        # What it lacks is said as it is: a store in limbo can not say.
+        others: Any = SimpleNamespace(missing=partial(AnswerPacking.missing, packing))
+        real(others, *rest)
+
+    to.setattr(fetch, "AnswerPacking", Packing)
+    to.setattr(fetch, "_pack_lacking", pack_lacking)
+
+
+def _unknown_is_a_no(to: pytest.MonkeyPatch) -> None:
+    """A receiver takes it for a "no" that a store can not say."""
+    to.setitem(fetching._ANSWERS, v1.LOOKUP_UNKNOWN, Answer.ABSENT)
 
 
 def _nothing_is_held_back(to: pytest.MonkeyPatch) -> None:
@@ -546,6 +573,11 @@ MUTATIONS = (
         {"kinds": ("leave_behind", "crash_receiver"), "pause_between_sends": 0.03, **THREE},
     ),
     Mutation(_not_yet_is_a_no, {"kinds": ("pause_source", "pause_receiver"), **THREE}, ("I3",)),
+    # Only where no store has a good copy any more: one that has it makes up for every false "no".
+    Mutation(
+        _unreadable_is_absent, {"kinds": ("lose_batch", "crash_receiver"), **THREE}, ("I3",), 20
+    ),
+    Mutation(_unknown_is_a_no, {"kinds": ("lose_batch", "crash_receiver"), **THREE}, ("I3",), 20),
     Mutation(_nothing_is_held_back),
     Mutation(_positions_are_made_up),
     Mutation(
