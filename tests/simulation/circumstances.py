@@ -17,6 +17,8 @@ SAFETY = ("I1", "I2", "I3", "I4", "I5")
 ALL_ACTIVE = (Setup((Party("stores", ("store1", "store2", "store3"), "all-active"),)),)
 PAIR = (Setup((Party("stores", ("store1", "store2"), "all-active"),)),)
 """Each of the two is a blocking set."""
+EITHER = (Setup((Party("here", ("store1", "store2")), Party("there", ("store3",))), "any"),)
+"""Their quorums do not meet."""
 MOVED = (
     majority_of(["store1", "store2", "store3"]),
     majority_of(["store4", "store5", "store6"]),

@@ -20,6 +20,7 @@ from tests.simulation import store_upkeep
 from tests.simulation.checker import Checker
 from tests.simulation.circumstances import (
     ALL_ACTIVE,
+    EITHER,
     LAGGING,
     MOVED,
     SAFETY,
@@ -30,6 +31,7 @@ from tests.simulation.network import End
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.store_upkeep import SimulatedRepair
 from tests.simulation.store_writer import SimulatedWriter
+from tests.simulation.test_scripts import _a_stable_set_is_enough
 from tests.simulation.weather import LASTING
 
 from quorate.protocol import recovery
@@ -605,6 +607,17 @@ MUTATIONS = (
     Mutation(_what_is_unstable_is_let_go, {"kinds": ("strand_source",), "lets_go": True}, SAFETY),
     Mutation(_repair_follows_the_open_tail, {"kinds": ("strand_source", "partition")}),
     Mutation(_active_stores_are_enough, {"kinds": ("partition",), "setups": ALL_ACTIVE}),
+    Mutation(
+        _a_stable_set_is_enough,
+        {
+            "kinds": ("pause_store", "pause_store", "crash_store", "crash_source"),
+            "setups": EITHER,
+            "pause_between_faults": 0.06,
+            "faulty_seconds": 6.0,
+        },
+        ("I1",),
+        40,
+    ),
     Mutation(_only_the_new_stores_count, {"kinds": ("crash_source", "partition"), "setups": MOVED}),
     Mutation(_predecessors_are_not_named, {"kinds": ("crash_source",), "setups": MOVED}),
     Mutation(_limbo_is_a_no, {"kinds": ("wipe_in_need",), **LAGGING}),
