@@ -60,6 +60,8 @@ class Faults:
         self._doubles: dict[str, StoreActor] = {}
         """By name: stores that run beside the one whose disk theirs is a copy of."""
         self._zombies: list[SourceInstance] = []
+        self.hung: StoreActor | None = None
+        """The store that hangs now, or did last; once the faults have stopped: that hangs still."""
         self._stopped = False
         network.failure_rate = weather.failure_rate
         network.duplicate_rate = weather.duplicate_rate
@@ -68,8 +70,11 @@ class Faults:
             world.later(self._chooser.uniform(0.0, 0.5), self._next)
 
     def stop(self) -> None:
-        """Nothing goes wrong any more: everyone runs, and reaches everyone."""
+        """Nothing goes wrong any more: everyone runs, and reaches everyone. But a store
+        that hangs does so until it is woken, if the others are enough."""
         self._stopped = True
+        if self.hung is not None and not self._hangs_alone(self.hung):
+            self.hung = None
         network = self._network
         network.heal()
         network.failure_rate = network.duplicate_rate = network.slow_rate = 0.0
@@ -79,7 +84,8 @@ class Faults:
             self._end_double(store)
             store.disk.sync_seconds_max = 0.002
             store.disk.fails_next_sync = False
-            store.process.wake()
+            if store is not self.hung:
+                store.process.wake()
             store.start_if_down()
         self._source.wake()
         for receiver in self._receivers:
@@ -139,6 +145,24 @@ class Faults:
             self._world.fault("store pause", store.name)
             store.process.pause()
             self._world.later(self._chooser.choice((0.1, 0.4, 1.5)), store.process.wake)
+
+    def hang_store(self) -> None:
+        """A store takes calls and answers none from now on, if the others are enough."""
+        store = self._chooser.choice(self._stores)
+        if self.hung is not None and self.hung.process.paused:
+            return
+        # To found a group takes all stores, for good reason.
+        is_founded = not any(each.core.standing.limbo for each in self._stores)
+        if not is_founded or not store.alive or store.process.paused:
+            return
+        if self._checker.tolerates(store.name):
+            self._world.fault("store hangs", store.name)
+            store.process.pause()
+            self.hung = store
+
+    def _hangs_alone(self, store: StoreActor) -> bool:
+        """Whether it hangs still, and the others are enough also now."""
+        return store.process.paused and self._checker.tolerates(store.name)
 
     def jump_clock(self) -> None:
         """Somebody takes it to be another time of day, by seconds, an hour, or years."""

@@ -151,6 +151,8 @@ class Simulation:
             world.run(world.now + STALL_SECONDS)
             world.reach("beyond what is tolerated, and honest")
             return
+        if self.faults.hung is not None:
+            self._register_without(self.faults.hung)
         if "lose_batch" in self.weather.kinds:
             world.run(world.now + STALL_SECONDS)
             if self.operator.accept_losses():
@@ -171,6 +173,23 @@ class Simulation:
             rule = "I3" if unfinished.startswith("receiver") else "I6"
             raise Violation(rule, f"{seconds:g} s after the faults stopped: {unfinished}")
         self.checker.check_end()
+
+    def _register_without(self, hung: StoreActor) -> None:
+        """The next source does not wait for a store that hangs, as the others are enough."""
+        world = self.world
+        deadline = world.now + self.weather.complete_seconds
+        self.source.current.kill()
+        while not self._registered() and world.now < deadline:
+            world.run(world.now + STEP_SECONDS)
+        if not self._registered():
+            unfinished = self.source.current.core.registration.unfinished()
+            raise Violation("I6", f"nobody registers while {hung.name} hangs: {unfinished}")
+        world.reach("registered though a store hangs", hung.name)
+        hung.process.wake()
+
+    def _registered(self) -> bool:
+        source = self.source.current
+        return not source.over and source.core.complete
 
     def _check(self) -> None:
         self.checker.check_stores()

@@ -31,7 +31,10 @@ from tests.simulation.network import End
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.store_upkeep import SimulatedRepair
 from tests.simulation.store_writer import SimulatedWriter
-from tests.simulation.test_scripts import _a_stable_set_is_enough
+from tests.simulation.test_scripts import (
+    _a_stable_set_is_enough,
+    _hung_stores_are_waited_for,
+)
 from tests.simulation.weather import LASTING
 
 from quorate.protocol import recovery
@@ -617,6 +620,12 @@ MUTATIONS = (
         },
         ("I1",),
         40,
+    ),
+    Mutation(
+        _hung_stores_are_waited_for,
+        {"kinds": ("hang_store", "pause_store", "crash_source"), **THREE},
+        ("I6",),
+        20,
     ),
     Mutation(_only_the_new_stores_count, {"kinds": ("crash_source", "partition"), "setups": MOVED}),
     Mutation(_predecessors_are_not_named, {"kinds": ("crash_source",), "setups": MOVED}),

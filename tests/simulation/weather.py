@@ -41,6 +41,7 @@ KINDS: Mapping[str, int] = {
     "strand_at_begin": 1,
     "rotate": 1,
     "pause_store": 1,
+    "hang_store": 0,
     "wipe_store": 1,
     "flip_bit": 1,
     "wipe_in_need": 1,
