@@ -32,9 +32,11 @@ def main() -> int:
     for failed in sorted(tally.failed, key=lambda failed: failed.seed):
         print(f"FAILED seed {failed.seed}: {failed.reason[:300]}")
         print(f"  see it again: make simulate FIRST={failed.seed} SEEDS=1")
+    if tally.missed:
+        print(f"FAILED: {tally.seeds:,} seeds should have reached: {', '.join(tally.missed)}")
     if tally.seeds < options.seeds:
         print(f"interrupted after {tally.seeds:,} of {options.seeds:,} seeds")
-    return 1 if tally.failed else 0
+    return 1 if tally.failed or tally.missed else 0
 
 
 def _one(seed: int, lines: int) -> int:

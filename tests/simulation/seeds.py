@@ -125,9 +125,7 @@ RARE = (
 simulation."""
 RARER = (
     "hole opened by Skip",
-    "batch overlaps what is held",
     "fetched batch of an outdated lineage",
-    "one epoch decided by two",
     "live batch found no room",
     "epoch begun during a fetch",
     "receiver begins anew, after it was deregistered",
@@ -138,15 +136,25 @@ RARER = (
     "loss accepted by an operator",
     "gap of what was accepted as lost",
     "gap of what was let go",
-    "deleted in limbo as all others have",
     "stream begun anew, after it expired",
     "stream begun anew while a store was failed",
-    "stable in a stream that is over",
-    "limbo ended by an operator",
-    "stream ended by an operator",
     "dropped what lives on elsewhere, and honest",
 )
 """Those that need thousands."""
+RAREST = (
+    "batch overlaps what is held",
+    "one epoch decided by two",
+    "deleted in limbo as all others have",
+    "stable in a stream that is over",
+    "limbo ended by an operator",
+    "stream ended by an operator",
+    "receiver over before it started",
+    "receiver goes on beside one that took its place",
+)
+"""Those that four thousand worlds reach a dozen times at most, some of them never."""
+NEEDED = {1_000: RARE, 10_000: RARER, 100_000: RAREST}
+"""From so many worlds on, a run that never reaches one of these has failed: something keeps worlds
+from reaching it. All but the very rarest come dozens of times in so many."""
 CHUNK = 25
 """So many worlds are run in one process."""
 _FORK = multiprocessing.get_context("fork")
@@ -182,7 +190,13 @@ class Tally:
     @property
     def never(self) -> list[str]:
         """Rare states that were not reached."""
-        return [state for state in RARE + RARER if not self.reached[state]]
+        return [state for states in NEEDED.values() for state in states if not self.reached[state]]
+
+    @property
+    def missed(self) -> list[str]:
+        """Those of them that so many worlds should have reached."""
+        due = {state for seeds, states in NEEDED.items() if self.seeds >= seeds for state in states}
+        return [state for state in self.never if state in due]
 
     @property
     def uninjected(self) -> list[str]:
