@@ -24,3 +24,5 @@ MOVED = (
     majority_of(["store4", "store5", "store6"]),
 )
 THREE = {"setups": (majority_of(["store1", "store2", "store3"]),)}
+SUCCESSION = {"kinds": ("succeed",), "faulty_seconds": 6.0, "founds": True, **THREE}
+"""Tails and begins of minorities, of which a source has heard that its predecessor had not."""

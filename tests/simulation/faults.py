@@ -17,6 +17,7 @@ from tests.simulation.receiver_application import ReceiverApplication
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.source_application import SourceApplication
 from tests.simulation.store_actor import StoreActor
+from tests.simulation.successions import Succession
 from tests.simulation.weather import Weather
 from tests.simulation.world import World
 
@@ -62,6 +63,7 @@ class Faults:
         self._zombies: list[SourceInstance] = []
         self.hung: StoreActor | None = None
         """The store that hangs now, or did last; once the faults have stopped: that hangs still."""
+        self._succession: Succession | None = None
         self._stopped = False
         network.failure_rate = weather.failure_rate
         network.duplicate_rate = weather.duplicate_rate
@@ -537,6 +539,25 @@ class Faults:
                 self._strand(source, self._chooser.choice((0.02, 0.05, 0.2)), last)
 
         source.on_decided = strand
+
+    def succeed(self) -> None:
+        """Sources follow each other, each without a store that the one before it ended with."""
+        source = self._source.current
+        if source.over or source.process.paused or len(self._stores) < 3:
+            return
+        if self._succession is not None and not self._succession.over:
+            return  # one at a time: two would only cut each other short
+
+        def wipe(store: StoreActor) -> None:
+            if not self._stopped and self._checker.tolerates(store.name):
+                self._world.fault("store wiped", store.name)
+                self._wipe(store)
+                self._world.later(0.01, store.start_if_down)
+
+        self._succession = Succession(
+            self._world, self._network, self._source, self._stores, wipe, lambda: self._stopped
+        )
+        self._succession.begin()
 
     def _strand(
         self, source: SourceInstance, seconds: float, last: StoreActor | None, crash: bool = True

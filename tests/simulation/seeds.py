@@ -28,6 +28,7 @@ FAULTS = (
     "store cut off for long",
     "source stranded",
     "stores in rotation",
+    "source succeeds",
     "store crash",
     "store crash, all at once",
     "store down for long",

@@ -24,6 +24,7 @@ from tests.simulation.circumstances import (
     LAGGING,
     MOVED,
     SAFETY,
+    SUCCESSION,
     THREE,
 )
 from tests.simulation.guards import Mutation, Patch, first_found, missed
@@ -34,6 +35,7 @@ from tests.simulation.store_writer import SimulatedWriter
 from tests.simulation.test_scripts import (
     _a_stable_set_is_enough,
     _hung_stores_are_waited_for,
+    _stores_count_before_they_begin,
 )
 from tests.simulation.weather import LASTING
 
@@ -48,6 +50,7 @@ from quorate.protocol.framing import (
     read_messages,
 )
 from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
@@ -552,7 +555,28 @@ def _predecessors_are_not_named(to: pytest.MonkeyPatch) -> None:
     to.setattr(Registration, "_may_go_on", lambda *_: True)
 
 
+# For which messages an epoch is in force.
+
+
+def _begun_epochs_add_up(to: pytest.MonkeyPatch) -> None:
+    """A store takes for its lineage all epochs that it has begun, besides those that it is told: so
+    what a minority has begun voids what was kept by those who never heard of it."""
+    real = StoreCore._follow
+
+    def follow(self: StoreCore, state: Any, record: Any, lineage: Lineage, *rest: Any) -> Any:
+        terms: list[Term] = []
+        for term in sorted({*state.lineage.terms, *lineage.terms}, key=lambda term: term.epoch):
+            while terms and terms[-1].first >= term.first:
+                terms.pop()
+            terms.append(term)
+        return real(self, state, record, Lineage(tuple(terms)), *rest)
+
+    to.setattr(StoreCore, "_follow", follow)
+
+
 MUTATIONS = (
+    Mutation(_begun_epochs_add_up, SUCCESSION, SAFETY, seeds=300),
+    Mutation(_stores_count_before_they_begin, SUCCESSION, ("I1",), seeds=300),
     Mutation(_promise_leaves_the_stream, {"kinds": ("pause_source",), "outlives": False}),
     Mutation(_begin_below_the_promise),
     Mutation(_same_promise_to_anyone),

@@ -23,6 +23,8 @@ TWICE_SHARE = 0.4
 """Of worlds in which one identity is used twice at once."""
 OUT_OF_REACH_SHARE = 0.2
 """Of worlds in which a directory that was put back is written to before anybody can tell."""
+SUCCESSION_SHARE = 0.1
+"""Of worlds in which sources follow each other, each without what the one before it has told."""
 MORTAL_SHARE = 0.2
 """Of worlds in which identities end."""
 
@@ -174,7 +176,8 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
     weather = _with_twins(weather, random.Random(f"{seed} twice"))
     weather = _out_of_reach(weather, random.Random(f"{seed} out of reach"))
     weather = _mortal(_with_state_only(weather, seed), random.Random(f"{seed} is mortal"))
-    return _with_frozen(weather, random.Random(f"{seed} frozen"))
+    weather = _with_frozen(weather, random.Random(f"{seed} frozen"))
+    return _with_successions(weather, random.Random(f"{seed} succession"))
 
 
 def _pacing(seed: int) -> int:
@@ -252,3 +255,10 @@ def _with_frozen(weather: Weather, chooser: random.Random) -> Weather:
     return replace(
         weather, kinds=(*weather.kinds, *("end_frozen_receiver",) * chooser.choice((1, 2, 4)))
     )
+
+
+def _with_successions(weather: Weather, chooser: random.Random) -> Weather:
+    """In some worlds sources succeed each other; drawn apart, so that the others stay."""
+    if chooser.random() >= SUCCESSION_SHARE:
+        return weather
+    return replace(weather, kinds=(*weather.kinds, *("succeed",) * chooser.choice((1, 2, 4))))
