@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.store.support import Client, configuration, free_addresses, vouches
 
+from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
 from quorate.store.peers import Peers
 
@@ -67,6 +69,17 @@ class Group:
         """Stop a store, and have it find that copy when it starts."""
         await self.wipe(name)
         await asyncio.to_thread(copy.rename, self.directory / name)
+
+    @asynccontextmanager
+    async def alone(self, name: str) -> AsyncIterator[Engine]:
+        """A run of a store that knows of no peers; it is stopped by then."""
+        self.overrides[name] = {"peers": ()}
+        await self.start(name)
+        engine = self.nodes[name]._engine
+        assert engine is not None
+        yield engine
+        await self.stop(name)
+        del self.overrides[name]
 
     def client(self, name: str) -> Client:
         return Client(self.addresses[name])

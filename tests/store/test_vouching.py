@@ -373,14 +373,9 @@ async def test_it_is_found_out_also_if_it_has_written_as_much_anew(group: Group)
     before = await _writes_on_and_greets(group)
     known = group.nodes["c"]._greeting().commits
     await group.put_back("c", copy)
-    group.overrides["c"] = {"peers": ()}
-    await group.start("c")
-    engine = group.nodes["c"]._engine
-    assert engine is not None
-    while engine.writer.committed <= known:
-        await engine.writer.durable(engine.writer.submit((engine.core.standing.row(),)))
-    await group.stop("c")
-    del group.overrides["c"]
+    async with group.alone("c") as engine:
+        while engine.writer.committed <= known:
+            await engine.writer.durable(engine.writer.submit((engine.core.standing.row(),)))
     await group.start("c")
     async with group.client("c") as client:
         assert (await client.status()).incarnation != before
@@ -397,10 +392,8 @@ async def test_it_is_found_out_by_a_run_that_it_has_not_been_through(group: Grou
     await group.start("c")
     before = await _writes_on_and_greets(group)
     await group.put_back("c", copy)
-    group.overrides["c"] = {"peers": ()}
-    await group.start("c")
-    await group.stop("c")
-    del group.overrides["c"]
+    async with group.alone("c"):
+        pass
     for peer in "ab":
         engine = group.nodes[peer]._engine
         assert engine is not None

@@ -31,6 +31,7 @@ from quorate.store.digest import BLOCK
 from quorate.store.engine import Engine
 from quorate.store.filling import Filler, PeerFailed, reached
 from quorate.store.late import Missed
+from quorate.store.learning import learn_losses
 from quorate.store.leaving import reg_id_of
 from quorate.store.losses import Losses
 from quorate.store.neighbours import Neighbours, own_view, sources_of
@@ -183,9 +184,7 @@ class Repair:
     def _learn_losses(
         self, state: SourceState, losses: tuple[HeldRange, ...], told_by: str
     ) -> None:
-        writes = self._losses.learn(state, losses, f"store {told_by}", time.time_ns())
-        if writes:
-            _log.warning("%s: %s", state.name, self._losses.records[-1])
+        if writes := learn_losses(self._losses, state, losses, f"store {told_by}"):
             self._engine.submit(state, writes)
 
     async def _adopt(self, source: SourceName) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 
@@ -19,6 +18,7 @@ from quorate.protocol.wire import held_to_wire
 from quorate.store.engine import Engine
 from quorate.store.filling import Filler
 from quorate.store.keeper import Keeper
+from quorate.store.learning import learn_losses
 from quorate.store.lifetimes import Who
 from quorate.store.losses import Losses
 from quorate.store.refilling import (
@@ -103,7 +103,7 @@ class Restoring:
         change = open_refill(engine.core, history)
         refill, state = change.answer, change.answer.state
         told_by = "the archive that it is restored from"
-        learnt = self._losses.learn(state, refill.losses, told_by, time.time_ns())
+        learnt = learn_losses(self._losses, state, refill.losses, told_by)
         engine.core.identities.lives.heard(Who(source))
         engine.end_streams(change)
         await engine.writer.durable(engine.submit(state, (*change.writes, *learnt)))

@@ -19,6 +19,7 @@ from quorate.protocol.ranges import Range
 from quorate.protocol.wire import held_from_wire, lineage_to_wire, source_from_wire
 from quorate.store import digest, retention
 from quorate.store.engine import Engine
+from quorate.store.learning import learn_losses
 from quorate.store.losses import Losses
 from quorate.store.peers import Peers
 from quorate.store.repair import Repair
@@ -76,11 +77,7 @@ class Upkeep:
         if not wire or state is None:
             return
         losses = held_from_wire(wire)
-        count = len(self.losses.records)
-        writes = self.losses.learn(state, losses, f"source {source}", time.time_ns())
-        if writes:
-            for record in self.losses.records[count:]:
-                _log.warning("accepted by an operator: %s", record)
+        if writes := learn_losses(self.losses, state, losses, f"source {source}"):
             self._engine.submit(state, writes)
 
     # Calls.

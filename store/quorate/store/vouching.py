@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import Callable, Mapping
 
@@ -19,6 +18,7 @@ from quorate.protocol.ranges import RangeSet
 from quorate.store.engine import Engine
 from quorate.store.filling import Filler
 from quorate.store.inventory import knowledge_of
+from quorate.store.learning import learn_losses
 from quorate.store.leaving import Adoption, Stay, leave, may_concern, reg_id_of
 from quorate.store.limbo import UNKNOWN, Heard, PeerAnswer
 from quorate.store.losses import Losses
@@ -192,11 +192,7 @@ class Vouching:
         whoever hears only of the gap takes what is behind it for what was never stable."""
         if self._core.sources.get(state.name) is not state:
             return
-        count = len(self._losses.records)
-        writes = self._losses.learn(state, adoption.losses, "a peer", time.time_ns())
-        for record in self._losses.records[count:]:
-            _log.warning("accepted by an operator: %s", record)
-        if writes:
+        if writes := learn_losses(self._losses, state, adoption.losses, "a peer"):
             self._engine.submit(state, writes)
 
     def _reg_id(self, adoption: Adoption, theirs: int) -> int:
