@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup demo test simulate brute-force transcripts lint types check proto proto-check bench bench-recovery bench-spark pipeline-example clean
+.PHONY: help setup demo test simulate brute-force transcripts lint types check proto proto-check bench bench-pairs bench-recovery bench-spark pipeline-example clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,9 @@ transcripts: $(STAMP) ## record the protocol's transcripts anew, on purpose; rev
 
 bench: $(STAMP) ## measure throughput and latency on this machine
 	$(BIN)/quorate bench $(BENCH)
+
+bench-pairs: $(STAMP) ## the same in turns with that of an older commit: BASE=HEAD~1, PAIRS=5
+	$(BIN)/python -m bench.pairs --base $(or $(BASE),HEAD~1) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(BENCH),--bench='$(BENCH)')
 
 bench-recovery: $(STAMP) ## measure registering, and repairing a store: MESSAGES=1000000, SIZE=1000, RUNS=1
 	$(BIN)/python -m bench.recovery $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(SIZE),--size $(SIZE)) $(if $(RUNS),--runs $(RUNS))

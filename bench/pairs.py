@@ -1,0 +1,94 @@
+"""`make bench-pairs`: `quorate bench` of an older commit and of this tree, in turns.
+
+Machines differ, and so does one from hour to hour: only runs side by side tell whether something
+became slower. Both versions run in this environment, so on the same dependencies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.report import say
+
+ROOT = Path(__file__).parent.parent
+PARTS = ("proto", "store", "source", "receiver", "pipeline", "console", ".")
+
+
+def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Every number that was measured, by its path; the settings are none."""
+    for name, value in measured.items():
+        if isinstance(value, Mapping) and name != "settings":
+            yield from figures(value, f"{prefix}{name} ")
+        elif isinstance(value, int | float):
+            yield prefix + name, float(value)
+
+
+def compared(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[str]:
+    """A line for each figure that both versions have: medians, and the pairs' ratios."""
+    before = [dict(figures(old)) for old, _ in pairs]
+    now = [dict(figures(new)) for _, new in pairs]
+    for name in now[0]:
+        if all(each.get(name) for each in before) and all(name in each for each in now):
+            ratios = [new[name] / old[name] for old, new in zip(before, now, strict=True)]
+            spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+            old, new = (statistics.median(each[name] for each in side) for side in (before, now))
+            more = f"from {old:,.6g} to {new:,.6g}; the pairs' ratios {spread}"
+            yield f"{name:<44}{statistics.median(ratios):>8.2f}  {more}"
+
+
+def extracted(commit: str, directory: Path) -> Path:
+    """The tree of that commit; raises SystemExit if there is none."""
+    made = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True, check=False)
+    if made.returncode:
+        raise SystemExit(f"there is no tree of {commit}: {made.stderr.decode().strip()}")
+    subprocess.run(["tar", "-x", "-C", directory], input=made.stdout, check=True)
+    return directory
+
+
+def run(tree: Path, options: Sequence[str]) -> dict[str, Any]:
+    """What `quorate bench` of that tree measures; raises SystemExit if it fails."""
+    paths = os.pathsep.join(str(tree / part) for part in PARTS)
+    done = subprocess.run(
+        [sys.executable, "-m", "quorate.console.main", "bench", *options, "-o", "json"],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"the bench of {tree} failed with exit code {done.returncode}")
+    measured: dict[str, Any] = json.loads(done.stdout)
+    return measured
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--base", required=True, help="the commit to compare with")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--bench", default="--messages 3000000", help="options of the bench")
+    arguments = parser.parse_args()
+    pairs = []
+    with tempfile.TemporaryDirectory(prefix="quorate-bench-pairs-") as name:
+        base = extracted(arguments.base, Path(name))
+        for number in range(1, arguments.pairs + 1):
+            # Whoever comes second finds the machine warm: they take turns at that, too.
+            order = (base, ROOT) if number % 2 else (ROOT, base)
+            measured = {tree: run(tree, shlex.split(arguments.bench)) for tree in order}
+            pairs.append((measured[base], measured[ROOT]))
+            rates = [each["stable_messages_per_second"] for each in pairs[-1]]
+            say(f"pair {number}: made stable/s", f"{rates[1]:,.0f}", f"{rates[0]:,.0f} before")
+    print("\n".join(compared(pairs)))
+
+
+if __name__ == "__main__":
+    main()
