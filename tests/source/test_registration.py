@@ -497,6 +497,25 @@ def test_a_backup_that_stands_in_goes_on_doing_so_after_a_restart() -> None:
     assert made.final
 
 
+def test_a_backup_that_stands_in_is_enough_for_a_restart_with_one_member() -> None:
+    """As it was for the instance before; of those who are declared two are away."""
+    declared = Policy((Group("g", tuple("abc"), backups=("d",)),))
+    present = Policy((Group("g", tuple("abd")),))
+    made = Registration(NAME, declared, tuple("abcd"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    both = Promise(1, Lineage((Term(1, 0),)), Membership((declared, present), (present,)))
+    promise_all(made, "ad", both)
+    # Nobody knows yet whether the change to the backup counts.
+    assert made.decide(3.0, NOTHING_OWN) is None
+    alone = Membership((present,), (present,))
+    promise_all(made, "d", dataclasses.replace(both, membership=alone))
+    decided(made, 3.0)
+    assert made.policy == present
+    begin_all(made, "ad")
+    assert made.begun_enough()
+
+
 def test_for_whom_a_registration_waits() -> None:
     made = registration()
     promise_all(made, "ab")

@@ -469,7 +469,9 @@ class Registration:
             self.error = never_stable(self._name, self._policy, previous, promises)
         if self.error is not None or not self._may_go_on(promises):
             return None
-        match decide(self._policy, promises, self._behaviour, previous):
+        membership = newest_begun(promises.values()).membership
+        wanted = self._wanted_policy(membership.policies if membership is not None else ())
+        match decide(wanted, promises, self._behaviour, previous):
             case NeedMore():
                 self._give_up_if(not any(store not in self._grants for store in hopeful))
             case Lost(lost, might_have):
@@ -548,10 +550,7 @@ class Registration:
         self._ended_epoch = max(self._ended_epoch, ended_upto(self._promises().values()))
         self.lineage = decision.lineage.extended(decision.kept_upto, self.epoch)
         self._losses = self.lineage.parted(decision.losses)
-        if len(decision.policies) == 1 and decision.policies[0].is_variant_of(self._declared):
-            # A backup stands in still, unless this source is just about to change that.
-            self._policy = self._policy if self._was_open else decision.policies[0]
-        own = self._policy
+        own = self._policy = self._wanted_policy(decision.policies)
         earlier = () if self._moved else self._previous
         in_force = decision.policies or tuple(dict.fromkeys((*earlier, own)))
         if in_force == (own,):
@@ -563,6 +562,12 @@ class Registration:
         self.membership = Membership(in_force, to_policies, self._addresses(in_force, to_policies))
         self.phase = Phase.BEGINNING
         self._lost = None
+
+    def _wanted_policy(self, in_force: Sequence[Policy]) -> Policy:
+        """The one to go to: a backup stands in still, unless this source is just about to change
+        that. Else a restart would wait for members that the stream does without."""
+        stands = len(in_force) == 1 and in_force[0].is_variant_of(self._declared)
+        return in_force[0] if stands and not self._was_open else self._policy
 
     def _addresses(
         self, in_force: Sequence[Policy], to_policies: Sequence[Policy]
