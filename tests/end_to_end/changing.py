@@ -10,35 +10,14 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 
 from tests.end_to_end.checker import Summary
+from tests.end_to_end.setups import Setup
 from tests.end_to_end.world import SourceProcess, World
 
 _STORES = ("s1", "s2", "s3", "s4", "s5", "s6")
 _OPTIONS = {"retention_bytes_max": 1 << 20, "flight_messages": 2000}
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How the source is configured: groups of stores; a majority of each group counts."""
-
-    groups: tuple[tuple[str, ...], ...]
-    rule: str = "all"
-    """How many of the groups count."""
-
-    @property
-    def stores(self) -> frozenset[str]:
-        return frozenset(store for group in self.groups for store in group)
-
-    def written(self, addresses: Mapping[str, str]) -> str:
-        """As a file that the source reads."""
-        lines = [f'intergroup = "{self.rule}"'] if len(self.groups) > 1 else []
-        for at, group in enumerate(self.groups, 1):
-            stores = ", ".join(f'"{store}={addresses[store]}"' for store in group)
-            lines += ["[[groups]]", f'name = "g{at}"', f"stores = [{stores}]"]
-        return "\n".join(lines)
 
 
 THREE = Setup((("s1", "s2", "s3"),))
@@ -148,8 +127,7 @@ class Changes:
         await self._start()
 
     async def _start(self) -> None:
-        addresses = {name: store.place.address for name, store in self.world.stores.items()}
-        *earlier, present = (setup.written(addresses) for setup in self._setups)
+        *earlier, present = (setup.written(self.world) for setup in self._setups)
         previous = list(dict.fromkeys(earlier))
         await self._source.start(until_open=False, stores=present, previous=previous)
         self._source.order("chat")
