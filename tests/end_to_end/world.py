@@ -40,6 +40,8 @@ class Store(Process):
         self.data = world.directory / name
         self.state_only = False
         """It is to take no messages, from its next start on."""
+        self.group: Collection[str] | None = None
+        """The stores that it is told of as its peers; None: all that there are when it starts."""
         self._world = world
 
     async def start(self, *options: str, until_ready: bool = True) -> None:
@@ -61,7 +63,7 @@ class Store(Process):
         return [
             argument
             for store in self._world.stores.values()
-            if store.called != self.called
+            if store.called != self.called and (self.group is None or store.name in self.group)
             for argument in ("--peer", store.place.address)
         ]
 
