@@ -24,7 +24,14 @@ import grpc.aio
 
 from quorate.protocol.errors import NotRegistered, NotYetStable, QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.receiver import Gap, Receiver, RegistrationComplete, Withdrawn
+from quorate.receiver import (
+    Gap,
+    Receiver,
+    ReceiverOptions,
+    RegistrationComplete,
+    StartingPoint,
+    Withdrawn,
+)
 from quorate.source import FilePublishStore, Layout, ReceiverPacing, Source, SourceOptions
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -239,25 +246,42 @@ class ReceiverApplication(Application):
     receiver: Receiver
 
     async def open(self) -> None:
-        """settings: stores, session, delivery; moody: stop for a moment every few seconds."""
+        """settings: stores, session, delivery; moody: stop for a moment every few seconds;
+        request_maximum; start: where it wants to start, or "low" for what it is shown as such;
+        takes: after so many batches it takes nothing more.
+        """
         given = self.settings
         self.receiver = await Receiver.open(
             TOPIC,
             stores=given["stores"],
             session_id=given["session"],
             delivery=given["delivery"],
+            options=ReceiverOptions(
+                request_maximum=given.get("request_maximum"),
+                choose_start=self._choose if "start" in given else None,
+            ),
         )
         tell("opened")
         self.beside(self._watch())
-        self.beside(self._receive())
+        if self.settings.get("takes") != 0:
+            self.beside(self._receive())
+
+    def _choose(self, point: StartingPoint) -> int:
+        wanted = self.settings["start"]
+        chosen: int = point.low if wanted == "low" else wanted
+        tell("chose", chosen, point.low, point.low_by_request_maximum, point.high)
+        return chosen
 
     async def _receive(self) -> None:
         choice = random.Random(self.settings["tag"])
         next_mood = time.monotonic() + 1.0
+        left = self.settings.get("takes", -1)
         try:
             async for batch in self.receiver.batches():
                 names = [name_of(payload) for payload in batch.payloads]
                 tell("delivered", batch.first, names, batch.epoch)
+                if (left := left - 1) == 0:
+                    return
                 if self.settings.get("moody") and time.monotonic() > next_mood:
                     await asyncio.sleep(choice.uniform(0.1, 1.0))
                     next_mood = time.monotonic() + choice.uniform(1.0, 4.0)

@@ -166,6 +166,8 @@ def _check_run(who: str, lines: Lines, highest: int, lost: set[int]) -> Content:
     """What one run was handed and not told to forget."""
     here: Content = {}
     following: int | None = None
+    # An application that says where it starts is asked before it is handed anything.
+    chosen = next((line[1] for line in lines if line[0] == "chose"), None)
     # Events are told beside messages: a withdrawal may be heard of after what takes its place.
     withdrawals = [(line[1], line[2]) for line in lines if line[0] == "withdrawn"]
     for kind, *facts in lines:
@@ -173,7 +175,9 @@ def _check_run(who: str, lines: Lines, highest: int, lost: set[int]) -> Content:
             case "delivered", [first, names, epoch]:
                 if following is None:
                     _must(
-                        first <= highest + 1 or set(range(highest + 1, first)) <= lost,
+                        first <= highest + 1
+                        or first == chosen
+                        or set(range(highest + 1, first)) <= lost,
                         f"{who}: begins at {first} after {highest}",
                     )
                 elif first != following:

@@ -157,6 +157,16 @@ def test_a_silent_skip_between_two_runs(seen: Seen) -> None:
     seen.is_refused("run 2: begins at 5 after 3")
 
 
+def test_a_skip_that_the_application_chose(seen: Seen) -> None:
+    seen.receiver[1] = [["starts", 5], ["delivered", 5, _named(5, 9), 1]]
+    seen.receiver.append([["starts", 4], ["delivered", 4, _named(4, 9), 1]])
+    seen.is_refused("run 2: begins at 5 after 3")
+    seen.receiver[1].insert(0, ["chose", 5, 4, 4, 9])
+    seen.check()
+    seen.receiver[1][0][1] = 4
+    seen.is_refused("run 2: begins at 5 after 3")
+
+
 def test_a_receiver_that_never_got_the_end(seen: Seen) -> None:
     seen.receiver[1].pop()
     seen.is_refused("was never handed [6, 7, 8]")

@@ -48,6 +48,47 @@ async def test_a_receiver_that_is_killed_in_the_middle_goes_on_where_it_was(worl
     await world.end(source)
 
 
+async def test_the_application_says_where_it_goes_on_however_often_it_is_killed(
+    world: World,
+) -> None:
+    """Seven messages, of which it had the first; two are to be requested at most."""
+    stores = await world.founded("s1", "s2", "s3")
+    source = await world.source()
+    await source.start()
+    receiver = await world.receiver("receiver", session=20, request_maximum=2)
+
+    async def until_acknowledged(upto: int) -> None:
+        for store in stores:
+            await store.until(
+                f"{upto} is acknowledged", lambda of: of["receivers"].get("20") == upto
+            )
+
+    await receiver.start()
+    await receiver.until_reached(await source.send_stable(1))
+    await until_acknowledged(0)
+    await receiver.kill()
+    for _ in range(6):
+        await source.send_stable(1)
+
+    # Low, low by request maximum and high are 1, 4 and 6; low means that nothing is changed.
+    await receiver.start(start="low", takes=0)
+    assert await receiver.until_said("starts") == [4, 1, 6]
+    assert receiver.lines("chose") == [[1, 1, 4, 6]]
+    # Who took nothing stays where it was.
+    await receiver.kill()
+    await receiver.start(start=2, takes=2)
+    assert await receiver.until_said("starts") == [2, 1, 6]
+    await receiver.until_reached(3)
+    await until_acknowledged(2)
+    await receiver.kill()
+    assert [first for first, *_ in receiver.lines("delivered")] == [2, 3]
+    # It may go back behind what it has acknowledged.
+    await receiver.start(start=0)
+    assert await receiver.until_said("starts") == [0, 3, 6]
+    await receiver.until_reached(6)
+    await world.end(source)
+
+
 async def test_a_store_answers_for_a_source_that_is_away_until_it_returns(world: World) -> None:
     stores = await world.founded("s1", "s2", "s3")
     source = await world.source()
