@@ -54,6 +54,7 @@ class Faults:
         self._operator = operator
         self._pause = weather.pause_between_faults
         self._state_only = weather.state_only
+        self._setups = weather.setups
         kept_for = weather.mortality.sources.kept_for or weather.mortality.receivers.kept_for
         self._kept_for_seconds = (kept_for or RESTED_SECONDS) / AGES
         self._kinds: list[Callable[[], None]] = [getattr(self, kind) for kind in weather.kinds]
@@ -157,14 +158,23 @@ class Faults:
         is_founded = not any(each.core.standing.limbo for each in self._stores)
         if not is_founded or not store.alive or store.process.paused:
             return
-        if self._checker.tolerates(store.name):
+        if self._goes_on_without(store):
             self._world.fault("store hangs", store.name)
             store.process.pause()
             self.hung = store
 
     def _hangs_alone(self, store: StoreActor) -> bool:
         """Whether it hangs still, and the others are enough also now."""
-        return store.process.paused and self._checker.tolerates(store.name)
+        return store.process.paused and self._goes_on_without(store)
+
+    def _goes_on_without(self, store: StoreActor) -> bool:
+        """Whether the others recover everything, and make stable what comes; where all of a group
+        are asked for, those of it that are left may do the former alone."""
+        others = {each.name for each in self._stores} - {store.name}
+        variants = (variant for setup in self._setups for variant in setup.variants())
+        return self._checker.tolerates(store.name) and all(
+            variant.stable(others, active=others) for variant in variants
+        )
 
     def jump_clock(self) -> None:
         """Somebody takes it to be another time of day, by seconds, an hour, or years."""

@@ -52,6 +52,7 @@ FAULTS = (
     "host rebooted, page cache lost",
     "bit flipped",
     "every copy of a batch turned",
+    "store hangs",
     "store wiped",
     "stores wiped at once",
     "store fails in need",
@@ -125,6 +126,7 @@ RARE = (
 """Rare states that a few hundred worlds reach; one that is never reached is a hole in the
 simulation."""
 RARER = (
+    "registered though a store hangs",
     "hole opened by Skip",
     "fetched batch of an outdated lineage",
     "live batch found no room",

@@ -25,6 +25,8 @@ OUT_OF_REACH_SHARE = 0.2
 """Of worlds in which a directory that was put back is written to before anybody can tell."""
 SUCCESSION_SHARE = 0.1
 """Of worlds in which sources follow each other, each without what the one before it has told."""
+HANGING_SHARE = 0.1
+"""Of worlds in which a store takes calls and answers none, also when the faults stop."""
 MORTAL_SHARE = 0.2
 """Of worlds in which identities end."""
 
@@ -177,7 +179,8 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
     weather = _out_of_reach(weather, random.Random(f"{seed} out of reach"))
     weather = _mortal(_with_state_only(weather, seed), random.Random(f"{seed} is mortal"))
     weather = _with_frozen(weather, random.Random(f"{seed} frozen"))
-    return _with_successions(weather, random.Random(f"{seed} succession"))
+    weather = _with_successions(weather, random.Random(f"{seed} succession"))
+    return _with_hanging(weather, random.Random(f"{seed} hanging"))
 
 
 def _pacing(seed: int) -> int:
@@ -262,3 +265,16 @@ def _with_successions(weather: Weather, chooser: random.Random) -> Weather:
     if chooser.random() >= SUCCESSION_SHARE:
         return weather
     return replace(weather, kinds=(*weather.kinds, *("succeed",) * chooser.choice((1, 2, 4))))
+
+
+def _with_hanging(weather: Weather, chooser: random.Random) -> Weather:
+    """In some worlds a store hangs for ever; drawn apart, so that the others stay.
+
+    Not where a source may wait for that very store: as what stores without messages once took
+    counts, and as whatever was deleted has to be settled first.
+    """
+    if weather.state_only or weather.mortality not in LASTING:
+        return weather
+    if chooser.random() >= HANGING_SHARE:
+        return weather
+    return replace(weather, kinds=(*weather.kinds, *("hang_store",) * chooser.choice((1, 2, 4))))
