@@ -15,6 +15,7 @@ from tests.store.support import ORDERS, Client, batch, payload, running
 from quorate.protocol.framing import check_batch
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store import comparing, reading, scrub, service
+from quorate.store.apart import in_threads
 from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
 from quorate.store.reading import StoredBatch
@@ -85,7 +86,7 @@ async def test_a_scrub_reads_it_again(
     async with running(tmp_path) as node, Client(node.address) as client:
         engine = await begun(node, client)
         await spoil_until_read(engine, scrub, monkeypatch)
-        checking = scrub.Scrub(engine, executor, ScrubRecord(), 0.0)
+        checking = scrub.Scrub(engine, in_threads(executor), ScrubRecord(), 0.0)
         assert await checking.check(engine.core.sources[ORDERS], 0, at_once) == MESSAGES
         assert checking.unreadable == 0
         assert not engine.core.sources[ORDERS].unreadable
@@ -97,7 +98,7 @@ async def test_a_comparison_leaves_it_for_the_next(
     async with running(tmp_path) as node, Client(node.address) as client:
         engine = await begun(node, client)
         await spoil_until_read(engine, comparing, monkeypatch)
-        comparison = comparing.Comparing(engine, executor, cast(Any, None))
+        comparison = comparing.Comparing(engine, in_threads(executor), cast(Any, None))
         theirs = batch(10, 19)
         header = check_batch(theirs, "of a peer")
         state = engine.core.sources[ORDERS]

@@ -18,7 +18,8 @@ from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store import digest, filling
-from quorate.store.comparing import Comparing
+from quorate.store.apart import in_threads
+from quorate.store.comparing import Comparing, asked_by
 from quorate.store.filling import Fetch, Fetching, Filler
 from quorate.store.pace import SHARE, Pace
 from quorate.store.repair_plan import PeerView
@@ -197,9 +198,9 @@ async def test_what_compares_rests_while_the_store_is_busy(
     time = Time(world, busy=busy)
     filler = filler_of(world, time)
     filler.wrote(BATCHES)  # those above are no news
-    comparing = Comparing(engine_of(world), executor, filler)
-    stub = cast(StoreStub, Peer(time))
-    found = await comparing.compare(world.core.sources[ORDERS], PEER, stub, WHOLE)
+    comparing = Comparing(engine_of(world), in_threads(executor), filler)
+    asked = asked_by(cast(StoreStub, Peer(time)), PEER.address)
+    found = await comparing.compare(world.core.sources[ORDERS], PEER, asked, WHOLE)
     assert found == RangeSet([WHOLE])
     await filler.rest()  # what is owed for the last answer, before whatever comes next
     if busy:

@@ -6,27 +6,35 @@ stable is divergence. It is reported and never overwritten. Nothing here repairs
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import logging
-from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import grpc.aio
 
-from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.errors import CorruptBatch, InvalidArgument
 from quorate.protocol.framing import BatchHeader, check_batch, read_contents
-from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.limits import PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import source_to_wire
+from quorate.protocol.wire import lineage_to_wire, source_from_wire, source_to_wire
 from quorate.store import digest
+from quorate.store.apart import Apart
 from quorate.store.engine import Engine
-from quorate.store.filling import ANSWER_SECONDS_MAX, Filler, PeerFailed, checked, fetch_from
+from quorate.store.filling import (
+    ANSWER_SECONDS_MAX,
+    Fetch,
+    Filler,
+    PeerFailed,
+    checked,
+    fetch_from,
+)
 from quorate.store.reading import read
 from quorate.store.repair_plan import PeerView
 from quorate.store.state import SourceState
 from quorate.store.storage import Reads
+from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -37,19 +45,34 @@ _SEGMENT = digest.BLOCK * 256
 """How many numbers one request for digests covers."""
 _READ_AT_ONCE = 16
 
-T = TypeVar("T")
+
+class AskDigests(Protocol):
+    """Asks a peer for its digests; raises PeerFailed."""
+
+    async def __call__(self, request: store_v1.DigestRequest, /) -> store_v1.DigestResponse: ...
+
+
+class Asked(NamedTuple):
+    """How a peer is asked for what is compared."""
+
+    digests: AskDigests
+    fetch: Fetch
+
+
+Ask = Callable[[str], AbstractAsyncContextManager[Asked]]
+"""Makes a connection to the peer at an address, which lasts as long as the context."""
 
 
 class Comparing:
     """Compares with peers, at the pace that the filler keeps."""
 
-    def __init__(self, engine: Engine, executor: Executor, filler: Filler) -> None:
+    def __init__(self, engine: Engine, apart: Apart, filler: Filler) -> None:
         self._engine = engine
-        self._executor = executor
+        self._apart = apart
         self._filler = filler
 
     async def compare(
-        self, state: SourceState, peer: PeerView, stub: StoreStub, wanted: Range
+        self, state: SourceState, peer: PeerView, asked: Asked, wanted: Range
     ) -> RangeSet:
         """The numbers of a range under which the two stores hold other content.
 
@@ -60,9 +83,9 @@ class Comparing:
         first = wanted.first
         while first <= wanted.last:
             last = min(first - first % _SEGMENT + _SEGMENT - 1, wanted.last)
-            for block in await self._differing(state, peer, stub, Range(first, last), digest.BLOCK):
-                for close in await self._differing(state, peer, stub, block, digest.CLOSE_BLOCK):
-                    found = await self._look(state, peer, stub, close)
+            for block in await self._differing(state, asked, Range(first, last), digest.BLOCK):
+                for close in await self._differing(state, asked, block, digest.CLOSE_BLOCK):
+                    found = await self._look(state, asked, close)
                     for item in found:
                         divergent.add(item.first, item.last)
             first = last + 1
@@ -78,7 +101,7 @@ class Comparing:
         return divergent
 
     async def _differing(
-        self, state: SourceState, peer: PeerView, stub: StoreStub, wanted: Range, block: int
+        self, state: SourceState, asked: Asked, wanted: Range, block: int
     ) -> list[Range]:
         """The blocks of which both stores hold something, but perhaps not the same."""
         request = store_v1.DigestRequest(
@@ -91,29 +114,24 @@ class Comparing:
         pace = self._filler.pace
         pace.work()
         try:
-            try:
-                response = await stub.Digest(request, timeout=ANSWER_SECONDS_MAX)
-            except grpc.aio.AioRpcError as error:
-                raise PeerFailed(error_from_call(peer.address, error)) from None
+            response = await asked.digests(request)
             theirs = [
                 digest.Block(each.first, each.last, each.held, each.digest)
                 for each in response.blocks
             ]
             reads, reg_id = self._engine.reads, state.reg_id
-            ours = await self._in_thread(lambda: digest.blocks(reads, reg_id, wanted, block))
+            ours = await self._apart(partial(digest.blocks, reads, reg_id, wanted, block))
         finally:
             pace.worked()
         await self._filler.rest()
         return digest.differing(ours, theirs)
 
-    async def _look(
-        self, state: SourceState, peer: PeerView, stub: StoreStub, wanted: Range
-    ) -> RangeSet:
+    async def _look(self, state: SourceState, asked: Asked, wanted: Range) -> RangeSet:
         """Compare message by message."""
         divergent = RangeSet()
         pace = self._filler.pace
         pace.work()
-        fetching = fetch_from(stub, peer.address, state, wanted)
+        fetching = asked.fetch(state, wanted)
         try:
             async for fetched in fetching:
                 frame, header = checked(fetched, state.name)
@@ -137,9 +155,7 @@ class Comparing:
         await self._engine.written(state)
         found: list[Range] = []
         for held in known.readable().both(RangeSet([part])):
-            ours, bad = await self._in_thread(
-                functools.partial(_differing_in, reads, state, header, frame, held)
-            )
+            ours, bad = await self._apart(partial(_differing_in, reads, state, header, frame, held))
             if state.lineage is not lineage:
                 return []  # a new epoch began meanwhile: what was read may no longer belong
             found += ours
@@ -148,9 +164,6 @@ class Comparing:
             for item, problem in bad:
                 self._engine.found_unreadable(state, item, problem)
         return found
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
 
 def _differing_in(
@@ -180,3 +193,55 @@ def _differing_in(
             ]
             differ += RangeSet(Range(number, number) for number in other)
     return differ, bad
+
+
+async def digests_for(
+    engine: Engine, apart: Apart, request: store_v1.DigestRequest
+) -> store_v1.DigestResponse:
+    """What is held here, for a peer that compares.
+
+    Raises InvalidArgument, StorageFailed, CorruptBatch.
+    """
+    source = source_from_wire(request.source)
+    if not 0 <= request.first <= request.last <= SEQUENCE_MAX:
+        raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
+    if request.block < 1:
+        raise InvalidArgument("block", f"can not have {request.block} numbers")
+    wanted = Range(request.first, request.last)
+    if request.last // request.block - request.first // request.block >= digest.BLOCKS_MAX:
+        raise InvalidArgument("range", f"has more than {digest.BLOCKS_MAX} blocks; ask for less")
+    state = engine.receivers.source(source)
+    lineage = state.lineage
+    await engine.written(state)
+    blocks = await apart(partial(digest.blocks, engine.reads, state.reg_id, wanted, request.block))
+    return store_v1.DigestResponse(
+        lineage=lineage_to_wire(lineage),
+        blocks=[
+            store_v1.BlockDigest(
+                first=block.first, last=block.last, held=block.held, digest=block.digest
+            )
+            for block in blocks
+        ],
+    )
+
+
+@asynccontextmanager
+async def ask(peer: str) -> AsyncIterator[Asked]:
+    """Connect to the peer at this address."""
+    async with open_channel(peer) as channel:
+        yield asked_by(StoreStub(channel), peer)
+
+
+def asked_by(stub: StoreStub, peer: str) -> Asked:
+    """By calls; one that is not answered for too long has failed."""
+
+    async def digests(request: store_v1.DigestRequest) -> store_v1.DigestResponse:
+        try:
+            response: store_v1.DigestResponse = await stub.Digest(
+                request, timeout=ANSWER_SECONDS_MAX
+            )
+        except grpc.aio.AioRpcError as error:
+            raise PeerFailed(error_from_call(peer, error)) from None
+        return response
+
+    return Asked(digests, partial(fetch_from, stub, peer))

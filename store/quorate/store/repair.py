@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from quorate.protocol.errors import (
@@ -26,7 +25,8 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.store import repair_plan as plan
-from quorate.store.comparing import Comparing
+from quorate.store.apart import Apart
+from quorate.store.comparing import Comparing, ask
 from quorate.store.digest import BLOCK
 from quorate.store.engine import Engine
 from quorate.store.filling import Filler, PeerFailed, reached
@@ -40,9 +40,7 @@ from quorate.store.peers import Peers
 from quorate.store.retention import take_over
 from quorate.store.scrub import Scrub
 from quorate.store.state import SourceState
-from quorate.transport.channels import open_channel
 from quorate.v1 import store_pb2 as store_v1
-from quorate.v1.store_pb2_grpc import StoreStub
 
 _log = logging.getLogger("quorate.store.repair")
 
@@ -95,7 +93,7 @@ class Repair:
     def __init__(
         self,
         engine: Engine,
-        executor: Executor,
+        apart: Apart,
         peers: Peers,
         losses: Losses,
         scrub: Scrub,
@@ -106,7 +104,10 @@ class Repair:
         self.pace = Pace(clock)
         self._engine = engine
         self.filler = Filler(engine, self.pace, reached)
-        self._comparing = Comparing(engine, executor, self.filler)
+        self._comparing = Comparing(engine, apart, self.filler)
+        self._ask = ask
+        self._compare_seconds = COMPARE_SECONDS
+        self._compare_all_seconds = COMPARE_ALL_SECONDS
         self._neighbours = Neighbours(engine, peers, address)
         self._losses = losses
         self._scrub = scrub
@@ -303,9 +304,9 @@ class Repair:
                 continue
             seen = case.compared.setdefault(peer.store, _Compared())
             now = self._clock()
-            if now - seen.all_at >= COMPARE_ALL_SECONDS:
+            if now - seen.all_at >= self._compare_all_seconds:
                 seen.next_sequence, seen.divergent, seen.all_at = 0, RangeSet(), now
-            elif now - seen.at < COMPARE_SECONDS:
+            elif now - seen.at < self._compare_seconds:
                 continue
             seen.at = now
             await self._compare(state, peer, seen)
@@ -324,9 +325,9 @@ class Repair:
         if upto < first:
             return True
         wanted = Range(first, upto)
-        async with open_channel(peer.address) as channel:
+        async with self._ask(peer.address) as asked:
             try:
-                found = await self._comparing.compare(state, peer, StoreStub(channel), wanted)
+                found = await self._comparing.compare(state, peer, asked, wanted)
             except PeerFailed as failed:
                 self._note_failed(state, failed.error)
                 return False

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import Range
+from quorate.store.apart import Apart
 from quorate.store.engine import Engine
 from quorate.store.reading import read
 from quorate.store.state import SourceState
@@ -40,17 +41,24 @@ class Scrub:
     def __init__(
         self,
         engine: Engine,
-        executor: Executor,
+        apart: Apart,
         record: ScrubRecord,
         interval_seconds: float,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """record: how far it has come; interval_seconds: from one pass to the next."""
+        """record: how far it has come. interval_seconds: from one pass to the next.
+
+        clock: the time of day. steady: seconds, never going back; sleep: returns after so many.
+        """
         self._engine = engine
-        self._executor = executor
+        self._apart = apart
         self._record = record
         self._interval = interval_seconds
         self._clock = clock
+        self._steady = steady
+        self._sleep = sleep
         self._saved_at = 0.0
         self._done = 0
         self._resting = False
@@ -72,7 +80,7 @@ class Scrub:
             self._resting = True
             # By the wall clock, so that it may go wrong with it: a day without, or two in one.
             due_in = self._record.began + self._interval - self._clock()
-            await asyncio.sleep(min(max(0.0, due_in), self._interval))
+            await self._sleep(min(max(0.0, due_in), self._interval))
             self._resting = False
             self._done = 0
             self._record = ScrubRecord(self._record.passes, 0, 0, self._clock())
@@ -108,12 +116,11 @@ class Scrub:
         # A tenth faster than need be, so that a pass ends before the next is due.
         rate = 1.1 * held / self._interval
         rate = min(max(rate, BYTES_PER_SECOND_MIN), BYTES_PER_SECOND_MAX)
-        await asyncio.sleep(max(0.0, size / rate - seconds))
+        await self._sleep(max(0.0, size / rate - seconds))
 
     async def check(self, state: SourceState, first: int, paced: Paced) -> int:
         """Read and check what is held of a source from a number on. Returns how many messages."""
         engine = self._engine
-        loop = asyncio.get_running_loop()
         checked, count = 0, 4
         while True:
             lineage, known = state.lineage, state.as_it_is()
@@ -122,9 +129,9 @@ class Scrub:
             piece = next(iter(known.held.ranges.minus(_below(first))), None)
             if piece is None:
                 return checked
-            began = loop.time()
-            chunk = await loop.run_in_executor(
-                self._executor, read, engine.reads, state.reg_id, state.name, piece, count
+            began = self._steady()
+            chunk = await self._apart(
+                partial(read, engine.reads, state.reg_id, state.name, piece, count)
             )
             if state.lineage is not lineage:
                 continue  # a new epoch began meanwhile: what was read may no longer belong
@@ -145,10 +152,10 @@ class Scrub:
             count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
             if paced == self._slowly:
                 self._record = replace(self._record, reg_id=state.reg_id, next_sequence=first)
-                if loop.time() >= self._saved_at + SAVE_SECONDS:
-                    self._saved_at = loop.time()
+                if self._steady() >= self._saved_at + SAVE_SECONDS:
+                    self._saved_at = self._steady()
                     self._save()
-            await paced(size, loop.time() - began)
+            await paced(size, self._steady() - began)
 
     def _save(self) -> None:
         row = Write(Table.META, SCRUB_KEY, pack_scrub(self._record))

@@ -14,10 +14,11 @@ from dataclasses import replace
 
 from quorate.protocol.errors import InLimbo, InvalidArgument
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
-from quorate.protocol.ranges import Range
-from quorate.protocol.wire import held_from_wire, lineage_to_wire, source_from_wire
-from quorate.store import digest, retention
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.wire import held_from_wire, source_from_wire
+from quorate.store import retention
+from quorate.store.apart import in_threads
+from quorate.store.comparing import digests_for
 from quorate.store.engine import Engine
 from quorate.store.learning import learn_losses
 from quorate.store.losses import Losses
@@ -50,11 +51,11 @@ class Upkeep:
         scrub_interval_seconds: from one pass over everything to the next; 0: never.
         """
         self._engine = engine
-        self._executor = executor
+        self._apart = in_threads(executor)
         self._scrub_interval = scrub_interval_seconds
         self.losses = losses
-        self.scrub = Scrub(engine, executor, checked, scrub_interval_seconds)
-        self.repair = Repair(engine, executor, peers, self.losses, self.scrub, address)
+        self.scrub = Scrub(engine, self._apart, checked, scrub_interval_seconds)
+        self.repair = Repair(engine, self._apart, peers, self.losses, self.scrub, address)
 
     def start(self) -> list[asyncio.Task[None]]:
         """The tasks in the background, to be cancelled when the store stops."""
@@ -84,36 +85,7 @@ class Upkeep:
 
     async def digest(self, request: store_v1.DigestRequest) -> store_v1.DigestResponse:
         """What is held, block by block; raises InvalidArgument, StorageFailed, CorruptBatch."""
-        source = source_from_wire(request.source)
-        if not 0 <= request.first <= request.last <= SEQUENCE_MAX:
-            raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
-        if request.block < 1:
-            raise InvalidArgument("block", f"can not have {request.block} numbers")
-        wanted = Range(request.first, request.last)
-        if request.last // request.block - request.first // request.block >= digest.BLOCKS_MAX:
-            raise InvalidArgument(
-                "range", f"has more than {digest.BLOCKS_MAX} blocks; ask for less"
-            )
-        state = self._engine.receivers.source(source)
-        lineage = state.lineage
-        await self._engine.written(state)
-        blocks = await asyncio.get_running_loop().run_in_executor(
-            self._executor,
-            digest.blocks,
-            self._engine.reads,
-            state.reg_id,
-            wanted,
-            request.block,
-        )
-        return store_v1.DigestResponse(
-            lineage=lineage_to_wire(lineage),
-            blocks=[
-                store_v1.BlockDigest(
-                    first=block.first, last=block.last, held=block.held, digest=block.digest
-                )
-                for block in blocks
-            ],
-        )
+        return await digests_for(self._engine, self._apart, request)
 
     async def archived(self, source: SourceName, upto: int) -> store_v1.ArchivedResponse:
         """Note what an archive has.
