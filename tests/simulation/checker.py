@@ -17,6 +17,7 @@ from tests.simulation.receiver_checks import ReceiverChecks
 from tests.simulation.rules import Setup
 from tests.simulation.store_disks import StoreOf
 from tests.simulation.world import World
+from tests.simulation.written import Written
 
 from quorate.protocol.errors import ContentConflict
 from quorate.protocol.framing import check_batch
@@ -72,8 +73,7 @@ class Checker:
         self._honest = honest
         self.source = source
         self._stores: dict[str, StoreOf] = {}
-        self.contents: dict[tuple[int, int], bytes] = {}
-        """By the epoch of the batch and the sequence number."""
+        self._written = Written(self.require)
         self._accepted: dict[tuple[int, int], bytes] = {}
         self._released: dict[tuple[int, int], bytes] = {}
         self._remembered: dict[int, bytes] = {}
@@ -102,8 +102,6 @@ class Checker:
         self._begun: dict[int, set[str]] = {}
         self._setups = {each: None for setup in setups for each in setup.variants()}
         """All that were ever in force, or may be."""
-        self._frames: dict[bytes, tuple[int, list[bytes]]] = {}
-        """Batches whose contents are known: the first number, and what is under it and the next."""
         self._unchecked: dict[str, list[Range]] = {}
         """By store: numbers that it serves anew since they were last compared."""
         self.receivers = ReceiverChecks(world, self)
@@ -278,15 +276,7 @@ class Checker:
 
     def written(self, store: str, writes: Sequence[Write]) -> None:
         """A commit is written: no number of an epoch may ever have two contents."""
-        for write in writes:
-            if write.table is not Table.JOURNAL or write.value is None:
-                continue
-            if write.value not in self._frames:
-                header = check_batch(write.value)
-                payloads = contents_of(write.value, header)
-                self._frames[write.value] = header.first, payloads
-                for sequence, payload in enumerate(payloads, header.first):
-                    self.same(header.epoch, sequence, payload, store)
+        self._written.commit(store, writes)
 
     def submitted(self, store: str, writes: Sequence[Write]) -> None:
         """A change is on its way to the disk: who is deleted with it is over, as somebody said, or
@@ -367,12 +357,8 @@ class Checker:
             self._note_end()
 
     def same(self, epoch: int, sequence: int, payload: bytes, where: str) -> None:
-        known = self.contents.setdefault((epoch, sequence), payload)
-        self.require(
-            known == payload,
-            "I2",
-            f"{where} has {payload!r} for {sequence} of epoch {epoch}, others {known!r}",
-        )
+        """Somebody has this under that number."""
+        self._written.same(epoch, sequence, payload, where)
 
     def promised(self, store: str, epoch: int) -> None:
         """The store has answered that it promised."""
@@ -453,7 +439,7 @@ class Checker:
     def loaded(self, instance: int, epoch: int, first: int, last: int) -> None:
         """A source has taken what it keeps from the stores: from now on it sends that itself."""
         for sequence in range(first, last + 1):
-            if (content := self.contents.get((epoch, sequence))) is not None:
+            if (content := self._written.get(epoch, sequence)) is not None:
                 self._sent_by[sequence, content] = instance
 
     def decided(self, epoch: int, first: int, who: str, setups: Sequence[Setup]) -> None:
@@ -655,18 +641,8 @@ class Checker:
             for sequence in range(first, last + 1):
                 if sequence in had:
                     known = had[sequence]
-                    has[sequence] = self._newer(sequence, has.get(sequence, known), known)
+                    has[sequence] = self._written.newer(sequence, has.get(sequence, known), known)
         return [(self._stores[label].name, contents) for label, contents in found.items()]
-
-    def _newer(self, sequence: int, one: bytes, other: bytes) -> bytes:
-        """Of two contents that a store has and had, the one that was sent later: a disk that was
-        put back may have what had been set aside since."""
-
-        def newest_epoch(content: bytes) -> int:
-            known = self.contents.items()
-            return max((epoch for (epoch, n), each in known if (n, each) == (sequence, content)))
-
-        return one if one == other else max(one, other, key=newest_epoch)
 
     def may_be_stable(self, life: Life, sequence: int, content: bytes) -> bool:
         """Whether enough stores have this content, by any rule; of a stream that is over nobody
@@ -696,10 +672,7 @@ class Checker:
                     if batch.problem:
                         self.unreadable(store.name, batch.part, batch.problem)
                         continue
-                    # Whatever is on a disk, and can be read, was written to it.
-                    begins, payloads = self._frames[batch.frame]
-                    for sequence in range(batch.part.first, batch.part.last + 1):
-                        contents[sequence] = payloads[sequence - begins]
+                    contents.update(self._written.read(batch))
         return contents
 
     def check_stores(self) -> None:
