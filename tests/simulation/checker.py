@@ -380,6 +380,14 @@ class Checker:
             raise Violation("I2", f"ContentConflict in an honest world: {error}")
         self._world.reach("content conflict refused", "%s", error)
 
+    def compared(self, store: str, peer: str, divergent: RangeSet) -> None:
+        """A store has compared what is stable with what a peer has."""
+        self.require(
+            not (divergent and self._honest),
+            "I2",
+            f"{store} and {peer} say that they hold other content for {list(divergent)}",
+        )
+
     # The source.
 
     def opened(self, instance: int, setup: Setup) -> None:

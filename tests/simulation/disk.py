@@ -111,10 +111,13 @@ class Disk:
         """One bit of a batch in the journal is another from now on."""
         frame = bytearray(self.synced.get(Table.JOURNAL, [position])[0] or b"")
         frame[at % len(frame)] ^= 1 << at % 8
-        row = Write(Table.JOURNAL, position, bytes(frame))
-        for rows in (self._now, self.synced):
-            rows.write([row])
+        self.plant([Write(Table.JOURNAL, position, bytes(frame))])
         self.flipped = True
+
+    def plant(self, writes: Sequence[Write]) -> None:
+        """These rows are other than they were written, or gone, and nothing tells."""
+        for rows in (self._now, self.synced):
+            rows.write(writes)
 
     def close(self) -> None:
         self.sync()

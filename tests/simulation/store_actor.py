@@ -42,6 +42,7 @@ from quorate.protocol.wire import membership_from_wire, membership_to_wire, paci
 from quorate.source.registration import AskBegin, Grant
 from quorate.store import restart
 from quorate.store.batches import entries
+from quorate.store.comparing import digests_for
 from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
 from quorate.store.engine import Engine
@@ -687,6 +688,11 @@ class StoreActor:
             self.world.reach("epoch begun during a fetch", self.name)
         return chunk
 
+    async def apart(self, work: Callable[[], A]) -> A:
+        """Anything may happen before it is done."""
+        await self.process.sleep(self.world.chooser.uniform(0.0, 0.001))
+        return work()
+
     # The end of an identity.
 
     async def deregister(self, asked: AskedDeregister) -> None:
@@ -703,6 +709,10 @@ class StoreActor:
         self._watchers.add(end)
         while True:
             await end.read()
+
+    async def digest(self, request: store_v1.DigestRequest) -> store_v1.DigestResponse:
+        await self.serving()
+        return await digests_for(self.engine, self.apart, request)
 
     async def inventory(
         self, request: store_v1.InventoryRequest

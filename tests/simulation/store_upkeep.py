@@ -1,8 +1,8 @@
-"""What a simulated store does besides serving: hears of its peers, leaves limbo, repairs, scrubs,
-and answers for a source that is away.
+"""What a simulated store does besides serving: hears of its peers, leaves limbo, repairs, compares,
+scrubs, and answers for a source that is away.
 
-Production's own Vouching, Repair, Filler, Keeper and Proxying, with their calls made in the
-simulated network.
+Production's own Vouching, Repair, Comparing, Scrub, Filler, Keeper and Proxying, with their calls
+made in the simulated network.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from tests.simulation.world import Event
 from quorate.protocol.errors import Closed, ContentConflict, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
-from quorate.protocol.ranges import Range
+from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_to_wire
-from quorate.store import batches, retention
+from quorate.store import batches, restart, retention
 from quorate.store import repair_plan as plan
+from quorate.store.comparing import Asked, Comparing
 from quorate.store.filling import Fetch, Fetching, Filler, PeerFailed
 from quorate.store.inventory import read_inventory, take_note
 from quorate.store.keeper import Keeper
@@ -35,9 +36,9 @@ from quorate.store.pace import Pace
 from quorate.store.peers import Peers
 from quorate.store.proxies import Electorate
 from quorate.store.proxying import Proxying
-from quorate.store.reading import read
 from quorate.store.repair import Repair
 from quorate.store.retention import Bounds
+from quorate.store.scrub import Paced, Scrub
 from quorate.store.state import SourceState
 from quorate.store.storage import Table
 from quorate.store.vouching import Vouching
@@ -52,8 +53,9 @@ LIMBO_ROUND_SECONDS = 0.1
 FOUND_OUT_SECONDS = 0.5
 ANSWER_SECONDS_MAX = 1.0
 REPAIR_SECONDS = 0.4
+COMPARE_SECONDS = 1.5
+COMPARE_ALL_SECONDS = 5.0
 SCRUB_SECONDS = 0.4
-SCRUB_BATCHES = 64
 CHECK_SECONDS_MAX = 0.5
 CHECK_AGAIN_SECONDS = 0.1
 RELEASE_SECONDS = 0.3
@@ -243,20 +245,95 @@ class SimulatedVouching(Vouching):
         await super()._fetch(state, adoption)
 
 
+class SimulatedComparing(Comparing):
+    """As it is, but that what it finds is told."""
+
+    def __init__(self, store: StoreActor, filler: Filler) -> None:
+        super().__init__(store.engine, store.apart, filler)
+        self._simulated = store
+
+    async def compare(
+        self, state: SourceState, peer: plan.PeerView, asked: Asked, wanted: Range
+    ) -> RangeSet:
+        store = self._simulated
+        divergent = await super().compare(state, peer, asked, wanted)
+        store.world.reach("compared with a peer", "%s with %s: %s", store.name, peer.store, wanted)
+        store.checker.compared(store.name, peer.store, divergent)
+        return divergent
+
+    async def _differing(
+        self, state: SourceState, asked: Asked, wanted: Range, block: int
+    ) -> list[Range]:
+        found = await super()._differing(state, asked, wanted, block)
+        if found:
+            store = self._simulated
+            store.world.reach("comparison found a difference", "%s %s", store.name, found)
+        return found
+
+
+@asynccontextmanager
+async def _ask(store: StoreActor, peer: str) -> AsyncIterator[Asked]:
+    async def digests(request: store_v1.DigestRequest) -> store_v1.DigestResponse:
+        try:
+            response: store_v1.DigestResponse = await store.network.call(
+                store.process, peer, "digest", request, ANSWER_SECONDS_MAX
+            )
+        except QuorateError as error:
+            raise PeerFailed(error) from None
+        return response
+
+    yield Asked(digests, partial(_fetch_from, store, peer))
+
+
+class SimulatedScrub(Scrub):
+    """As it is, but that it rests while nothing on the disk can be bad."""
+
+    def __init__(self, store: StoreActor) -> None:
+        # It goes by the time of day, which passes as fast as that of what lives and ends.
+        super().__init__(
+            store.engine,
+            store.apart,
+            restart.scrub(store.disk),
+            SCRUB_SECONDS * AGES,
+            store.clock.seconds,
+            lambda: store.world.now * AGES,
+            self._rest,
+        )
+        self._simulated = store
+
+    async def _rest(self, seconds: float) -> None:
+        store = self._simulated
+        await store.process.sleep(seconds / AGES)
+        while not store.disk.flipped:
+            await store.process.sleep(SCRUB_SECONDS)
+
+    async def check(self, state: SourceState, first: int, paced: Paced) -> int:
+        before = self.unreadable
+        checked = await super().check(state, first, paced)
+        if self.unreadable > before:
+            self._simulated.world.reach("scrub found what can not be read", self._simulated.name)
+        return checked
+
+
 class SimulatedRepair(Repair):
-    """As it is, but for the network, and without comparing."""
+    """As it is, but for the network."""
 
     def __init__(self, store: StoreActor, peers: SimulatedPeers, filler: Filler) -> None:
         self.filler = filler
         self._engine = store.engine
         self._neighbours = cast(Neighbours, SimulatedNeighbours(store, peers))
         self._losses = store.losses
+        self._clock = store.now
+        self._comparing = SimulatedComparing(store, filler)
+        self._ask = partial(_ask, store)
+        self._compare_seconds = COMPARE_SECONDS
+        self._compare_all_seconds = COMPARE_ALL_SECONDS
         self._cases = {}
         self._not_adopted = {}
         self._simulated = store
 
     async def round(self) -> None:
-        """Look once for what lacks."""
+        """Look once for what lacks, and compare what is due."""
         store = self._simulated
         begun = {name: state.registration.begun_epoch for name, state in store.core.sources.items()}
         await self._adopt_all()
@@ -264,7 +341,8 @@ class SimulatedRepair(Repair):
             if state.registration.begun_epoch > begun.get(name, 0) and not state.live:
                 store.world.reach("begin taken over from a peer", store.name)
             try:
-                await self._mend(state, self._case(state), fresh=False)
+                if await self._mend(state, self._case(state), fresh=False):
+                    await self._compare_due(state, self._case(state))
             except ContentConflict as error:
                 store.checker.conflict(error)
             except QuorateError as error:
@@ -327,6 +405,7 @@ class StoreUpkeep:
         filler = filler_of(store)
         self._vouching = SimulatedVouching(store, self.peers, filler)
         self._repair = SimulatedRepair(store, self.peers, filler)
+        self._scrub = SimulatedScrub(store)
         proxying = SimulatedProxying(store, self.peers, enabled=store.proxies)
         self.keeper = Keeper(
             store.engine,
@@ -340,7 +419,7 @@ class StoreUpkeep:
     async def start(self) -> None:
         """Ask the peers whether the disk was put back, and then begin."""
         await self._vouching.check()
-        for task in (self._ask(), self._vouch(), self._mend(), self._scrub()):
+        for task in (self._ask(), self._vouch(), self._mend(), self._scrub.run()):
             self._store.process.start(task)
         if self._store.proxies or self._store.mortality.is_kept:
             self._store.process.start(self._keep())
@@ -412,26 +491,6 @@ class StoreUpkeep:
         writes = retention.let_go(store.disk, state, going)
         store.world.reach("let go of what is stable", "%s %s", store.name, going[-1].last)
         await store.engine.writer.durable(store.engine.submit(state, writes))
-
-    async def _scrub(self) -> None:
-        """Read everything now and then."""
-        store = self._store
-        while True:
-            await store.process.sleep(SCRUB_SECONDS)
-            if not store.disk.flipped:
-                continue
-            for state in list(store.core.sources.values()):
-                known = state.as_it_is()
-                await store.engine.written(state)
-                for piece in known.readable():
-                    first = piece.first
-                    while first <= piece.last and state.lineage is known.lineage:
-                        rest = Range(first, piece.last)
-                        chunk = read(store.disk, state.reg_id, state.name, rest, SCRUB_BATCHES)
-                        for batch in chunk:
-                            if batch.problem:
-                                store.engine.found_unreadable(state, batch.part, batch.problem)
-                        first = chunk[-1].part.last + 1
 
     async def _keep(self) -> None:
         """Note who is away, and answer for it if that falls to this store."""

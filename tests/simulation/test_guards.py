@@ -12,6 +12,7 @@ from tests.simulation import (
     test_scripts_of_absence,
     test_scripts_of_ends,
     test_scripts_of_limbo,
+    test_upkeep,
 )
 from tests.simulation.guards import Guard, violated
 from tests.simulation.script import play
@@ -22,6 +23,7 @@ GUARDS = (
     *test_scripts_of_ends.GUARDS,
     *test_scripts_of_absence.GUARDS,
     *test_receiver_ends.GUARDS,
+    *test_upkeep.GUARDS,
 )
 
 

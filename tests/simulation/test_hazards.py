@@ -10,6 +10,7 @@ from tests.simulation import (
     test_mutations,
     test_mutations_of_identities,
     test_receiver_ends,
+    test_upkeep,
 )
 
 RULES = {
@@ -81,7 +82,7 @@ HAZARDS = {
         "unstable_is_forgotten",
         "skips_of_unstable_are_taken",
     ),
-    "copies that nobody makes up for": ("nobody_repairs",),
+    "copies that nobody makes up for": ("nobody_repairs", "nobody_scrubs", "digests_always_agree"),
     "repair racing an open tail": (
         "repair_follows_the_open_tail",
         "one_copy_is_enough_for_a_proxy",
@@ -123,6 +124,7 @@ def _taken_out() -> set[str]:
         *test_mutations.MUTATIONS,
         *test_mutations_of_identities.MUTATIONS,
         *test_receiver_ends.MUTATIONS,
+        *test_upkeep.MUTATIONS,
         *test_guards.GUARDS,
     )
     return {str(each) for each in everything}

@@ -580,15 +580,25 @@ MUTATIONS = (
     Mutation(_promise_leaves_the_stream, {"kinds": ("pause_source",), "outlives": False}),
     Mutation(_begin_below_the_promise),
     Mutation(_same_promise_to_anyone),
-    Mutation(_promise_is_not_durable, seeds=300),
+    Mutation(
+        _promise_is_not_durable,
+        {"kinds": ("pause_source", "crash_store", "crash_store"), "outlives": False, **THREE},
+        ("I5",),
+        40,
+    ),
     Mutation(_no_blocking_set, {"kinds": ("fail_sync", "pause_source", "crash_stores"), **THREE}),
     Mutation(
         _retries_get_new_numbers, {"kinds": ("strand_source", "crash_source"), "outlives": True}
     ),
     Mutation(
         _greetings_hide_what_was_known,
-        {"kinds": ("put_back", "copy_disk", "crash_stores"), "failure_rate": 0.05, **THREE},
-        seeds=500,
+        {
+            "kinds": ("put_back_in_need", "copy_disk", "crash_store", "copy_disk"),
+            **LAGGING,
+            "pause_between_faults": 0.15,
+            "failure_rate": 0.15,
+        },
+        ("I1",),
     ),
     Mutation(_one_copy_is_enough_for_a_proxy, {"proxies": True, "kinds": ("strand_source",)}),
     Mutation(_no_floor, {"kinds": ("strand_source", "pause_store"), **LAGGING}),

@@ -677,13 +677,15 @@ GUARDS = (
 
 
 def test_a_store_that_doubts_is_failed_though_its_disk_can_be_read_again() -> None:
-    """A bit that turns back: nothing more may be destroyed until the store vouches."""
+    """A bit that turns back: nothing more may be destroyed until the store has read it again."""
 
     def turn_back(script: Script) -> None:
         _only_copy_left_turns(script)
         script.flip(B)
-        script.run(1.0)
+        script.checker.look_at(script.stores[B])
         assert B in script.checker.failed
+        script.until(lambda: B not in script.checker.failed)
+        assert not script.state(B).unreadable
 
     play(turn_back, 0)
 
