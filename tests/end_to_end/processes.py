@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 T = TypeVar("T")
 Line = Any
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,12 @@ class Process:
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.returncode is None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that it has now."""
+        assert self._process is not None
+        return int(psutil.Process(self._process.pid).memory_info().rss)
 
     def lines(self, kind: str) -> list[list[Any]]:
         """What follows the kind in each such line of the last run."""

@@ -14,6 +14,7 @@ class Proxy:
         self._target = target
         self._open = {"there": asyncio.Event(), "back": asyncio.Event()}
         self._passed = {way: asyncio.Event() for way in self._open}
+        self._rations: dict[str, int] = {}
         self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
         self.refuses = False
@@ -39,9 +40,15 @@ class Proxy:
         """Nothing passes this way, and nobody is told."""
         self._open[way].clear()
 
+    def ration(self, way: str, count: int) -> None:
+        """Let so many bytes more pass this way, give or take a piece, and then stall it."""
+        self._rations[way] = count
+        self._open[way].set()
+
     def heal(self, *ways: str) -> None:
         """Let pass what waited and all that follows; without a way named, all of them."""
         for way in ways or self._open:
+            self._rations.pop(way, None)
             self._open[way].set()
 
     async def until_passed(self, way: str) -> None:
@@ -84,4 +91,11 @@ class Proxy:
                 await self._open[way].wait()
                 writer.write(data)
                 self._passed[way].set()
+                self._spend(way, len(data))
                 await writer.drain()
+
+    def _spend(self, way: str, count: int) -> None:
+        if way in self._rations:
+            self._rations[way] -= count
+            if self._rations[way] <= 0:
+                self.stall(way)
