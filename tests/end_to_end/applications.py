@@ -16,12 +16,13 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import fields
 from typing import Any
 
 import grpc.aio
 
+from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import NotRegistered, NotYetStable, QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver import (
@@ -65,8 +66,11 @@ def name_of(payload: bytes) -> str:
 
 
 def _plain_options(given: dict[str, Any]) -> dict[str, Any]:
-    pacing = given.get("receiver_pacing")
-    return given | ({"receiver_pacing": ReceiverPacing(**pacing)} if pacing else {})
+    made: dict[str, Callable[[Any], Any]] = {
+        "receiver_pacing": lambda pacing: ReceiverPacing(**pacing),
+        "consensus": Behaviour,
+    }
+    return {name: made.get(name, lambda plain: plain)(value) for name, value in given.items()}
 
 
 def _layout(written: str) -> str | Layout:

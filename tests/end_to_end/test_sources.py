@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from tests.end_to_end.applications import TOPIC, message
 from tests.end_to_end.network import Proxies
-from tests.end_to_end.world import ReceiverProcess, World
+from tests.end_to_end.proxy import Proxy
+from tests.end_to_end.world import SESSION, ReceiverProcess, SourceProcess, Store, World
+from tests.store.support import Client
+
+from quorate.protocol.framing import encode_batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.wire import membership_to_wire
 
 pytestmark = pytest.mark.processes
 
@@ -53,31 +61,45 @@ async def test_a_tail_that_one_store_has_is_set_aside_and_withdrawn(world: World
     assert stable.lines("withdrawn") == []
 
 
+async def _promised_by_two(world: World, name: str) -> tuple[SourceProcess, list[Proxy]]:
+    """One that takes over, with the promises of all stores but the last, which it waits for.
+
+    And the doors through which it goes to the stores.
+    """
+    assert isinstance(world.network, Proxies)
+    doors = {store: await world.network.door(store) for store in world.stores}
+    *others, last = world.stores
+    doors[last].refuses = True
+    source = await world.source(
+        name,
+        stores=",".join(f"{store}={door.address}" for store, door in doors.items()),
+        take_over=True,
+        timeout=600.0,
+        options={"registration_interval": 600.0},
+    )
+    await source.start(until_open=False)
+    for store in others:
+        await world.stores[store].until("promised", lambda source: source["promised"] == 2)
+    return source, list(doors.values())
+
+
+async def _promise_of_the_third(world: World, door: Proxy) -> None:
+    """What was asked of s3 passes once they have greeted each other; the answer is held back."""
+    door.stall("there")
+    door.refuses = False
+    await door.until_passed("back")
+    door.stall("back")
+    door.heal("there")
+    await world.stores["s3"].until("promised", lambda source: source["promised"] == 2)
+
+
 async def test_an_epoch_that_a_minority_began_is_overtaken(world: World) -> None:
     """It had kept a tail that the next one never heard of; it must not void what that one keeps."""
     last, _ = await _strand_a_tail(world, 50)
     s1, s2, s3 = world.stores.values()
     await s1.start()
-    assert isinstance(world.network, Proxies)
-    to_s2, to_s3 = [await world.network.door(store.name) for store in (s2, s3)]
-    minority = await world.source(
-        "minority",
-        stores=f"s1={s1.place.address},s2={to_s2.address},s3={to_s3.address}",
-        take_over=True,
-        timeout=600.0,
-        options={"registration_interval": 600.0},
-    )
-    to_s3.refuses = True
-    await minority.start(until_open=False)
-    for store in (s1, s2):
-        await store.until("promised", lambda source: source["promised"] == 2)
-    # What it asks of s3 passes once they have greeted each other; the answer is held back.
-    to_s3.stall("there")
-    to_s3.refuses = False
-    await to_s3.until_passed("back")
-    to_s3.stall("back")
-    to_s3.heal("there")
-    await s3.until("promised", lambda source: source["promised"] == 2)
+    minority, (_, to_s2, to_s3) = await _promised_by_two(world, "minority")
+    await _promise_of_the_third(world, to_s3)
     # It decides with the last answer, and only s1 will hear of it.
     to_s2.stall("there")
     to_s3.stall("there")
@@ -103,6 +125,112 @@ async def test_an_epoch_that_a_minority_began_is_overtaken(world: World) -> None
     assert successor.lines("opened")[0][1] == newest + 1
     await s3.start()
     await world.end(successor)
+
+
+async def test_a_promise_that_came_to_nothing_ends_nobody(world: World) -> None:
+    """One that reaches only s3 is told to take over, and is killed: the other one goes on."""
+    s1, _, s3 = await world.founded("s1", "s2", "s3")
+    source = await world.source()
+    await source.start()
+    stable = await world.receiver("stable", session=21, delivery="stable")
+    await stable.start()
+    await stable.until_reached(await source.send_stable(100))
+    assert isinstance(world.network, Proxies)
+    nowhere = await world.network.door("s1")
+    nowhere.refuses = True
+    killed = await world.source(
+        "killed",
+        stores=f"s1={nowhere.address},s2=127.0.0.1:9,s3={s3.place.address}",
+        take_over=True,
+        timeout=600.0,
+    )
+    await killed.start(until_open=False)
+    await s3.until("promised", lambda of: of["promised"] == 2)
+    await killed.kill()
+    await source.until_it_streams_again(s3)
+    await s3.until("it has begun anew", lambda of: of["begun"] >= 3)
+    # The store that had fenced it counts for it again.
+    await s1.kill()
+    await stable.until_reached(await source.send_stable(100))
+    await s1.start()
+    summary = await world.end(source)
+    assert (summary.messages, summary.withdrawn) == (201, 0)
+
+
+async def test_one_that_slept_between_promise_and_begin_begins_nothing_any_more(
+    world: World,
+) -> None:
+    """All had promised it; meanwhile another one has begun a later epoch."""
+    stores = await world.founded("s1", "s2", "s3")
+    source = await world.source()
+    await source.start()
+    last = await source.send_stable(100)
+    sleeper, (_, _, to_s3) = await _promised_by_two(world, "sleeper")
+    await _promise_of_the_third(world, to_s3)
+    await source.until_said("event", "SourceFailed")
+    sleeper.pause()
+    # With this it has all that it needs to decide.
+    to_s3.heal("back")
+    successor = await world.source("successor", take_over=True)
+    await successor.start()
+    epoch, first = successor.lines("opened")[0]
+    assert (epoch >= 3, first) == (True, last + 1)
+    await successor.send_stable(20)
+    sleeper.resume()
+    await sleeper.until_said("error", "Fenced")
+    await sleeper.ended()
+    await successor.send_stable(20)
+    assert [store.of()["begun"] for store in stores] == [epoch] * 3
+    assert sleeper.lines("opened") == []
+    assert not [kind for kind, _ in successor.lines("event") if kind == "QuorumLost"]
+    await world.end(successor)
+
+
+async def _by_hand(store: Store, policy: Policy, upto: int) -> None:
+    """Register there, and send all up to this number in one batch."""
+    name, instance = SourceName(TOPIC, SESSION), b"by hand"
+    record = membership_to_wire(Membership((policy,), (policy,)))
+    payloads = [message("hand", number, 10) for number in range(upto + 1)]
+    async with Client(store.place.listen) as client:
+        await client.promise(1, instance, name)
+        await client.begin(source=name, instance=instance, membership=record)
+        stream = await client.open(1, instance, source=name)
+        if payloads:
+            await stream.batch(encode_batch(name, 1, 0, payloads, 0))
+            await stream.durable(upto)
+        await stream.close()
+
+
+async def test_of_a_batch_that_straddles_what_is_kept_the_rest_is_void(world: World) -> None:
+    """Packed for each store anew, as no source of ours does: by hand. Then all are killed."""
+    stores = s1, _, s3 = await world.founded("s1", "s2", "s3")
+    for store, upto in zip(stores, (3, 1, -1), strict=True):
+        await _by_hand(store, Policy.majority_of(world.stores), upto)
+    for store in stores:
+        await store.kill()
+    for store in stores:
+        await store.start(until_ready=False)
+    # It hears all three: one that is silent might have the rest, too.
+    source = await world.source(
+        take_over=True,
+        timeout=600.0,
+        options={"consensus": "lowest", "registration_interval": 600.0},
+    )
+    await source.start()
+    # With the two stores that have them 0 and 1 may have been stable.
+    assert source.lines("opened") == [[2, 2]]
+    last = await source.send_stable(10)
+    await s3.until_it_has(last)
+    assert [of[:2] for of in s3.of()["held"]] == [[0, 1], [2, last]]
+    # Where the rest of the batch is on the disk it stays void.
+    await s1.kill()
+    await s1.start()
+    await source.until_it_streams_again(s1)
+    receiver = await world.receiver("receiver", session=20)
+    await receiver.start()
+    await receiver.until_reached(last)
+    assert receiver.lines("delivered")[0] == [0, ["hand:0", "hand:1"], 1]
+    await world.end(source)
 
 
 async def test_a_second_source_with_the_identity_of_a_living_one_is_refused(world: World) -> None:
