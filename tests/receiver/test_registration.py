@@ -1,220 +1,626 @@
-"""Registering with stores that know other epochs, and where that makes a receiver start."""
+"""What a receiver asks of which store, and what it is registered as by what they say: no calls."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
+from typing import TypeVar
 
 import pytest
-from tests.receiver.fakes import NAME, FakeStore, Group
+from tests.receiver.fakes import NAME
 
-from quorate.protocol.errors import Fenced, StoreStopping
+from quorate.protocol.errors import (
+    Fenced,
+    InLimbo,
+    NotRegistered,
+    QuorateError,
+    ReceiverActive,
+    RegIdInUse,
+    StoreStopping,
+    Unreachable,
+)
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Group as PolicyGroup
-from quorate.protocol.policy import IntergroupRule, IntragroupRule, Policy
-from quorate.receiver.directory import SourceRecord, record_from_wire
-from quorate.receiver.options import ReceiverOptions
-from quorate.receiver.peers import Peers
-from quorate.receiver.registration import Registrar, StoreAnswer, decide_start, is_replaced
+from quorate.protocol.policy import Group, IntragroupRule, Policy
+from quorate.receiver.registration import (
+    CONTEST_SECONDS,
+    REST_SECONDS,
+    Answered,
+    Ask,
+    Contested,
+    EpochLeft,
+    Joined,
+    NewerFound,
+    OutdatedForgotten,
+    Refused,
+    Registration,
+    RegistrationRequest,
+    Rest,
+    TooFewTake,
+    is_replaced,
+)
+from quorate.receiver.starting import StoreAnswer
 
-ONE = Lineage((Term(1, 0),))
 POLICY = Policy.majority_of("abc")
+INTERVAL = 1.0
+ONE = Lineage((Term(1, 0),))
+YES = StoreAnswer(100, True, 7, 9, 9, ONE)
+NEW = replace(YES, known=False, acknowledged_upto=NOTHING)
+AWAY = StoreStopping("it")
 
-
-def answer(acknowledged_upto: int, high: int, lineage: Lineage = ONE) -> StoreAnswer:
-    return StoreAnswer(1, True, acknowledged_upto, high, high, lineage)
-
-
-def test_a_new_receiver_starts_at_the_beginning() -> None:
-    start = decide_start(NAME, POLICY, {"a": answer(NOTHING, 9)}, ReceiverOptions())
-    assert (start.first, start.point.high) == (0, 9)
-
-
-def test_an_outdated_lineage_counts_as_far_as_it_agrees() -> None:
-    newest = ONE.extended(4, 2)
-    answers = {"a": answer(8, 9), "b": answer(8, 9), "c": answer(2, 6, newest)}
-    start = decide_start(NAME, POLICY, answers, ReceiverOptions())
-    assert (start.first, start.point.high, start.stable_upto) == (5, 6, 6)
-    assert start.lineage is newest
-
-
-def test_a_position_ahead_of_the_stores_that_answer_holds() -> None:
-    start = decide_start(NAME, POLICY, {"a": answer(9, 3), "b": answer(9, 3)}, ReceiverOptions())
-    assert start.first == 10
+Said = StoreAnswer | QuorateError | int
+"""An epoch: the store holds that one against what is asked."""
+E = TypeVar("E")
 
 
 class Registering:
-    def __init__(self, group: Group, peers: Peers) -> None:
-        self.group = group
-        self.unresponsive: list[str] = []
-        self.registrar = Registrar(
-            peers,
-            NAME,
-            0x20,
-            {},
-            options=ReceiverOptions(),
-            take_over=False,
-            refused=lambda name, _: self.unresponsive.append(name),
+    """A registration, and the time; says to it what stores say."""
+
+    def __init__(
+        self, stores: str = "abc", policy: Policy = POLICY, *, take_over: bool = False
+    ) -> None:
+        addresses = [(store, f"{store}:1") for store in stores]
+        self.core = Registration(
+            NAME, addresses, policy, 0x20, b"this", INTERVAL, take_over=take_over
         )
+        self.now = 0.0
 
     @property
-    def record(self) -> SourceRecord:
-        return record_from_wire(self.group.source.served.information, live=True)
+    def step(self) -> object:
+        return self.core.step(self.now)
 
-    def epochs(self) -> list[int]:
-        known = [store.receivers.get((NAME, 0x20), [0, 0]) for store in self.group.stores]
-        return [epoch for epoch, _ in known]
+    @property
+    def ask(self) -> Ask:
+        step = self.step
+        assert isinstance(step, Ask)
+        return step
 
+    def said(self, **said: Said) -> None:
+        """What these stores say to what they are asked now."""
+        ask = self.ask
+        assert set(said) <= set(ask.stores)
+        for store, what in said.items():
+            if isinstance(what, StoreAnswer):
+                self.core.answered(ask, store, what)
+            elif isinstance(what, int):
+                self.core.failed(ask, store, Fenced("it", ask.request.epoch, what))
+            else:
+                self.core.failed(ask, store, what)
 
-@pytest.fixture
-async def registering() -> AsyncIterator[Registering]:
-    group, peers = Group(), Peers()
-    await group.start()
-    await group.announce()
-    yield Registering(group, peers)
-    await peers.close()
-    await group.stop()
+    def rests(self, at_most: float) -> None:
+        step = self.step
+        assert isinstance(step, Rest)
+        assert step.at_most == at_most
+        self.core.rested()
 
+    def is_done(self) -> bool:
+        return self.step is None
 
-async def test_all_stores_get_one_epoch_above_any_they_knew(registering: Registering) -> None:
-    for store, epoch in zip(registering.group.stores, (0, 4, 2), strict=True):
-        if epoch:
-            store.receivers[NAME, 0x20] = [epoch, 5]
-    await registering.registrar.register(registering.record, 1.0)
-    assert registering.epochs() == [5, 5, 5]
-    assert sorted(registering.registrar.answers) == ["a", "b", "c"]
+    def registered(self, **said: Said) -> None:
+        """It is, as far as these stores say."""
+        self.core.register()
+        self.said(**said or dict.fromkeys("abc", YES))
+        self.now += INTERVAL
+        assert self.is_done()
+        self.core.events.clear()
 
+    def enough(self) -> bool:
+        return self.core.enough
 
-async def test_no_epoch_is_used_in_which_a_receiver_was_over(registering: Registering) -> None:
-    """An instance of this one may be frozen; and every store has to know of it."""
-    stores = registering.group.stores
-    stores[1].spent = 7
-    await registering.registrar.register(registering.record, 1.0)
-    assert registering.epochs() == [8, 8, 8]
-    assert [store.spent for store in stores] == [7, 7, 7]
-    assert [len(store.registrations) for store in stores] == [2, 2, 2]
+    def error(self) -> QuorateError | None:
+        return self.core.error
 
+    def fenced(self) -> tuple[int, int]:
+        """Its own epoch, and the one that ended it."""
+        error = self.core.error
+        assert isinstance(error, Fenced)
+        return error.epoch, error.promised
 
-async def test_one_whose_epoch_is_higher_anyway_asks_no_more_than_that(
-    registering: Registering,
-) -> None:
-    stores = registering.group.stores
-    await registering.registrar.register(registering.record, 1.0)
-    assert [len(store.registrations) for store in stores] == [1, 1, 1]
-    for store in stores:
-        store.spent, store.receivers[NAME, 0x20] = 7, [9, 5]
-    registering.registrar.answers.clear()
-    await registering.registrar.register(registering.record, 1.0)
-    assert registering.epochs() == [10, 10, 10]
-
-
-async def test_others_that_end_all_the_time_do_not_keep_it_from_registering(
-    registering: Registering, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spent = count(1)
-    counting = property(lambda _: next(spent), lambda *_: None)
-    monkeypatch.setattr(FakeStore, "spent", counting, raising=False)
-    await registering.registrar.register(registering.record, 1.0)
-    assert sorted(registering.registrar.answers) == ["a", "b", "c"]
-    assert all(len(store.registrations) == 2 for store in registering.group.stores)
+    def told(self, kind: type[E]) -> list[E]:
+        return [each for each in self.core.events if isinstance(each, kind)]
 
 
-async def test_one_that_refuses_is_named_once_and_joins_later(registering: Registering) -> None:
-    away = registering.group.stores[2]
-    away.registrations_fail = StoreStopping("c")
-    for _ in range(2):
-        await registering.registrar.register(registering.record, 1.0)
-    assert registering.unresponsive == ["c"]
-    away.registrations_fail = None
-    assert await registering.registrar.join("c", away.address) is not None
-    assert registering.epochs() == [1, 1, 1]
+def asked(ask: Ask) -> tuple[Sequence[str], int]:
+    return ask.stores, ask.request.epoch
 
 
-async def test_a_lost_answer_is_asked_for_again(registering: Registering) -> None:
-    away = registering.group.stores[2]
-    await registering.registrar.register(registering.record, 1.0)
-    away.receivers[NAME, 0x20][1] = 8
-    registering.registrar.forget("c")
-    answer = await registering.registrar.join("c", away.address)
-    assert answer is not None
-    assert (answer.acknowledged_upto, answer.known) == (8, True)
-    assert registering.epochs() == [1, 1, 1]
+# Everybody, in one epoch.
 
 
-async def test_another_instance_of_the_same_epoch_is_fenced(registering: Registering) -> None:
-    """Two that reached different stores chose one epoch: whoever notices first goes above it."""
-    away = registering.group.stores[2]
-    away.registrations_fail = StoreStopping("c")
-    await registering.registrar.register(registering.record, 1.0)
-    away.registrations_fail = None
-    away.receivers[NAME, 0x20] = [1, 5]
-    with pytest.raises(Fenced):
-        await registering.registrar.join("c", away.address)
-    await registering.registrar.contest(registering.record, 1.0)
-    assert registering.epochs() == [2, 2, 2]
-    away.receivers[NAME, 0x20] = [7, 5]
-    with pytest.raises(Fenced):
-        await registering.registrar.contest(registering.record, 1.0)
+def test_every_store_is_asked_at_once_for_the_same() -> None:
+    one = Registering(take_over=True)
+    one.core.register()
+    assert one.ask.stores == ("a", "b", "c")
+    assert one.ask.request == RegistrationRequest(NAME, 0x20, 1, b"this", 0, 0, take_over=True)
+    assert one.ask is one.ask, "nothing else is to be done before they answer"
 
 
-@pytest.mark.expects_log("has a newer instance")
-async def test_joining_never_fences_a_newer_instance(registering: Registering) -> None:
-    away = registering.group.stores[2]
-    away.registrations_fail = StoreStopping("c")
-    await registering.registrar.register(registering.record, 1.0)
-    away.registrations_fail = None
-    away.receivers[NAME, 0x20] = [7, 5]
-    assert await registering.registrar.join("c", away.address) is None
-    assert registering.epochs() == [1, 1, 7]
-    registering.registrar.check_not_replaced(POLICY)
+def test_it_is_registered_when_all_have_said_something() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=YES)
+    assert not one.is_done()
+    one.said(c=AWAY)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+    assert one.told(Joined) == [Joined(frozenset("ab"))]
+    assert one.core.reg_id == 100
+    one.core.register()
+    one.said(c=replace(YES, reg_id=101))
+    assert one.is_done()
+    assert one.core.reg_id == 0, "they assigned different ones"
 
 
-@pytest.mark.expects_log("has a newer instance")
-async def test_one_that_is_newer_at_enough_stores_has_replaced_it(registering: Registering) -> None:
-    """A source that moved to other stores: none of those that knew the older one says so."""
-    registrar, stores = registering.registrar, registering.group.stores
-    await registrar.register(registering.record, 1.0)
-    for store in stores[:2]:
-        registrar.forget(store.name)
-        store.receivers[NAME, 0x20] = [7, 5]
-        registrar.check_not_replaced(POLICY)
-        assert await registrar.join(store.name, store.address) is None
-    with pytest.raises(Fenced):
-        registrar.check_not_replaced(POLICY)
+def test_silent_stores_hold_it_up_no_longer_than_the_interval() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES)
+    assert one.core.wait_until() is None, "one is not enough, so that it waits for another"
+    one.now = 5 * INTERVAL
+    assert not one.is_done()
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=YES)
+    assert one.core.wait_until() == INTERVAL
+    one.now = INTERVAL - 0.01
+    assert not one.is_done()
+    one.now = INTERVAL
+    assert one.is_done()
+    (silent,) = one.told(Refused)
+    assert (silent.store, str(silent.error)) == (
+        "c",
+        str(Unreachable("c:1", "it did not answer in time")),
+    )
 
 
-@pytest.mark.expects_log("has a newer instance")
-@pytest.mark.parametrize("successor", [False, True])
-async def test_nothing_is_acknowledged_where_too_few_others_still_take_it(
-    registering: Registering, *, successor: bool
-) -> None:
-    """It was frozen, and may be over: C alone, which it reaches, does not know it any more."""
-    registrar, (a, b, c) = registering.registrar, registering.group.stores
-    await registrar.register(registering.record, 1.0)
-    assert registrar.joined == {"a", "b", "c"}
-    registrar.forget("c")
-    del c.receivers[NAME, 0x20]
-    for away in (a, b):
-        away.registrations_fail = StoreStopping(away.name)
-    for _ in range(2):
-        assert await registrar.join("c", c.address) is not None
-        assert not await registrar.confirm(["c"], registering.record, 1.0)
-    assert registrar.joined == {"a", "b"}
-    a.registrations_fail = b.registrations_fail = None
-    if successor:
-        a.receivers[NAME, 0x20] = b.receivers[NAME, 0x20] = [2, NOTHING]
-        assert not await registrar.confirm(["c"], registering.record, 1.0)
-        with pytest.raises(Fenced):
-            registrar.check_not_replaced(POLICY)
+def test_all_get_one_epoch_above_any_that_some_store_holds() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=2, b=4)
+    one.rests(REST_SECONDS)
+    assert asked(one.ask) == (("a", "b", "c"), 5)
+    assert not one.told(Refused), "nobody was waited for in vain"
+
+
+def test_what_is_not_asked_any_more_is_not_heard() -> None:
+    one = Registering()
+    one.core.register()
+    former = one.ask
+    one.said(a=YES, b=1)
+    one.rests(REST_SECONDS)
+    one.core.answered(former, "a", YES)
+    one.core.failed(former, "b", Fenced("it", 1, 8))
+    assert not one.core.answers
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+
+
+def test_too_few_are_no_registration_and_the_others_are_asked_again() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=replace(YES, limbo=True), c=InLimbo("it", "c", "wiped"))
+    assert one.is_done()
+    assert not one.enough()
+    assert not one.core.joined
+    assert one.core.in_limbo == {"b", "c"}
+    one.core.register()
+    assert asked(one.ask) == (("b", "c"), 1)
+    one.said(b=InLimbo("it", "b", "wiped"), c=YES)
+    assert one.is_done()
+    assert one.enough()
+    assert one.core.in_limbo == {"b"}
+
+
+def test_a_store_is_named_once_for_each_kind_of_reason() -> None:
+    one = Registering()
+    why = (AWAY, AWAY, InLimbo("it", "c", "wiped"), YES, AWAY)
+    for each in why:
+        one.core.forget("c")
+        one.core.register()
+        one.said(c=each, **({} if one.core.answers else {"a": YES, "b": YES}))
+        assert one.is_done()
+    assert [type(each.error) for each in one.told(Refused)] == [
+        StoreStopping,
+        InLimbo,
+        StoreStopping,
+    ]
+
+
+# Stores that come and go.
+
+
+def test_stores_that_the_source_has_not_any_more_have_no_say() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=YES)
+    one.core.source_has([("c", "c:1"), ("d", "d:1"), ("e", "e:1")], Policy.majority_of("cde"))
+    assert not one.core.answers
+    one.said(c=YES)
+    assert one.is_done()
+    assert not one.enough()
+    one.core.register()
+    assert asked(one.ask) == (("d", "e"), 1)
+
+
+def test_an_answer_that_comes_when_the_store_is_gone_is_void() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES)
+    one.core.source_has([("a", "a:1"), ("b", "b:1")], Policy.majority_of("ab"))
+    one.said(c=9)
+    one.said(b=YES)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+
+
+# Ends, and epochs that were used.
+
+
+def test_who_had_not_heard_that_it_ended_is_told_and_asked_anew() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=replace(NEW, told_ended=4), b=YES, c=YES)
+    assert asked(one.ask) == (("b", "c"), 1)
+    assert one.ask.request.ended_epoch == 4
+    assert one.told(OutdatedForgotten) == [OutdatedForgotten(frozenset("bc"))]
+    one.said(b=NEW, c=NEW)
+    assert one.is_done()
+    assert {each.acknowledged_upto for each in one.core.answers.values()} == {NOTHING}
+    assert {each.told_ended for each in one.core.answers.values()} == {4}
+
+
+def test_no_epoch_is_used_in_which_a_receiver_was_over() -> None:
+    """What it leaves is over for it: a frozen one may have had it. Nobody can end that forever."""
+    one = Registering()
+    one.core.register()
+    one.said(a=NEW, b=replace(NEW, spent_epoch=6), c=NEW)
+    assert asked(one.ask) == (("a", "b", "c"), 7)
+    assert (one.ask.request.ended_epoch, one.ask.request.spent_epoch) == (1, 6)
+    assert one.told(EpochLeft) == [EpochLeft(1)]
+    one.said(**dict.fromkeys("abc", replace(YES, told_ended=1, spent_epoch=12)))
+    assert one.is_done(), "it does so once"
+    assert one.core.epoch == 7
+
+
+def test_who_goes_on_leaves_an_epoch_without_ending_it() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=2)
+    one.rests(REST_SECONDS)
+    ended = replace(NEW, told_ended=2)
+    one.said(a=replace(YES, told_ended=2), b=replace(ended, spent_epoch=6), c=ended)
+    assert asked(one.ask) == (("a", "b", "c"), 7)
+    assert one.ask.request.ended_epoch == 2
+    assert one.told(EpochLeft) == [EpochLeft(0)]
+
+
+def test_who_left_its_epoch_in_vain_may_leave_the_next_one_too() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(**dict.fromkeys("abc", replace(NEW, spent_epoch=6)))
+    one.said(a=YES, b=AWAY, c=AWAY)
+    assert one.is_done()
+    assert not one.enough()
+    one.core.register()
+    one.said(b=replace(YES, spent_epoch=9), c=YES)
+    assert asked(one.ask) == (("a", "b", "c"), 10)
+
+
+def test_too_few_do_not_make_it_leave_its_epoch() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=replace(NEW, spent_epoch=6), b=AWAY, c=AWAY)
+    assert one.is_done()
+    assert one.core.epoch == 1
+
+
+def test_a_store_that_knew_nobody_before_this_instance_still_did_not() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=NEW, b=3)
+    one.rests(REST_SECONDS)
+    one.said(a=YES, b=YES, c=AWAY)
+    assert one.is_done()
+    assert {store: each.is_new for store, each in one.core.answers.items()} == {
+        "a": True,
+        "b": False,
+    }
+
+
+# Identities that others have.
+
+
+def test_another_that_lives_keeps_it_out_if_too_few_register_it() -> None:
+    one = Registering()
+    active = ReceiverActive("receiver 0x20", "c")
+    one.core.register()
+    one.said(a=YES, b=YES, c=active)
+    assert one.is_done()
+    assert one.error() is None
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=AWAY, c=active)
+    assert one.is_done()
+    assert one.error() is active
+
+
+def test_a_reg_id_that_another_has_ends_only_what_has_not_begun() -> None:
+    one = Registering()
+    taken = RegIdInUse(5, "c", "another")
+    one.core.register()
+    one.said(a=YES, c=taken)
+    assert one.is_done()
+    assert one.error() is taken
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=taken)
+    assert one.is_done()
+    assert one.error() is None
+    assert one.told(Refused) == [Refused("c", taken)]
+
+
+# Those that join later.
+
+
+def test_those_that_do_not_know_it_are_asked_one_after_the_other() -> None:
+    one = Registering("abcde", Policy.majority_of("abcde"))
+    one.registered(a=YES, b=YES, c=YES)
+    one.core.keep_house()
+    assert asked(one.ask) == (("d",), 1)
+    assert one.core.wait_until() is None, "a call has its own time"
+    one.said(d=AWAY)
+    assert asked(one.ask) == (("e",), 1)
+    one.said(e=YES)
+    assert asked(one.ask) == (("a", "b", "c", "d"), 1), "whether they still take it"
+    assert one.told(Answered) == [Answered("e", one.core.answers["e"])]
+    assert one.core.joined == {"a", "b", "c"}
+    one.said(a=YES, b=YES, c=YES, d=AWAY)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b", "c", "e"}
+    assert one.told(Joined) == [Joined(frozenset("e"))]
+
+
+def test_nobody_is_asked_when_all_know_it() -> None:
+    one = Registering()
+    one.registered()
+    one.core.keep_house()
+    assert one.is_done()
+
+
+def test_others_that_are_silent_hold_joining_up_for_the_interval() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    one.said(a=YES)
+    assert not one.is_done()
+    assert one.core.wait_until() == one.now + INTERVAL
+    one.now += INTERVAL
+    assert one.is_done()
+    assert one.core.joined == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("others", [{}, {"a": 2, "b": AWAY}, {"a": replace(YES, limbo=True)}])
+def test_none_is_joined_where_too_few_others_still_take_it(others: dict[str, Said]) -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    one.said(**others)
+    one.now += INTERVAL
+    assert one.is_done()
+    assert one.told(TooFewTake)
+    assert one.core.joined == {"a", "b"}
+    one.core.keep_house()
+    one.said(c=AWAY)
+    assert one.is_done(), "nobody is to be joined now"
+
+
+def test_a_store_that_the_source_has_not_any_more_is_not_asked() -> None:
+    one = Registering("abcde", Policy.majority_of("abcde"))
+    one.registered(a=YES, b=YES, c=YES)
+    one.core.keep_house()
+    assert one.ask.stores == ("d",)
+    one.core.source_has([(store, f"{store}:1") for store in "abcd"], Policy.majority_of("abcd"))
+    one.said(d=AWAY)
+    assert one.is_done()
+
+
+def test_what_a_store_said_before_does_not_count_when_it_is_asked_again() -> None:
+    """C had taken it when too few did, and has a newer instance now: A alone is not enough."""
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.forget("a")
+    one.core.keep_house()
+    one.said(a=1)
+    one.said(a=AWAY, b=AWAY, c=YES)
+    assert one.is_done()
+    assert one.core.joined == frozenset()
+    one.core.keep_house()
+    one.said(a=YES)
+    one.said(b=AWAY)
+    one.said(c=8)
+    assert asked(one.ask) == (("b", "c"), 2)
+    assert one.told(NewerFound) == [NewerFound("c")]
+    one.said(b=AWAY, c=8)
+    assert one.is_done()
+    assert one.told(TooFewTake)
+    assert one.core.joined == frozenset()
+
+
+def test_one_that_is_forgotten_while_the_others_are_asked_is_not_joined() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    ask = one.ask
+    one.core.forget("c")
+    for store in "ab":
+        one.core.answered(ask, store, YES)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+
+
+# Another instance in the same epoch.
+
+
+def contesting(**others: Said) -> Registering:
+    """C has another instance in this one's epoch."""
+    one = Registering()
+    one.registered(a=YES, b=YES, c=AWAY)
+    one.core.keep_house()
+    one.said(c=1)
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+    assert one.core.joined == frozenset(), "nobody is told anything meanwhile"
+    (contested,) = one.told(Contested)
+    assert (contested.error.epoch, contested.error.promised) == (1, 1)
+    if others:
+        one.said(**others)
+    return one
+
+
+def test_who_finds_its_epoch_elsewhere_goes_above_it() -> None:
+    newest = ONE.extended(9, 2)
+    one = contesting(a=YES, b=YES, c=replace(YES, lineage=newest))
+    assert one.is_done()
+    assert one.error() is None
+    assert one.core.joined == {"a", "b", "c"}
+    assert one.told(Joined) == [Joined(frozenset("abc"))]
+    assert [each.answer.lineage for each in one.told(Answered)] == [ONE, ONE, newest]
+
+
+def test_who_finds_its_epoch_among_the_others_goes_above_it() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    one.said(a=1, b=YES)
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+    assert one.told(Contested)
+
+
+def test_silent_stores_hold_a_contest_up_for_the_interval() -> None:
+    one = contesting(a=YES, b=YES)
+    assert not one.is_done()
+    one.now += INTERVAL
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+    assert [each.store for each in one.told(Refused)] == ["c"]
+
+
+def test_who_contests_where_too_few_take_it_tells_nobody() -> None:
+    one = contesting(a=AWAY, b=AWAY, c=YES)
+    assert one.is_done()
+    assert one.error() is None
+    assert one.core.joined == frozenset()
+    assert not one.told(Joined)
+
+
+def test_those_that_had_its_former_epoch_have_no_newer_instance() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    one.said(a=1, b=1)
+    one.said(a=AWAY, b=AWAY, c=YES)
+    assert one.is_done()
+    assert one.error() is None
+
+
+def test_who_contests_gives_way_to_a_higher_epoch() -> None:
+    one = contesting(a=YES, b=5)
+    assert one.is_done()
+    assert one.fenced() == (2, 5)
+
+
+@pytest.mark.parametrize(("b", "gives_way"), [(2, True), (3, True), (YES, False), (AWAY, False)])
+def test_who_contests_gives_way_to_one_that_enough_stores_have(b: Said, gives_way: bool) -> None:
+    """Each took the next epoch at some store; the others are asked too before anybody gives way."""
+    one = contesting(a=2)
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+    one.said(a=2, b=b, c=AWAY)
+    if gives_way:
+        assert one.is_done()
+        assert one.fenced() == (2, max(2, b if isinstance(b, int) else 0))
     else:
-        assert await registrar.confirm(["c"], registering.record, 1.0)
-        assert registrar.joined == {"a", "b", "c"}
+        one.rests(CONTEST_SECONDS)
+        assert asked(one.ask) == (("a", "b", "c"), 3)
+
+
+def test_who_compares_waits_for_the_interval_and_no_longer() -> None:
+    one = contesting(a=2)
+    one.said(a=2)
+    assert one.core.wait_until() == one.now + INTERVAL
+    one.now += INTERVAL
+    one.rests(CONTEST_SECONDS)
+
+
+def test_who_has_just_taken_it_is_asked_again_too_who_is_how_far() -> None:
+    one = contesting(a=YES, b=2)
+    assert one.ask.stores == ("a", "b", "c")
+    one.said(a=4, b=2)
+    one.now += INTERVAL
+    assert one.is_done()
+    assert one.fenced() == (2, 4)
+
+
+def test_what_is_heard_one_by_one_in_a_contest_counts_together() -> None:
+    one = contesting(a=2)
+    one.said(a=8, b=AWAY, c=AWAY)
+    one.rests(CONTEST_SECONDS)
+    one.said(b=3)
+    one.said(a=AWAY, b=9, c=AWAY)
+    one.rests(CONTEST_SECONDS)
+    one.said(a=AWAY, b=AWAY, c=AWAY)
+    assert one.is_done()
+    assert one.fenced() == (4, 9)
+
+
+def test_who_contests_tells_also_that_it_had_ended() -> None:
+    one = contesting(a=replace(NEW, told_ended=1), b=YES, c=AWAY)
+    assert asked(one.ask) == (("b", "c"), 2)
+    assert one.ask.request.ended_epoch == 1
+    one.said(b=NEW, c=AWAY)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+    assert one.core.answers["b"].acknowledged_upto == NOTHING
+
+
+# The place of another.
+
+
+def test_one_that_is_newer_at_enough_stores_has_taken_its_place() -> None:
+    """The source has moved: none of those that knew the older one says so."""
+    one = Registering()
+    one.registered()
+    for store in "ab":
+        one.core.forget(store)
+    one.core.keep_house()
+    one.said(a=7)
+    one.said(b=AWAY)
+    assert one.is_done()
+    assert one.error() is None, "a alone may be of one that reached nobody else"
+    one.core.keep_house()
+    one.said(a=AWAY)
+    one.said(b=7)
+    assert one.is_done()
+    assert one.fenced() == (1, 7)
+
+
+def test_a_store_that_takes_it_again_has_no_newer_one() -> None:
+    one = Registering()
+    one.registered()
+    for store, said in (("a", 7), ("a", YES), ("b", 7)):
+        one.core.forget(store)
+        one.core.keep_house()
+        one.said(**{store: said})
+        one.said(**dict.fromkeys(one.ask.stores, YES)) if isinstance(one.step, Ask) else None
+        assert one.is_done()
+        assert one.error() is None
 
 
 def test_of_two_that_each_have_too_few_the_older_one_gives_way() -> None:
-    every = Policy((PolicyGroup("g", tuple("abc"), IntragroupRule.ALL),))
+    every = Policy((Group("g", tuple("abc"), IntragroupRule.ALL),))
     joined, nowhere = frozenset("abc"), frozenset[str]()
     assert is_replaced(every, nowhere, {"a"}), "it would need a"
     assert not is_replaced(every, joined, {"a"}), "it has what it needs, until a tells it"
@@ -224,152 +630,67 @@ def test_of_two_that_each_have_too_few_the_older_one_gives_way() -> None:
     assert is_replaced(POLICY, joined, {"a", "b"})
 
 
-async def test_a_silent_store_does_not_keep_another_from_joining(registering: Registering) -> None:
-    registrar, (_, b, c) = registering.registrar, registering.group.stores
-    await registrar.register(registering.record, 1.0)
-    registrar.forget("c")
-    b.registrations_hang = True
-    assert await registrar.join("c", c.address) is not None
-    assert await registrar.confirm(["c"], registering.record, 0.05)
-    assert registrar.joined == {"a", "b", "c"}
+# Acknowledgements that are refused.
 
 
-async def test_who_contests_gives_way_to_one_that_has_the_next_epoch_at_enough_stores(
-    registering: Registering,
-) -> None:
-    """It was deregistered while it was frozen, and a new one has begun in the next epoch."""
-    registrar, stores = registering.registrar, registering.group.stores
-    await registrar.register(registering.record, 1.0)
-    for store in stores:
-        del store.receivers[NAME, 0x20]
-        store.ended[NAME, 0x20] = 1
-    for store in stores[:2]:
-        store.receivers[NAME, 0x20] = [2, NOTHING]
-    registrar.forget("c")
-    with pytest.raises(Fenced):
-        await registrar.join("c", stores[2].address)
-    with pytest.raises(Fenced):
-        await registrar.contest(registering.record, 1.0)
-    assert not registrar.joined
-    assert registering.epochs()[:2] == [2, 2]
+def test_a_store_that_takes_no_position_is_asked_again_to_register_it() -> None:
+    one = Registering()
+    one.registered()
+    one.core.acknowledgement_refused("b", 1, NotRegistered("receiver", "not known"))
+    assert one.core.joined == {"a", "c"}
+    assert sorted(one.core.answers) == ["a", "c"]
+    one.core.keep_house()
+    assert one.ask.stores == ("b",)
 
 
-async def test_who_contests_goes_on_where_enough_take_it(registering: Registering) -> None:
-    registrar, stores = registering.registrar, registering.group.stores
-    await registrar.register(registering.record, 1.0)
-    for store in stores[:2]:
-        store.registrations_fail = StoreStopping(store.name)
-    await registrar.contest(registering.record, 1.0)
-    assert not registrar.joined, "one store is not enough"
-    stores[0].registrations_fail = None
-    await registrar.contest(registering.record, 1.0)
-    assert registrar.joined == {"a", "c"}
+def test_one_store_with_a_higher_epoch_ends_it() -> None:
+    one = Registering()
+    one.registered()
+    fenced = Fenced("receiver", 1, 2)
+    one.core.acknowledgement_refused("b", 1, fenced)
+    assert one.error() is fenced
+    one.core.keep_house()
+    assert one.is_done()
 
 
-async def test_one_that_leaves_an_epoch_unused_ends_it(registering: Registering) -> None:
-    """A frozen one may have had it before, and acknowledge in it just now."""
-    stores = registering.group.stores
-    for store in stores:
-        store.spent = 4
-    await registering.registrar.register(registering.record, 1.0)
-    assert registering.epochs() == [5, 5, 5]
-    assert {store.ended[NAME, 0x20] for store in stores} == {1}
+def test_its_epoch_ends_it_where_enough_stores_have_another_in_it() -> None:
+    one = Registering()
+    one.registered()
+    for _ in range(2):
+        one.core.acknowledgement_refused("b", 1, Fenced("receiver", 1, 1))
+    assert one.error() is None
+    assert one.core.joined == {"a", "b", "c"}
+    one.core.acknowledgement_refused("c", 1, Fenced("receiver", 1, 1))
+    assert one.fenced() == (1, 1)
 
 
-async def test_one_that_goes_on_ends_nothing(registering: Registering) -> None:
-    stores = registering.group.stores
-    for store in stores:
-        store.spent = 4
-    stores[0].receivers[NAME, 0x20] = [2, 7]
-    await registering.registrar.register(registering.record, 1.0)
-    assert registering.epochs() == [5, 5, 5]
-    assert not any(store.ended for store in stores)
-    assert registering.registrar.answers["a"].acknowledged_upto == 7
+def test_a_store_that_registers_it_again_has_no_other_in_its_epoch() -> None:
+    one = Registering()
+    one.registered()
+    one.core.acknowledgement_refused("b", 1, Fenced("receiver", 1, 1))
+    one.core.forget("b")
+    one.core.keep_house()
+    one.said(b=YES)
+    one.said(a=YES, c=YES)
+    assert one.is_done()
+    one.core.acknowledgement_refused("c", 1, Fenced("receiver", 1, 1))
+    assert one.error() is None
 
 
-def test_a_receiver_that_nobody_knew_starts_at_what_is_still_there() -> None:
-    """A store that keeps more than the others counts; one that has nothing does not."""
-    kept = StoreAnswer(1, True, -1, 99, 99, ONE, low=70, retained_from=70, is_new=True)
-    policy = Policy.majority_of("abc")
-    options = ReceiverOptions()
-
-    def start(*answers: StoreAnswer) -> tuple[int, bool]:
-        decided = decide_start(NAME, policy, dict(zip("abc", answers, strict=False)), options)
-        return decided.first, decided.is_new
-
-    assert start(kept, kept) == (70, True)
-    assert start(kept, replace(kept, low=40)) == (40, True)
-    assert start(kept, replace(kept, low=0)) == (0, False), "nothing was let go that it could have"
-    assert start(kept, replace(kept, low=-1, high=-1, retained_from=0)) == (70, True)
-    assert start(kept, replace(kept, low=-1)) == (70, True)
-    # One that was registered is owed everything: it is told of the gap.
-    assert start(kept, replace(kept, is_new=False)) == (0, False)
-    # Without retention a hole at the beginning is no reason to leave anything out.
-    assert start(replace(kept, retained_from=0), replace(kept, retained_from=0)) == (0, False)
+def test_it_is_not_ended_by_itself() -> None:
+    """What it acknowledged before it took a higher epoch is refused for that one."""
+    one = contesting(a=YES, b=YES, c=YES)
+    assert one.is_done()
+    for store in "abc":
+        one.core.acknowledgement_refused(store, 1, Fenced("receiver", 1, 2))
+    assert one.error() is None
+    assert one.core.joined == {"a", "b", "c"}
 
 
-def test_a_receiver_is_new_only_if_no_group_that_is_away_may_know_it() -> None:
-    """What it never acknowledged may have been let go here: that is no beginning, but a gap."""
-    policy = Policy(
-        (PolicyGroup("g", tuple("abc")), PolicyGroup("h", tuple("xyz"))), IntergroupRule.ANY
-    )
-    kept = StoreAnswer(1, True, -1, 99, 99, ONE, low=70, retained_from=70, is_new=True)
-
-    def start(stores: str, limbo: str = "") -> tuple[int, bool]:
-        answers = {store: replace(kept, limbo=store in limbo) for store in stores}
-        decided = decide_start(NAME, policy, answers, ReceiverOptions())
-        return decided.first, decided.is_new
-
-    assert start("abc") == (0, False)
-    assert start("abcx") == (0, False)
-    assert start("abxy", limbo="x") == (0, False)
-    assert start("abxy") == (70, True)
-
-
-@pytest.mark.parametrize("knowing", ["a", "ab", "b", "bc"])
-async def test_who_had_ended_tells_the_stores_that_were_away(
-    registering: Registering, knowing: str
-) -> None:
-    """What they have is of another receiver: they are asked again, and it starts as a new one."""
-    for store in registering.group.stores:
-        if store.name in knowing:
-            store.ended[NAME, 0x20] = 4
-        else:
-            store.receivers[NAME, 0x20] = [4, 8]
-    await registering.registrar.register(registering.record, 1.0)
-    answers = registering.registrar.answers
-    assert {name: each.acknowledged_upto for name, each in answers.items()} == dict.fromkeys(
-        "abc", NOTHING
-    )
-    assert registering.epochs() == [5, 5, 5]
-    assert {store.ended[NAME, 0x20] for store in registering.group.stores} == {4}
-
-
-async def test_a_store_that_joins_later_is_told_too(registering: Registering) -> None:
-    for store in registering.group.stores[:2]:
-        store.ended[NAME, 0x20] = 4
-    away = registering.group.stores[2]
-    away.receivers[NAME, 0x20] = [4, 8]
-    away.registrations_fail = StoreStopping("c")
-    await registering.registrar.register(registering.record, 1.0)
-    away.registrations_fail = None
-    answer = await registering.registrar.join("c", away.address)
-    assert answer is not None
-    assert answer.acknowledged_upto == NOTHING
-
-
-async def test_one_that_is_ended_while_it_runs_takes_a_higher_epoch(
-    registering: Registering,
-) -> None:
-    registrar = registering.registrar
-    await registrar.register(registering.record, 1.0)
-    for store in registering.group.stores[:2]:
-        del store.receivers[NAME, 0x20]
-        store.ended[NAME, 0x20] = 1
-        registrar.forget(store.name)
-    away = registering.group.stores[0]
-    with pytest.raises(Fenced):
-        await registrar.join("a", away.address)
-    await registrar.contest(registering.record, 1.0)
-    assert registering.epochs() == [2, 2, 2]
-    assert {store.ended[NAME, 0x20] for store in registering.group.stores} == {1}
+def test_what_ends_it_ends_what_is_under_way() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    assert not one.is_done()
+    one.core.acknowledgement_refused("a", 1, Fenced("receiver", 1, 2))
+    assert one.is_done()

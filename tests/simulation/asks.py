@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from quorate.protocol.identity import SourceName
+from quorate.receiver.starting import StoreAnswer
 from quorate.source.registration import AskBegin, Grant
 from quorate.store.receivers import Registered
 from quorate.v1 import messages_pb2 as v1
@@ -35,19 +36,27 @@ class Begun(NamedTuple):
     set_aside: int
 
 
-class AskedReceiver(NamedTuple):
-    source: SourceName
-    session_id: int
-    epoch: int
-    instance: bytes
-    ended_epoch: int
-    spent_epoch: int
-    take_over: bool = False
-
-
 class RegisteredReceiver(NamedTuple):
     answer: Registered
     limbo: bool
+
+
+def answer_of(told: RegisteredReceiver) -> StoreAnswer:
+    """What a store says that registered a receiver, as the receiver takes it."""
+    answer = told.answer
+    return StoreAnswer(
+        answer.reg_id,
+        answer.known,
+        answer.acknowledged_upto,
+        answer.high,
+        answer.stable_upto,
+        answer.lineage,
+        limbo=told.limbo,
+        low=answer.low,
+        retained_from=answer.retained_from,
+        told_ended=answer.ended_epoch,
+        spent_epoch=answer.spent_epoch,
+    )
 
 
 class AskedAcknowledge(NamedTuple):

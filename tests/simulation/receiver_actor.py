@@ -1,25 +1,26 @@
 """A receiver of the simulated world: the production core, a thin shell, and what takes messages.
 
 The shell does what quorate.receiver's session, registrar, live stream, fetching and acknowledger
-do, in virtual time. Nothing here decides the order of messages, nor who runs when.
+do, in virtual time. Nothing here decides the order of messages, nor as what it is registered where,
+nor who runs when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tests.simulation.asks import AskedAcknowledge, AskedDeregister, AskedReceiver, Entry
+from tests.simulation.asks import AskedAcknowledge, AskedDeregister, Entry, answer_of
 from tests.simulation.checker import Checker
 from tests.simulation.content import handed
 from tests.simulation.network import End, Network
 from tests.simulation.receiver_checks import RegisteredAs
-from tests.simulation.world import Event, Process, Task, World
+from tests.simulation.world import Event, Pending, Process, Task, World
 
 from quorate.protocol.answers import AnswerReading
-from quorate.protocol.consensus import Behaviour, enough_for_receivers
-from quorate.protocol.errors import Closed, Fenced, QuorateError, ReceiverActive, Unreachable
+from quorate.protocol.consensus import Behaviour
+from quorate.protocol.errors import Closed, QuorateError, ReceiverActive, Unreachable
 from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
@@ -34,16 +35,17 @@ from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
 from quorate.receiver.plan import SOURCE, FetchPlan, Request
 from quorate.receiver.registration import (
-    Start,
-    StoreAnswer,
-    decide_start,
-    is_replaced,
-    over_before,
-    unspent,
-    vouching,
-    without_outdated,
+    Answered,
+    Ask,
+    EpochLeft,
+    Joined,
+    OutdatedForgotten,
+    Registration,
+    Rest,
+    Step,
+    TooFewTake,
 )
-from quorate.store.receivers import Registered
+from quorate.receiver.starting import Start, decide_start
 from quorate.v1 import messages_pb2 as v1
 
 REQUEST_SECONDS = 1.0
@@ -52,7 +54,6 @@ REGISTRATION_SECONDS = 0.3
 ACKNOWLEDGE_SECONDS = 0.1
 REPEAT_SECONDS = 3.0
 HOUSEKEEPING_SECONDS = 1.0
-NO_ANSWER = -1
 DEREGISTER_RETRY_SECONDS = 0.1
 LIVE_BYTES_MAX = 1_500
 FETCHED_BYTES_MAX = 4_000
@@ -114,18 +115,10 @@ class ReceiverInstance:
         self.options = ReceiverOptions(consensus=consensus)
         self.process = Process(world, name)
         self.fenced = False
-        self.refused_by: set[str] = set()
-        """Stores at which another instance is protected."""
-        self.epoch = 1
-        self.ended_epoch = 0
-        self.spent_epoch = 0
-        self.answers: dict[str, StoreAnswer] = {}
-        self.joined: set[str] = set()
-        self._new_at: set[str] = set()
-        self._newer_at: dict[str, int] = {}
-        self._anothers: set[str] = set()
-        """Stores that have another instance in this one's epoch."""
+        self.refused = False
+        """Another instance is protected."""
         self.record: SourceRecord
+        self.registration: Registration
         self.stream: Stream
         self.plan: FetchPlan
         self.acknowledgements: Acknowledgements
@@ -154,6 +147,10 @@ class ReceiverInstance:
     def over(self) -> bool:
         """It is dead, or another instance has fenced it."""
         return self.fenced or not self.process.alive
+
+    @property
+    def epoch(self) -> int:
+        return self.registration.epoch
 
     def deregister(self) -> None:
         """Have the stores forget it, as quorate.receiver.deregistering; it does nothing else."""
@@ -233,6 +230,15 @@ class ReceiverInstance:
         if not self._known:
             self._known = True
             self.record = record
+            self.registration = Registration(
+                record.source,
+                record.stores,
+                record.policy,
+                self.session_id,
+                self._identity,
+                REGISTRATION_SECONDS,
+                take_over=self._take_over,
+            )
             self._directory_changed.set()
             return
         before = self.record
@@ -246,8 +252,7 @@ class ReceiverInstance:
             record.address,
             record.stores,
         )
-        if before.stores != record.stores:
-            self._forget_others()
+        self.registration.source_has(record.stores, record.policy)
         self._directory_changed.set()
         if not self.registered:
             return
@@ -261,15 +266,6 @@ class ReceiverInstance:
             self.plan.source_changed()
             self._staff()
         self._wake()
-
-    def _forget_others(self) -> None:
-        """Stores that are not the source's any more have no say."""
-        for name in self.answers.keys() - dict(self.record.stores).keys():
-            self._forget(name)
-
-    def _forget(self, store: str) -> None:
-        self.answers.pop(store, None)
-        self.joined.discard(store)
 
     def _staff(self) -> None:
         """One worker for each peer."""
@@ -285,204 +281,93 @@ class ReceiverInstance:
     # Registration.
 
     async def _register(self) -> Start:
+        registration = self.registration
         while True:
-            await self._register_above_all()
-            if self._enough():
+            registration.register()
+            await self._carry_out()
+            if registration.enough:
                 record = self.record
-                return decide_start(record.source, record.policy, self.answers, self.options)
+                return decide_start(
+                    record.source, record.policy, registration.answers, self.options
+                )
             await self._directory_changed.pause(0.5)
-
-    def _enough(self) -> bool:
-        return enough_for_receivers(self.record.policy, vouching(self.answers))
-
-    async def _register_above_all(self) -> None:
-        await self._register_with_all()
-        epoch = unspent(self.epoch, self.answers)
-        if epoch > self.epoch and self._enough():
-            self.world.reach("receiver registers above all that are over", self.name)
-            over = over_before(self.epoch, self.ended_epoch, self.answers)
-            if over > self.ended_epoch:
-                self.ended_epoch = over
-                self.checker.endings.receiver_over(self.session_id, over)
-            self.epoch, self.answers = epoch, {}
-            await self._register_with_all()
-        self._join_all()
-
-    async def _register_with_all(self) -> None:
-        while True:
-            if heard := await self._ask_all():
-                self.epoch, self.answers = heard + 1, {}
-            else:
-                self.answers, outdated = without_outdated(self.answers, self.ended_epoch)
-                if not outdated:
-                    return
-                self.world.reach("store heard from its receiver that it had ended", self.name)
-                continue
-            await self.process.sleep(self.world.chooser.uniform(0, 0.02))
-
-    async def _ask_all(self) -> int:
-        """Returns the epoch that some store holds against this one; 0: none does."""
-        heard = [0]
-        sure = vouching(self.answers)
-        left = [name for name, _ in self.record.stores if name not in sure]
-        answered = Event(self.process)
-        waiting = set(left)
-        for name in left:
-            self.process.start(self._ask_one(name, self.epoch, heard, waiting, answered))
-        deadline = self.world.now + REGISTRATION_SECONDS
-        while waiting and not heard[0]:
-            if self._enough():
-                if self.world.now >= deadline:
-                    break
-                await answered.pause(deadline - self.world.now + 1e-6)
-            else:
-                await answered.pause()
-        return heard[0]
-
-    async def _ask_one(
-        self, name: str, epoch: int, heard: list[int], waiting: set[str], answered: Event
-    ) -> None:
-        result = await self._ask(name, epoch)
-        if epoch == self.epoch:
-            heard[0] = max(heard[0], result)
-            waiting.discard(name)
-            answered.set()
-
-    async def _ask(self, name: str, epoch: int) -> int:
-        asked = AskedReceiver(
-            self.source,
-            self.session_id,
-            epoch,
-            self._identity,
-            self.ended_epoch,
-            self.spent_epoch,
-            self._take_over,
-        )
-        self.refused_by.discard(name)
-        try:
-            answer, limbo = await self.network.call(self.process, name, "register_receiver", asked)
-        except Fenced as error:
-            self._newer_at[name] = error.promised
-            return error.promised
-        except ReceiverActive:
-            self.refused_by.add(name)
-            self.world.later(0.0, self._ends)
-            return NO_ANSWER
-        except QuorateError:
-            return NO_ANSWER
-        assert isinstance(answer, Registered)
-        self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
-        self.spent_epoch = max(answer.spent_epoch, self.spent_epoch)
-        self._newer_at.pop(name, None)
-        self._anothers.discard(name)
-        if not answer.known:
-            self._new_at.add(name)
-        if epoch == self.epoch:
-            self.answers[name] = StoreAnswer(
-                answer.reg_id,
-                answer.known,
-                max(answer.acknowledged_upto, NOTHING),
-                answer.high,
-                answer.stable_upto,
-                answer.lineage,
-                limbo,
-                low=answer.low,
-                retained_from=answer.retained_from,
-                is_new=name in self._new_at,
-                told_ended=max(answer.ended_epoch, asked.ended_epoch),
-                spent_epoch=answer.spent_epoch,
-            )
-            if limbo:
-                self.world.reach("receiver registered with a store in limbo", name)
-        return 0
 
     async def _keep_house(self) -> None:
         while not self.fenced:
             await self.process.sleep(HOUSEKEEPING_SECONDS)
-            if not await self._join_others():
-                await self._contest()
-            newer = {name for name, epoch in self._newer_at.items() if epoch > self.epoch}
-            if is_replaced(self.record.policy, self.joined, newer):
-                self._end_fenced()
+            self.registration.keep_house()
+            await self._carry_out()
 
-    async def _join_others(self) -> bool:
-        """Register with stores that do not know this instance, if enough others still do; False if
-        another one has its epoch."""
-        joining = set()
-        for name, _ in self.record.stores:
-            if name in self.joined:
-                continue
-            held = await self._ask(name, self.epoch)
-            if held == self.epoch:
-                return False
-            if not held and (answer := self.answers.get(name)) is not None:
-                self._withdraw(self.stream.adopt(answer.lineage))
-                joining.add(name)
-        if not joining:
-            return True
-        others = await self._ask_again(joining)
-        if self.epoch in others.values():
-            return False
-        taken = joining | {name for name, epoch in others.items() if not epoch}
-        if enough_for_receivers(self.record.policy, taken & vouching(self.answers)):
-            self.joined |= joining
-            self._goes_on()
-            self._forget_others()
-        else:
-            self.world.reach("receiver finds too few that know it", self.name)
-        return True
+    async def _carry_out(self) -> None:
+        """Do what the registration asks for, as quorate.receiver.registrar."""
+        while not self.fenced and (step := self._step()) is not None:
+            match step:
+                case Rest(at_most):
+                    await self.process.sleep(self.world.chooser.uniform(0, at_most))
+                    self.registration.rested()
+                case Ask():
+                    await self._ask_all(step)
+        if self.over:
+            await Pending[None]()  # for ever
 
-    async def _ask_again(self, but: Collection[str] = ()) -> dict[str, int]:
-        """What the stores hold against this epoch now; those that say it in time."""
-        held: dict[str, int] = {}
-        left = {name for name, _ in self.record.stores if name not in but}
+    def _step(self) -> Step | None:
+        registration = self.registration
+        step = registration.step(self.world.now)
+        told, registration.events = registration.events, []
+        for event in told:
+            match event:
+                case EpochLeft(over):
+                    self.world.reach("receiver registers above all that are over", self.name)
+                    if over:
+                        self.checker.endings.receiver_over(self.session_id, over)
+                case OutdatedForgotten():
+                    state = "store heard from its receiver that it had ended"
+                    self.world.reach(state, self.name)
+                case Answered(_, answer):
+                    self._withdraw(self.stream.adopt(answer.lineage))
+                case TooFewTake():
+                    self.world.reach("receiver finds too few that know it", self.name)
+                case Joined():
+                    self._checks.registered_anew(self.name, self.number, self._registered_as)
+        self._end_if_over()
+        return step
+
+    async def _ask_all(self, ask: Ask) -> None:
         answered = Event(self.process)
+        tasks = [self.process.start(self._ask(ask, store, answered)) for store in ask.stores]
+        while not self.fenced and self._step() is ask:
+            until = self.registration.wait_until()
+            seconds = None if until is None else max(0.0, until - self.world.now) + 1e-6
+            await answered.pause(seconds)
+        for task in tasks:
+            task.cancel()
 
-        async def ask(name: str, epoch: int) -> None:
-            if (result := await self._ask(name, epoch)) != NO_ANSWER:
-                held[name] = result
-            left.discard(name)
-            answered.set()
-
-        for name in sorted(left):
-            self.process.start(ask(name, self.epoch))
-        deadline = self.world.now + REGISTRATION_SECONDS
-        while left and self.world.now < deadline:
-            await answered.pause(deadline - self.world.now + 1e-6)
-        return dict(held)
-
-    def _join_all(self) -> None:
-        if self._enough():
-            self.joined = set(self.answers)
-            self._goes_on()
-
-    def _goes_on(self) -> None:
-        self._checks.registered_anew(self.name, self.number, self._registered_as)
+    async def _ask(self, ask: Ask, store: str, answered: Event) -> None:
+        asked = ask.request
+        try:
+            told = await self.network.call(self.process, store, "register_receiver", asked)
+        except QuorateError as error:
+            self.registration.failed(ask, store, error)
+        else:
+            if told.limbo:
+                self.world.reach("receiver registered with a store in limbo", store)
+            self.registration.answered(ask, store, answer_of(told))
+        answered.set()
 
     @property
     def _registered_as(self) -> RegisteredAs:
         return RegisteredAs(self.session_id, self.epoch, self.record.policy)
 
-    async def _contest(self) -> None:
-        """Another instance has the same epoch: whoever notices first goes beyond it."""
-        self.joined.clear()
-        while True:
-            self.epoch, self.answers = self.epoch + 1, {}
-            heard = await self._ask_all()
-            if heard > self.epoch:
-                self._end_fenced()
-            if heard != self.epoch:
-                self._join_all()
-                return
-            held = await self._ask_again()
-            others = {name for name, epoch in held.items() if epoch >= self.epoch}
-            if enough_for_receivers(self.record.policy, others):
-                self._end_fenced()
-            await self.process.sleep(self.world.chooser.uniform(0, 0.1))
-
-    def _end_fenced(self) -> None:
-        self.fenced = True
-        self.world.reach("receiver fenced", self.name)
+    def _end_if_over(self) -> None:
+        """Its application is told why it can not go on."""
+        error = self.registration.error
+        if error is None or self.over:
+            return
+        if isinstance(error, ReceiverActive):
+            self.refused = True
+        else:
+            self.fenced = True
+            self.world.reach("receiver fenced", self.name)
         self.kill()
         self.world.later(0.0, self._ends)
 
@@ -709,7 +594,7 @@ class ReceiverInstance:
                 position = NOTHING
             for store, _ in self.record.stores:
                 before, at = confirmed.get(store, (NOTHING, 0.0))
-                if store not in self.joined or store in busy:
+                if store not in self.registration.joined or store in busy:
                     continue
                 if position > before or self.world.now - at >= self._repeat_seconds:
                     busy.add(store)
@@ -730,16 +615,11 @@ class ReceiverInstance:
         try:
             await self.network.call(self.process, store, "acknowledge", asked)
             confirmed[store] = position, self.world.now
-        except Fenced as error:
-            if error.promised > self.epoch and not self.fenced:
-                self._end_fenced()
-            elif asked.epoch == self.epoch and not self.fenced:
-                self._anothers.add(store)
-                if enough_for_receivers(self.record.policy, self._anothers):
-                    self._end_fenced()
         except Unreachable:
             pass
-        except QuorateError:
+        except QuorateError as error:
             confirmed.pop(store, None)
-            self._forget(store)
+            if not self.fenced:
+                self.registration.acknowledgement_refused(store, asked.epoch, error)
+                self._end_if_over()
         busy.discard(store)

@@ -91,12 +91,13 @@ class ReceiverApplication:
             one.kill()
             if newest.registered and not newest.over:
                 self.world.reach("second receiver took over from a living one", self.name)
-        if self.former and (newest.fenced or (newest.refused_by and not newest.registered)):
-            if newest.refused_by and not newest.fenced:
+        if self.former and (newest.fenced or newest.refused):
+            if newest.refused:
                 self.world.reach("second receiver refused beside a living one", self.name)
             newest.kill()
             self.instance = self.former.pop()
-        if self.instance.fenced and not self.instance.process.alive:
+        ended = self.instance.fenced or self.instance.refused
+        if ended and not self.instance.process.alive:
             self.restart()
 
     def unfinished(self) -> str:

@@ -17,7 +17,6 @@ from tests.simulation.asks import (
     AskedBegin,
     AskedDeregister,
     AskedPromise,
-    AskedReceiver,
     Begun,
     Durable,
     Entry,
@@ -39,6 +38,7 @@ from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import membership_from_wire, membership_to_wire, pacing_from_wire
+from quorate.receiver.registration import RegistrationRequest
 from quorate.source.registration import AskBegin, Grant
 from quorate.store import restart
 from quorate.store.batches import entries
@@ -628,7 +628,7 @@ class StoreActor:
 
     # Receivers.
 
-    async def register_receiver(self, asked: AskedReceiver) -> RegisteredReceiver:
+    async def register_receiver(self, asked: RegistrationRequest) -> RegisteredReceiver:
         await self.serving()
         source = asked.source
         if source not in self.core.sources and (reason := self.core.limbo_without(source)):

@@ -6,12 +6,11 @@ receivers have acknowledged the first message to all stores; A, B and C are stor
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.simulation import receiver_actor
 from tests.simulation.endings import AGES, Mortality
 from tests.simulation.guards import Guard, Mutation, missed
 from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverInstance
@@ -21,7 +20,9 @@ from tests.simulation.weather import LASTING
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.identity import SourceName
+from quorate.receiver import registration
 from quorate.receiver.options import AcknowledgeMode
+from quorate.receiver.registration import Registration
 from quorate.store import core, deletion, ends, leaving, positions
 from quorate.store.ends import Step
 from quorate.store.identities import Identities
@@ -199,7 +200,7 @@ def _deregistered_while_its_source_is_deleted_at_one(script: Script) -> None:
 
 def _answers_of_before_the_end_count(to: pytest.MonkeyPatch) -> None:
     """A receiver believes a store that has not heard that it had ended."""
-    to.setattr(receiver_actor, "without_outdated", lambda answers, _: (answers, frozenset()))
+    to.setattr(registration, "without_outdated", lambda answers, _: (answers, frozenset()))
 
 
 def _only_the_receiver_can_tell(script: Script) -> None:
@@ -291,7 +292,7 @@ def _ends_are_forgotten_at_once(to: pytest.MonkeyPatch) -> None:
 
 def _epochs_are_used_again(to: pytest.MonkeyPatch) -> None:
     """A new receiver takes the first epoch that no store refuses."""
-    to.setattr(receiver_actor, "unspent", lambda epoch, _: epoch)
+    to.setattr(registration, "unspent", lambda epoch, _: epoch)
 
 
 def _frozen(script: Script) -> ReceiverInstance:
@@ -413,10 +414,10 @@ def _frozen_while_its_source_begins_anew(script: Script) -> None:
 def _one_store_is_enough_to_go_on(to: pytest.MonkeyPatch) -> None:
     """A receiver acknowledges to whoever registers it, whether the others still know it or not."""
 
-    async def ask_again(self: ReceiverInstance, but: Collection[str] = ()) -> dict[str, int]:
-        return {name: 0 for name, _ in self.record.stores if name not in but}
+    def takers(self: Registration) -> Set[str]:
+        return self.stores.keys()
 
-    to.setattr(ReceiverInstance, "_ask_again", ask_again)
+    to.setattr(Registration, "_takers", takers)
 
 
 def _wakes_where_nobody_knows_its_successor(script: Script) -> None:
@@ -550,8 +551,8 @@ def test_a_store_hears_that_the_epoch_is_over_with_which_a_new_receiver_came() -
         _begin(script).kill()
         script.until(lambda: all(script.acknowledged(each, 0) is None for each in ALL))
         again = script.start_receiver(0)
-        came_with = again.epoch
         script.until(lambda: script.acknowledged(C, 0) is not None)
+        came_with = script.state(C).receivers[again.session_id].epoch
         script.cut(again.name, C)
         script.until(lambda: again.registered)
         assert again.epoch > came_with

@@ -14,7 +14,6 @@ from tests.simulation.asks import (
     AskedBegin,
     AskedDeregister,
     AskedPromise,
-    AskedReceiver,
     Begun,
     Durable,
     Entry,
@@ -30,6 +29,7 @@ from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import held_from_wire, lineage_from_wire, membership_from_wire
+from quorate.receiver.registration import RegistrationRequest
 from quorate.source.registration import Grant
 from quorate.store.records import Registration, StoreRecord
 from quorate.v1 import messages_pb2 as v1
@@ -90,7 +90,7 @@ def request(method: str, asked: Any) -> str | None:
             return f"promise epoch {asked.epoch}{taking_over}{had}"
         case AskedBegin(_, step):
             return f"begin {lineage(step.lineage)}{membership(step.membership)}"
-        case AskedReceiver():
+        case RegistrationRequest():
             over = f"; I was over up to epoch {asked.ended_epoch}" if asked.ended_epoch else ""
             return f"register me, epoch {asked.epoch}{over}"
         case AskedDeregister(receiver=receiver) if receiver:

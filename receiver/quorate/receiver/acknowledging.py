@@ -68,7 +68,7 @@ class Acknowledger:
                 address
                 for session in self._ready()
                 for name, address in session.record.stores
-                if name in session.registrar.joined
+                if name in session.registration.joined
             }
             for address in addresses - self._kicks.keys():
                 self._kicks[address] = asyncio.Event()
@@ -118,7 +118,7 @@ class Acknowledger:
             if self._taken.get((address, session.source), NOTHING) >= position
         }
         everyone = asyncio.get_running_loop().time() < everyone_until
-        if everyone and not holders >= session.registrar.joined:
+        if everyone and not holders >= session.registration.joined:
             return False
         return session.record.policy.stable(holders)
 
@@ -148,7 +148,7 @@ class Acknowledger:
             if position is None:
                 position = NOTHING
             names = [name for name, at in session.record.stores if at == address]
-            if not names or names[0] not in session.registrar.joined:
+            if not names or names[0] not in session.registration.joined:
                 continue
             upto, at = self._told_upto.get((address, session.source), (NOTHING, 0.0))
             short = self._taken.get((address, session.source), NOTHING) < position
@@ -157,7 +157,7 @@ class Acknowledger:
         return due
 
     async def _send(self, address: str, due: dict[SourceName, tuple[Session, str, int]]) -> None:
-        epochs = {source: session.registrar.epoch for source, (session, _, _) in due.items()}
+        epochs = {source: session.registration.epoch for source, (session, _, _) in due.items()}
         request = store_v1.AcknowledgeRequest(
             session_id=self._session_id,
             acknowledgements=[
@@ -166,7 +166,7 @@ class Acknowledger:
                     epoch=epochs[source],
                     upto=position,
                     source_epoch=session.stream.lineage.epoch,
-                    instance=session.registrar.instance,
+                    instance=session.registration.instance,
                 )
                 for source, (session, _, position) in due.items()
             ],
@@ -179,14 +179,12 @@ class Acknowledger:
             session, name, _ = due.pop(source)
             self._told_upto.pop((address, source), None)
             self._taken.pop((address, source), None)
-            if isinstance(error, Fenced):
-                if error.promised > session.registrar.epoch:
-                    raise error
-                if epochs[source] == session.registrar.epoch:
-                    session.registrar.is_anothers(name, session.record.policy)
-                continue  # else by this one itself: it has taken a higher epoch meanwhile
-            log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
-            session.registrar.forget(name)
+            if not isinstance(error, Fenced):
+                log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
+            registration = session.registration
+            registration.acknowledgement_refused(name, epochs[source], error)
+            if registration.error is not None:
+                raise registration.error
         now = asyncio.get_running_loop().time()
         for source, (_, _, position) in due.items():
             self._told_upto[address, source] = (position, now)

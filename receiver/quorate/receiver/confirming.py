@@ -41,7 +41,7 @@ class Confirming:
         request = source_v1.ConfirmRequest(
             source=source_to_wire(session.source),
             session_id=session.session_id,
-            reg_id=session.registrar.reg_id,
+            reg_id=session.registration.reg_id,
             source_epoch=consumed[0],
             upto=consumed[1],
             protocol_version=PROTOCOL_VERSION,

@@ -486,12 +486,12 @@ class Receiver:
         registered = [
             Registered(
                 session.source,
-                session.registrar.epoch,
-                session.registrar.instance,
+                session.registration.epoch,
+                session.registration.instance,
                 session.record.stores,
             )
             for session in self._sessions.values()
-            if session.registrar.answers
+            if session.registration.answers
         ]
         await ending.run(registered, timeout)
 

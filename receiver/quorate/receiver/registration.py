@@ -1,22 +1,18 @@
-"""Registering a receiver with a source's stores, and where it starts by their answers."""
+"""How a receiver registers with the stores of a source, and how it stays registered (DESIGN 4.4).
+
+Pure. `register` and `keep_house` begin what is to be done; what to ask of which stores, or for how
+long to rest, comes out of `step`; answers and failures go in, until nothing is under way any more.
+What came of it is in `answers`, `joined` and `error`, and `events` tell of it. Which of several
+instances of one receiver goes on is decided here; where it starts is not.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import random
-import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
-from contextlib import contextmanager
-from dataclasses import dataclass
+import enum
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
-from quorate.protocol.consensus import (
-    StartingPoint,
-    choose_start,
-    enough_for_receivers,
-    receiver_consensus,
-    starting_point,
-)
+from quorate.protocol.consensus import enough_for_receivers
 from quorate.protocol.errors import (
     Fenced,
     InLimbo,
@@ -26,64 +22,11 @@ from quorate.protocol.errors import (
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
-from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Policy
-from quorate.protocol.wire import lineage_from_wire, source_to_wire
-from quorate.receiver.core import first_difference
-from quorate.receiver.directory import SourceRecord
-from quorate.receiver.options import ReceiverOptions
-from quorate.receiver.peers import CALL_SECONDS, Peers, errors_of
-from quorate.v1 import store_pb2 as store_v1
-from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, Lifetimes
+from quorate.receiver.starting import StoreAnswer, vouching
 
-log = logging.getLogger("quorate.receiver")
-
-_NO_ANSWER = -1
-
-
-@dataclass(frozen=True, slots=True)
-class StoreAnswer:
-    """What a store knows of this receiver and of the source's stream."""
-
-    reg_id: int
-    known: bool
-    acknowledged_upto: int
-    high: int
-    stable_upto: int
-    lineage: Lineage
-    limbo: bool = False
-    """The store can not vouch for what it lacks: its position means "at least this"."""
-    source_reg_id: int = 0
-    low: int = NOTHING
-    """The lowest number that the store has."""
-    retained_from: int = 0
-    """Everything below was let go on purpose."""
-    is_new: bool = False
-    """The store knows the receiver from this instance only, if at all."""
-    state_only: bool = False
-    """The store keeps no messages of the topic."""
-    told_ended: int = 0
-    """Up to which epoch it was told, when asked, that this receiver is over."""
-    spent_epoch: int = 0
-    """The highest in which any receiver of the source was over, as far as it knows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where the receiver starts, and what is known of the stream by then."""
-
-    first: int
-    point: StartingPoint
-    lineage: Lineage
-    stable_upto: int
-    is_new: bool = False
-    """No store knew the receiver: it starts at what is still there."""
-
-
-def vouching(answers: Mapping[str, StoreAnswer]) -> frozenset[str]:
-    """The stores that answered and are outside limbo."""
-    return frozenset(store for store, answer in answers.items() if not answer.limbo)
+REST_SECONDS = 0.02
+CONTEST_SECONDS = 0.1
 
 
 def without_outdated(
@@ -126,76 +69,167 @@ def is_replaced(policy: Policy, joined: Set[str], newer: Set[str]) -> bool:
     return not (enough_for_receivers(policy, joined) or enough_for_receivers(policy, left))
 
 
-def decide_start(
-    source: SourceName,
-    policy: Policy,
-    answers: Mapping[str, StoreAnswer],
-    options: ReceiverOptions,
-) -> Start:
-    """By consensus over the answers, one of which at least is of a store outside limbo. What a
-    store says of an outdated lineage counts only as far as that agrees with the newest."""
-    lineage = max((answer.lineage for answer in answers.values()), key=lambda one: one.epoch)
+@dataclass(frozen=True, slots=True)
+class RegistrationRequest:
+    """What a store is asked that is to register this instance."""
 
-    def agreed(answer: StoreAnswer, upto: int) -> int:
-        differs = first_difference(answer.lineage, lineage)
-        return upto if differs is None else min(upto, differs - 1)
-
-    low = receiver_consensus(
-        options.consensus,
-        policy,
-        {store: agreed(one, one.acknowledged_upto) + 1 for store, one in answers.items()},
-        vouching(answers),
-    )
-    # Of several groups one may serve it that has never heard of it: others that are away may have.
-    sure = policy.blocks(policy.stores & vouching(answers))
-    is_new = sure and all(one.is_new for one in answers.values())
-    released = max(agreed(one, one.retained_from - 1) for one in answers.values()) + 1
-    if is_new and low < released:
-        there = (one.low for one in answers.values() if low <= one.low <= released)
-        low = min(there, default=released)
-    high = max(agreed(one, one.high) for one in answers.values())
-    stable_upto = max(agreed(one, one.stable_upto) for one in answers.values())
-    # A position may be ahead of every store that answered; what it acknowledged exists.
-    point = starting_point(source, low, max(high, low - 1), options.request_maximum)
-    first = choose_start(point, options.choose_start)
-    return Start(first, point, lineage, stable_upto, is_new and 0 < first <= released)
+    source: SourceName
+    session_id: int
+    epoch: int
+    instance: bytes
+    ended_epoch: int
+    """Up to there registrations of this receiver are over."""
+    spent_epoch: int
+    """The same of all receivers of the source."""
+    take_over: bool
 
 
-class Registrar:
-    """Registers one receiver of one source with store after store."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """Ask each of these stores, all at once; until there is another step, then no more."""
+
+    stores: tuple[str, ...]
+    request: RegistrationRequest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rest:
+    """Ask nothing for some time, which chance decides: no longer than so many seconds."""
+
+    at_most: float
+
+
+Step = Ask | Rest
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A store does not register the receiver; told once for each kind of reason."""
+
+    store: str
+    error: QuorateError
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLeft:
+    """It registers above all epochs in which any receiver of the source was over."""
+
+    over: int
+    """If not 0: up to there this receiver is over by that."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutdatedForgotten:
+    """These stores had not heard yet that this receiver had ended; what they said is void."""
+
+    stores: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NewerFound:
+    """A store has a newer instance."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A store has registered an instance that runs: what it says of the stream may be news."""
+
+    store: str
+    answer: StoreAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class TooFewTake:
+    """Too few stores take this instance still: those that do now are told nothing yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """From now on these stores are told what was consumed: enough take this instance."""
+
+    stores: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Contested:
+    """Another instance has this one's epoch at some store."""
+
+    error: Fenced
+
+
+Event = (
+    Refused
+    | EpochLeft
+    | OutdatedForgotten
+    | NewerFound
+    | Answered
+    | TooFewTake
+    | Joined
+    | Contested
+)
+
+
+class Phase(enum.Enum):
+    IDLE = enum.auto()
+    """Nothing is under way."""
+    REGISTERING = enum.auto()
+    """Every store is asked, in an epoch that suits all that answer."""
+    JOINING = enum.auto()
+    """Those that do not know this instance are asked, one after the other, in its epoch."""
+    CONFIRMING = enum.auto()
+    """The others are asked whether they still take it."""
+    CONTESTING = enum.auto()
+    """Another instance has this one's epoch somewhere: all are asked in a higher one."""
+    COMPARING = enum.auto()
+    """Somebody has that one as well: all are asked who is how far."""
+
+
+class Registration:
+    """One receiver's registration with the stores of one source; its epoch only goes up."""
 
     def __init__(
         self,
-        peers: Peers,
         source: SourceName,
+        stores: Sequence[tuple[str, str]],
+        policy: Policy,
         session_id: int,
-        reg_ids: Mapping[str, int],
+        instance: bytes,
+        interval: float,
         *,
-        options: ReceiverOptions,
-        take_over: bool,
-        refused: Callable[[str, QuorateError], None],
+        take_over: bool = False,
     ) -> None:
-        """reg_ids: by store address, where the application chose one.
-        refused: is told of each store that does not register it, once for each kind of reason."""
-        self._peers = peers
+        """stores: name and address of each of the source's.
+
+        interval: those that say nothing hold it up for no longer, in seconds, if it can go on
+        without them.
+        """
         self._source = source
         self._session_id = session_id
-        self._reg_ids = reg_ids
-        self._lifetimes = Lifetimes(
-            activity_timeout_seconds=options.activity_timeout or 0.0,
-            state_lifetime_seconds=options.state_lifetime or 0.0,
-        )
-        self._waited_for = options.waited_for
+        self._interval = interval
         self._take_over = take_over
-        self._refused = refused
-        self._reasons: dict[str, QuorateError] = {}
+        self._policy = policy
         self._new_at: set[str] = set()
         """Stores that know the receiver from this instance only."""
         self._newer_at: dict[str, int] = {}
         """Stores that have registered a newer instance, and its epoch."""
         self._anothers: set[str] = set()
         """Stores that have another instance in this one's epoch."""
-        self.instance = uuid.uuid4().bytes
+        self._reasons: dict[str, QuorateError] = {}
+        self._ask: Ask | None = None
+        self._rest: Rest | None = None
+        self._awaited: set[str] = set()
+        self._held: dict[str, int] = {}
+        """Of the stores asked the epoch that they hold against this one; 0: they registered it."""
+        self._until = 0.0
+        self._unjoined: list[str] = []
+        self._joining: set[str] = set()
+        self._has_left = False
+        self.phase = Phase.IDLE
+        self.stores = dict(stores)
+        """Where each store of the source is."""
+        self.instance = instance
         self.epoch = 1
         """Of the registration: above any that a store had for this receiver."""
         self.ended_epoch = 0
@@ -207,6 +241,9 @@ class Registrar:
         self.joined: frozenset[str] = frozenset()
         """Of these the stores that are told what was consumed: enough of them have taken this
         instance together, so that one that was over and was frozen since has heard of it."""
+        self.events: list[Event] = []
+        self.error: QuorateError | None = None
+        """Set once the receiver can not go on, ever."""
 
     @property
     def in_limbo(self) -> frozenset[str]:
@@ -220,254 +257,308 @@ class Registrar:
         reg_ids = {answer.reg_id for answer in self.answers.values()}
         return reg_ids.pop() if len(reg_ids) == 1 else 0
 
-    def enough(self, policy: Policy) -> bool:
+    @property
+    def enough(self) -> bool:
         """Whether those that answered settle where the receiver starts."""
-        return enough_for_receivers(policy, vouching(self.answers))
+        return enough_for_receivers(self._policy, vouching(self.answers))
 
-    async def register(self, record: SourceRecord, interval: float) -> None:
-        """Try every store of the source once, in an epoch that suits all that answer.
+    # What is to be done.
 
-        Stores that say nothing hold it up for no longer than the interval, in seconds, once those
-        that answered are enough; one in limbo is asked again. Raises RegIdInUse, and ReceiverActive
-        if it is for another instance that too few do.
+    def source_has(self, stores: Sequence[tuple[str, str]], policy: Policy) -> None:
+        """The source has these stores and this policy now: other stores have no say any more."""
+        self.stores, self._policy = dict(stores), policy
+        for store in self.answers.keys() - self.stores.keys():
+            self.forget(store)
+
+    def register(self) -> None:
+        """Try every store once, in an epoch that suits all that answer; one in limbo is asked
+        again. What comes of it is an error if it is for another instance that too few register it.
         """
-        await self._register_with_all(record, interval)
-        epoch = unspent(self.epoch, self.answers)
-        if epoch > self.epoch and self.enough(record.policy):
-            # Once: whoever is over by the next answers was not when this one came, and others may
-            # end all the time.
-            self.ended_epoch = over_before(self.epoch, self.ended_epoch, self.answers)
-            self.epoch, self.answers = epoch, {}
-            await self._register_with_all(record, interval)
-        self._join_all(record.policy)
+        self.phase, self._has_left = Phase.REGISTERING, False
 
-    async def _register_with_all(self, record: SourceRecord, interval: float) -> None:
-        while True:
-            heard = await self._ask_all(record, interval)
-            if not heard and self._forget_outdated():
-                continue
-            if not heard:
-                active = [e for e in self._reasons.values() if isinstance(e, ReceiverActive)]
-                if active and not self.enough(record.policy):
-                    raise active[0]
-                return
-            # Another instance of this receiver, or this one before its answer was lost, holds a
-            # higher epoch somewhere: all stores are to know one epoch, above that.
-            self.epoch, self.answers = heard + 1, {}
-            await asyncio.sleep(random.uniform(0, 0.02))
-
-    async def contest(self, record: SourceRecord, interval: float) -> None:
-        """Another instance has the same epoch at stores that this one did not reach: the one that
-        notices first takes a higher epoch, and so fences the other.
-
-        Raises Fenced if the other was faster, or has the higher epoch at enough stores already: it
-        has begun, and may be a newer receiver after this one was deregistered.
-        """
-        self.joined = frozenset()
-        while True:
-            self.epoch, self.answers = self.epoch + 1, {}
-            heard = await self._ask_all(record, interval)
-            while not heard and self._forget_outdated():
-                heard = await self._ask_all(record, interval)
-            if not heard:
-                self._join_all(record.policy)
-                return
-            if heard > self.epoch:
-                raise self._fenced_by(heard)
-            held = await self._ask_again(record, interval)
-            others = {name for name, epoch in held.items() if epoch >= self.epoch}
-            if enough_for_receivers(record.policy, others):
-                raise self._fenced_by(max(held.values()))
-            # Both noticed at once: who waits longer comes last, and fences the other.
-            await asyncio.sleep(random.uniform(0, 0.1))
-
-    async def join(self, name: str, address: str) -> StoreAnswer | None:
-        """Register in the epoch in force with a store that was away, or does not know this instance
-        any more; None if it refuses that. Nothing is acknowledged to it before `confirm`.
-
-        A store that holds a higher epoch was registered with by another instance that reached too
-        few stores to begin, or has begun: then those that know this one will say so. Raises Fenced
-        if another instance has the same epoch there.
-        """
-        heard = await self._ask(name, address, self.epoch)
-        if heard == self.epoch:
-            raise self._fenced_by(heard)
-        if heard > self.epoch:
-            log.warning("store %s has a newer instance of the receiver of %s", name, self._source)
-        return self.answers.get(name)
-
-    async def confirm(
-        self, joining: Collection[str], record: SourceRecord, interval: float
-    ) -> bool:
-        """Have stores that have just been joined told what was consumed, if enough stores still
-        take this instance. Those that say nothing hold it up for the interval, in seconds.
+    def keep_house(self) -> None:
+        """Register in the epoch in force with stores that were away, or do not know this instance
+        any more. They are told what was consumed if enough stores still take it.
 
         This instance may have been deregistered, and replaced, while it was frozen, out of the
         reach of these. Whoever took its place is known to a stable set: one has to take it again.
-        Raises Fenced if another instance has the same epoch.
         """
-        held = await self._ask_again(record, interval, joining)
-        if self.epoch in held.values():
-            raise self._fenced_by(self.epoch)
-        taken = {*joining, *(store for store, epoch in held.items() if not epoch)}
-        if not enough_for_receivers(record.policy, taken & vouching(self.answers)):
+        self.phase = Phase.JOINING
+        self._unjoined = [store for store in self.stores if store not in self.joined]
+        self._joining = set()
+
+    def forget(self, store: str) -> None:
+        """The store does not know this receiver any more."""
+        self.answers.pop(store, None)
+        self.joined -= {store}
+
+    # What stores say.
+
+    def answered(self, ask: Ask, store: str, answer: StoreAnswer) -> None:
+        """The store has registered this instance."""
+        if not self._awaits(ask, store):
+            return
+        self._held[store] = 0
+        self._reasons.pop(store, None)
+        self._newer_at.pop(store, None)
+        self._anothers.discard(store)
+        self.ended_epoch = max(answer.told_ended, self.ended_epoch)
+        self.spent_epoch = max(answer.spent_epoch, self.spent_epoch)
+        if not answer.known:
+            self._new_at.add(store)
+        told_ended = max(answer.told_ended, ask.request.ended_epoch)
+        is_new = store in self._new_at
+        self.answers[store] = replace(answer, is_new=is_new, told_ended=told_ended)
+
+    def failed(self, ask: Ask, store: str, error: QuorateError) -> None:
+        """The store did not register it, or may not have."""
+        if not self._awaits(ask, store):
+            return
+        if isinstance(error, Fenced):
+            self._held[store] = self._newer_at[store] = error.promised
+        elif isinstance(error, RegIdInUse) and self.phase is Phase.REGISTERING:
+            self.error = error
+        else:
+            self._complain(store, error)
+
+    def acknowledgement_refused(self, store: str, epoch: int, error: QuorateError) -> None:
+        """The store takes no position of this instance, which was in that epoch then."""
+        if not isinstance(error, Fenced):
+            self.forget(store)
+        elif error.promised > self.epoch:
+            self.error = error
+        elif epoch == self.epoch:
+            # It has another instance in the very epoch of this one, which it had forgotten. If
+            # enough do, that one has begun since. To contest that would give the older one's place
+            # in a stream that may have been deregistered to the newer one.
+            self._anothers.add(store)
+            if enough_for_receivers(self._policy, self._anothers):
+                self.error = self._fenced_by(epoch)
+        # Else it was this one itself: it has taken a higher epoch meanwhile.
+
+    def _awaits(self, ask: Ask, store: str) -> bool:
+        """Answers to what is not asked any more are void, as are those of stores that the source
+        does not have any more."""
+        if ask is not self._ask:
             return False
-        self.joined |= {*joining}
+        self._awaited.discard(store)
+        return store in self.stores
+
+    def _complain(self, store: str, error: QuorateError) -> None:
+        before = self._reasons.get(store)
+        self._reasons[store] = error
+        if type(before) is not type(error):
+            self.events.append(Refused(store, error))
+
+    # What follows.
+
+    def step(self, now: float) -> Step | None:
+        """What to do now; the same until it is done. None: nothing is under way."""
+        while self.phase is not Phase.IDLE and self.error is None:
+            if self._rest is not None:
+                return self._rest
+            if self._ask is None:
+                self._begin_round(now)
+            elif not self._is_round_over(now):
+                return self._ask
+            else:
+                self._end_round()
+        self.phase, self._ask, self._rest = Phase.IDLE, None, None
+        return None
+
+    def rested(self) -> None:
+        self._rest = None
+
+    def wait_until(self) -> float | None:
+        """When to take another step, if those asked have not said anything before; None: they are
+        waited for."""
+        match self.phase:
+            case Phase.JOINING:
+                return None
+            case Phase.REGISTERING | Phase.CONTESTING if not self.enough:
+                return None
+        return self._until
+
+    def _begin_round(self, now: float) -> None:
+        request = RegistrationRequest(
+            self._source,
+            self._session_id,
+            self.epoch,
+            self.instance,
+            self.ended_epoch,
+            self.spent_epoch,
+            self._take_over,
+        )
+        self._ask = Ask(tuple(self._whom()), request)
+        self._awaited, self._held = set(self._ask.stores), {}
+        self._until = now + self._interval
+
+    def _whom(self) -> list[str]:
+        match self.phase:
+            case Phase.JOINING:
+                return [store for store in self._unjoined[:1] if store in self.stores]
+            case Phase.CONFIRMING:
+                return [store for store in self.stores if store not in self._joining]
+            case Phase.COMPARING:
+                return list(self.stores)
+        sure = vouching(self.answers)
+        return [store for store in self.stores if store not in sure]
+
+    def _is_round_over(self, now: float) -> bool:
+        if not self._awaited:
+            return True
+        if self.phase in (Phase.REGISTERING, Phase.CONTESTING) and self._highest_held():
+            return True
+        until = self.wait_until()
+        return until is not None and now >= until
+
+    def _end_round(self) -> None:
+        if self.phase in (Phase.REGISTERING, Phase.CONTESTING) and not self._highest_held():
+            self._complain_of_silence()
+        match self.phase:
+            case Phase.REGISTERING:
+                self._all_asked()
+            case Phase.JOINING:
+                self._one_asked()
+            case Phase.CONFIRMING:
+                self._confirm()
+            case Phase.CONTESTING:
+                self._contest_asked()
+            case Phase.COMPARING:
+                self._compare()
+        self._ask = None
+
+    def _all_asked(self) -> None:
+        heard = self._highest_held()
+        active = [e for e in self._reasons.values() if isinstance(e, ReceiverActive)]
+        if heard:
+            # Another instance of this receiver, or this one before its answer was lost, holds a
+            # higher epoch somewhere: all stores are to know one epoch, above that.
+            self._take_epoch(heard + 1)
+            self._rest = Rest(REST_SECONDS)
+        elif self._forget_outdated():
+            pass  # They are asked again.
+        elif active and not self.enough:
+            self.error = active[0]
+        elif self.enough and not self._has_left and self._leave_epoch():
+            pass  # All are asked in the new one.
+        else:
+            self._join_all()
+            self.phase = Phase.IDLE
+
+    def _leave_epoch(self) -> bool:
+        """Whether it takes another, in which no receiver was over yet."""
+        # Once: whoever is over by the next answers was not when this one came, and others may end
+        # all the time.
+        self._has_left = True
+        epoch = unspent(self.epoch, self.answers)
+        if epoch == self.epoch:
+            return False
+        over = over_before(self.epoch, self.ended_epoch, self.answers)
+        self.events.append(EpochLeft(over if over > self.ended_epoch else 0))
+        self.ended_epoch = over
+        self._take_epoch(epoch)
         return True
 
-    async def _ask_again(
-        self, record: SourceRecord, interval: float, but: Collection[str] = ()
-    ) -> dict[str, int]:
-        """What the stores hold against this epoch now, 0 for nothing; those that say it in time."""
-        with self._asking(record, but) as asked:
-            if not asked:
-                return {}
-            done, _ = await asyncio.wait(asked, timeout=interval)
-            return {asked[task][0]: held for task in done if (held := task.result()) != _NO_ANSWER}
+    def _one_asked(self) -> None:
+        """A store that holds a higher epoch was registered with by another instance that reached
+        too few stores to begin, or has begun: then those that know this one will say so."""
+        for store, held in self._held.items():
+            if held == self.epoch:
+                self._contest()
+                return
+            if held:
+                self.events.append(NewerFound(store))
+            elif (answer := self.answers.get(store)) is not None:
+                self._joining.add(store)
+                self.events.append(Answered(store, answer))
+        self._unjoined = self._unjoined[1:]
+        if not self._unjoined:
+            self.phase = Phase.CONFIRMING
+            if not self._joining:
+                self._kept_house()
 
-    def _join_all(self, policy: Policy) -> None:
-        if self.enough(policy):
-            self.joined = frozenset(self.answers)
+    def _confirm(self) -> None:
+        if self.epoch in self._held.values():
+            self._contest()
+            return
+        if enough_for_receivers(self._policy, self._takers() & vouching(self.answers)):
+            joining = self._joining & self.answers.keys()
+            self.joined |= joining
+            self.events.append(Joined(frozenset(joining)))
+        else:
+            self.events.append(TooFewTake())
+        self._kept_house()
 
-    def check_not_replaced(self, policy: Policy) -> None:
-        """Raises Fenced if a newer instance has taken this one's place; see `is_replaced`.
+    def _takers(self) -> Set[str]:
+        """The stores that have just said that they take this instance."""
+        return self._joining | {store for store, held in self._held.items() if not held}
 
-        As long as one of its stores knows this instance, that tells when it is acknowledged to; but
-        a source that has moved to other stores leaves none that does, nor does one that began anew.
-        """
-        newer = {name for name, epoch in self._newer_at.items() if epoch > self.epoch}
-        if is_replaced(policy, self.joined, newer):
-            raise self._fenced_by(max(self._newer_at.values()))
+    def _contest(self) -> None:
+        """Another instance has the same epoch at stores that this one did not reach: the one that
+        notices first takes a higher epoch, and so fences the other."""
+        self.events.append(Contested(self._fenced_by(self.epoch)))
+        self.joined = frozenset()
+        self.phase = Phase.CONTESTING
+        self._take_epoch(self.epoch + 1)
 
-    def is_anothers(self, name: str, policy: Policy) -> None:
-        """The store has another instance in the very epoch of this one, which it had forgotten.
+    def _contest_asked(self) -> None:
+        heard = self._highest_held()
+        if heard > self.epoch:
+            # It was faster.
+            self.error = self._fenced_by(heard)
+        elif heard:
+            self.phase = Phase.COMPARING
+        elif not self._forget_outdated():
+            self.events += (Answered(*each) for each in self.answers.items())
+            self._join_all()
+            self._kept_house()
 
-        Raises Fenced if enough stores do: that instance has begun since. To contest that would give
-        the older one's place in a stream that may have been deregistered to the newer one.
-        """
-        self._anothers.add(name)
-        if enough_for_receivers(policy, self._anothers):
-            raise self._fenced_by(self.epoch)
+    def _compare(self) -> None:
+        """Who has the higher epoch at enough stores already has begun, and may be a newer receiver
+        after this one was deregistered."""
+        others = {store for store, epoch in self._held.items() if epoch >= self.epoch}
+        if enough_for_receivers(self._policy, others):
+            self.error = self._fenced_by(max(self._held.values()))
+            return
+        # Both noticed at once: who waits longer comes last, and fences the other.
+        self.phase = Phase.CONTESTING
+        self._take_epoch(self.epoch + 1)
+        self._rest = Rest(CONTEST_SECONDS)
 
-    def _fenced_by(self, epoch: int) -> Fenced:
-        return Fenced(f"receiver {self._session_id:#x} of {self._source}", self.epoch, epoch)
+    def _kept_house(self) -> None:
+        """As long as one of its stores knows this instance, that tells when it is acknowledged to
+        that a newer one has taken its place; but a source that has moved to other stores leaves
+        none that does, nor does one that began anew."""
+        self.phase = Phase.IDLE
+        newer = {store for store, epoch in self._newer_at.items() if epoch > self.epoch}
+        if is_replaced(self._policy, self.joined, newer):
+            self.error = self._fenced_by(max(self._newer_at.values()))
 
-    def forget(self, name: str) -> None:
-        """The store does not know this receiver any more."""
-        self.answers.pop(name, None)
-        self.joined -= {name}
+    def _highest_held(self) -> int:
+        """0: no store holds an epoch against this one."""
+        return max(self._held.values(), default=0)
+
+    def _complain_of_silence(self) -> None:
+        for store, address in self.stores.items():
+            if store in self._awaited:
+                self._complain(store, Unreachable(address, "it did not answer in time"))
+
+    def _take_epoch(self, epoch: int) -> None:
+        self.epoch, self.answers = epoch, {}
 
     def _forget_outdated(self) -> bool:
         """Whether there were answers of stores that had not heard yet that this receiver had ended:
         they must hear it, and answer anew, before where it was counts."""
         self.answers, outdated = without_outdated(self.answers, self.ended_epoch)
+        if outdated:
+            self.events.append(OutdatedForgotten(outdated))
         return bool(outdated)
 
-    async def _ask_all(self, record: SourceRecord, interval: float) -> int:
-        with self._asking(record, vouching(self.answers)) as asked:
-            return await self._gather(asked, record.policy, interval)
+    def _join_all(self) -> None:
+        if self.enough:
+            self.joined = frozenset(self.answers)
+            self.events.append(Joined(self.joined))
 
-    @contextmanager
-    def _asking(
-        self, record: SourceRecord, but: Collection[str]
-    ) -> Iterator[Mapping[asyncio.Task[int], tuple[str, str]]]:
-        """Every store but these, by the task that asks it; who has not said it by the end is asked
-        no more."""
-        asked = {
-            asyncio.ensure_future(self._ask(name, address, self.epoch)): (name, address)
-            for name, address in record.stores
-            if name not in but
-        }
-        try:
-            yield asked
-        finally:
-            for task in asked:
-                task.cancel()
-
-    async def _gather(
-        self,
-        pending: Mapping[asyncio.Task[int], tuple[str, str]],
-        policy: Policy,
-        interval: float,
-    ) -> int:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + interval
-        waiting, heard = set(pending), 0
-        while waiting:
-            timeout = None
-            if self.enough(policy):
-                timeout = max(0.0, deadline - loop.time())
-            done, waiting = await asyncio.wait(
-                waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in done:
-                heard = max(heard, task.result())
-            if not done:
-                for task in waiting:
-                    name, address = pending[task]
-                    self._complain(name, Unreachable(address, "it did not answer in time"))
-                break
-            if heard:
-                break
-        return heard
-
-    async def _ask(self, name: str, address: str, epoch: int) -> int:
-        """Returns the epoch that the store holds against this one; 0 if it registered it;
-        _NO_ANSWER if it did not say."""
-        request = store_v1.RegisterReceiverRequest(
-            source=source_to_wire(self._source),
-            session_id=self._session_id,
-            reg_id=self._reg_ids.get(address, 0),
-            epoch=epoch,
-            instance=self.instance,
-            take_over=self._take_over,
-            lifetimes=self._lifetimes,
-            not_waited_for=not self._waited_for,
-            ended_epoch=self.ended_epoch,
-            spent_epoch=self.spent_epoch,
-            protocol_version=PROTOCOL_VERSION,
-        )
-        try:
-            with errors_of(address):
-                answer = await self._peers.store(address).RegisterReceiver(
-                    request, timeout=CALL_SECONDS
-                )
-            lineage = lineage_from_wire(answer.lineage)
-        except RegIdInUse:
-            raise
-        except Fenced as error:
-            self._newer_at[name] = error.promised
-            return error.promised
-        except QuorateError as error:
-            self._complain(name, error)
-            return _NO_ANSWER
-        self._reasons.pop(name, None)
-        self.ended_epoch = max(answer.ended_epoch, self.ended_epoch)
-        self.spent_epoch = max(answer.spent_epoch, self.spent_epoch)
-        self._newer_at.pop(name, None)
-        self._anothers.discard(name)
-        if not answer.known:
-            self._new_at.add(name)
-        self.answers[name] = StoreAnswer(
-            answer.reg_id,
-            answer.known,
-            max(answer.acknowledged_upto, NOTHING),
-            answer.high,
-            answer.stable_upto,
-            lineage,
-            answer.limbo,
-            answer.source_reg_id,
-            answer.low,
-            answer.retained_from,
-            name in self._new_at,
-            answer.durability == DURABILITY_STATE_ONLY,
-            max(answer.ended_epoch, request.ended_epoch),
-            answer.spent_epoch,
-        )
-        return 0
-
-    def _complain(self, name: str, error: QuorateError) -> None:
-        before = self._reasons.get(name)
-        self._reasons[name] = error
-        if type(before) is not type(error):
-            self._refused(name, error)
+    def _fenced_by(self, epoch: int) -> Fenced:
+        return Fenced(f"receiver {self._session_id:#x} of {self._source}", self.epoch, epoch)

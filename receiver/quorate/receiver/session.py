@@ -9,14 +9,16 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from quorate.protocol.errors import Fenced, QuorateError, StoreStopping, Unreachable
+from quorate.protocol.errors import QuorateError, StoreStopping, Unreachable
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.limits import FRAME_BYTES_MAX
 from quorate.protocol.ranges import Range
 from quorate.receiver import events as event
+from quorate.receiver import registration
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Room, Stream, Verdict
 from quorate.receiver.directory import SourceRecord
@@ -25,7 +27,8 @@ from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import Delivery, ReceiverOptions
 from quorate.receiver.peers import Peers
 from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
-from quorate.receiver.registration import Registrar, Start, StoreAnswer, decide_start
+from quorate.receiver.registrar import Registrar
+from quorate.receiver.starting import Start, StoreAnswer, decide_start
 
 log = logging.getLogger("quorate.receiver")
 
@@ -82,15 +85,16 @@ class Session:
         self.room = room
         self.events = events
         self._tell_stores_changed = stores_changed
-        self.registrar = Registrar(
-            peers,
+        self.registration = registration.Registration(
             record.source,
+            record.stores,
+            record.policy,
             session_id,
-            reg_ids,
-            options=options,
+            uuid.uuid4().bytes,
+            options.registration_interval,
             take_over=take_over,
-            refused=self._refused,
         )
+        self._registrar = Registrar(self.registration, peers, reg_ids, options, self._heard)
         self.registered = asyncio.Event()
         self.stream: Stream
         self.plan: FetchPlan
@@ -154,6 +158,7 @@ class Session:
             proxy = record.proxy if record.epoch == before.epoch else ""
             record = dataclasses.replace(before, live=live, proxy=proxy)
         self.record = record
+        self.registration.source_has(record.stores, record.policy)
         self._tell_proxy(before.proxy, record.proxy)
         changed = (before.epoch, before.address, before.stores) != (
             record.epoch,
@@ -289,13 +294,10 @@ class Session:
     async def _register(self) -> Start:
         told: event.RegistrationWaiting | None = None
         while True:
-            record = self.record
-            await self.registrar.register(record, self.options.registration_interval)
-            self._forget_others()
-            if self.registrar.enough(record.policy):
-                return decide_start(
-                    self.source, record.policy, self.registrar.answers, self.options
-                )
+            await self._registrar.register()
+            if self.registration.enough:
+                answers = self.registration.answers
+                return decide_start(self.source, self.record.policy, answers, self.options)
             if (waiting := self.waiting_for_stores()) != told:
                 told = waiting
                 log.warning(
@@ -314,14 +316,13 @@ class Session:
 
     def waiting_for_stores(self) -> event.RegistrationWaiting:
         """Which stores registered this receiver so far, and which did not."""
-        registrar = self.registrar
+        answers, limbo = self.registration.answers, self.registration.in_limbo
         names = [name for name, _ in self.record.stores]
-        limbo = registrar.in_limbo
         return event.RegistrationWaiting(
             self.source,
-            tuple(name for name in names if name in registrar.answers and name not in limbo),
+            tuple(name for name in names if name in answers and name not in limbo),
             tuple(name for name in names if name in limbo),
-            tuple(name for name in names if name not in registrar.answers and name not in limbo),
+            tuple(name for name in names if name not in answers and name not in limbo),
         )
 
     def _tell_proxy(self, before: str, now: str) -> None:
@@ -332,7 +333,7 @@ class Session:
                 self.events.tell(event.ProxyServes(self.source, now))
 
     def _tell_complete(self, start: Start) -> None:
-        answers, limbo = self.registrar.answers, self.registrar.in_limbo
+        answers, limbo = self.registration.answers, self.registration.in_limbo
         for name, answer in answers.items():
             self._tell_registered(name, answer)
         names = [name for name, _ in self.record.stores]
@@ -351,7 +352,7 @@ class Session:
         )
 
     def _tell_registered(self, name: str, answer: StoreAnswer) -> None:
-        reg_ids = {one.source_reg_id for one in self.registrar.answers.values()}
+        reg_ids = {one.source_reg_id for one in self.registration.answers.values()}
         self.acknowledgements.progress.source_reg_id = reg_ids.pop() if len(reg_ids) == 1 else 0
         self.events.tell(
             event.StoreRegistered(
@@ -366,6 +367,23 @@ class Session:
             )
         )
 
+    def _heard(self, told: registration.Event) -> None:
+        """What came of registering."""
+        match told:
+            case registration.Refused(store, error):
+                self._refused(store, error)
+            case registration.NewerFound(store):
+                log.warning(
+                    "store %s has a newer instance of the receiver of %s", store, self.source
+                )
+            case registration.Contested(error):
+                log.warning("%s: %s", self.source, error)
+            case registration.Answered(_, answer):
+                self.withdraw(self.stream.adopt(answer.lineage))
+            case registration.Joined(stores) if self.registered.is_set():
+                for store in sorted(stores):
+                    self._tell_registered(store, self.registration.answers[store])
+
     def _refused(self, store: str, error: QuorateError) -> None:
         log.warning("%s: store %s does not register the receiver: %s", self.source, store, error)
         if isinstance(error, Unreachable | StoreStopping):
@@ -375,18 +393,12 @@ class Session:
 
     def _change_stores(self, before: SourceRecord, record: SourceRecord) -> None:
         were, are = dict(before.stores), dict(record.stores)
-        self._forget_others()
         added = tuple(name for name in are if name not in were)
         removed = tuple(name for name in were if name not in are)
         if added or removed:
             self.events.tell(event.RegistrationChanged(self.source, added, removed))
         self._stores_changed.set()
         self._tell_stores_changed()
-
-    def _forget_others(self) -> None:
-        """Stores that are not the source's any more have no say."""
-        for name in self.registrar.answers.keys() - dict(self.record.stores).keys():
-            self.registrar.forget(name)
 
     def _staff(self) -> None:
         """One worker for each peer."""
@@ -402,41 +414,7 @@ class Session:
         while True:
             await pause(self._stores_changed, HOUSEKEEPING_SECONDS)
             self._watch_for_stall()
-            try:
-                answers = await self._join_others()
-            except Fenced as error:
-                log.warning("%s: %s", self.source, error)
-                await self.registrar.contest(self.record, self.options.registration_interval)
-                answers = dict(self.registrar.answers)
-                for answer in answers.values():
-                    self.withdraw(self.stream.adopt(answer.lineage))
-            self._forget_others()
-            for joined, answer in answers.items():
-                if joined in self.registrar.answers:
-                    self._tell_registered(joined, answer)
-            self.registrar.check_not_replaced(self.record.policy)
-
-    async def _join_others(self) -> dict[str, StoreAnswer]:
-        """Register with the stores that do not know this receiver yet, or any more: those that are
-        told now what was consumed. Raises Fenced if another instance has its epoch."""
-        record, registrar = self.record, self.registrar
-        answers: dict[str, StoreAnswer] = {}
-        for name, address in record.stores:
-            if name in registrar.joined:
-                continue
-            try:
-                answer = await registrar.join(name, address)
-            except Fenced:
-                raise
-            except QuorateError as error:
-                log.warning("%s: %s", self.source, error)
-                continue
-            if answer is not None:
-                self.withdraw(self.stream.adopt(answer.lineage))
-                answers[name] = answer
-        interval = self.options.registration_interval
-        enough = answers and await registrar.confirm(answers, record, interval)
-        return answers if enough else {}
+            await self._registrar.keep_house()
 
     def _watch_for_stall(self) -> None:
         now = asyncio.get_running_loop().time()
