@@ -6,11 +6,37 @@ import logging
 import os
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from tests.sharing import ports_of, share
 
 # Before anything imports gRPC: what it does in a fork ends one in ten of those that start Java.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """How processes share the tests (`-n`), unless the command line says (`--dist`)."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Sharing(LoadScopeScheduling):  # type: ignore[misc]
+        """Hands out the shares with the most tests first."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return share(nodeid)
+
+    return Sharing(config, log) if config.getoption("dist") == "load" else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep each of several processes to ports that no other one takes: where no store listens yet,
+    or none while it is down, a port looks free."""
+    shared: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if shared is not None:
+        from quorate.console import children
+
+        children._PORTS = ports_of(shared["workerid"], shared["workercount"], children._PORTS)
 
 
 @pytest.fixture(autouse=True)
