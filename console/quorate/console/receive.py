@@ -142,8 +142,9 @@ class _Receiving:
                     await self._print(receiver, writer)
             finally:
                 writer.end()
-                if showing is not None:
-                    showing.cancel()
+        if showing is not None:
+            # Events end with the receiver; what happened last is shown, too.
+            await showing
 
     async def _print(self, receiver: Receiver, writer: Writer) -> None:
         batches = receiver.batches()
