@@ -657,7 +657,7 @@ async def test_close_reports_what_no_publish_store_has(stores: Stores, tmp_path:
     # It registers anew before the batch is packed.
     source._core.registration.start(asyncio.get_running_loop().time(), 2)
     with pytest.raises(NotYetStable):
-        await source.close(timeout=0.05)
+        await source.close(timeout=0.0)
 
 
 async def test_a_flush_that_is_overtaken_by_close_does_not_hang(stores: Stores) -> None:
