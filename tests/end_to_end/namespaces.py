@@ -130,7 +130,7 @@ def why_not() -> str:
     if shutil.which("ip") is None:
         return "there is no `ip` command"
     if os.geteuid() != 0:
-        return "only root may make network namespaces"
+        return "only root may make them, of a user namespace at least; see docs/testing.md"
     name = f"{_PREFIX}{os.getpid()}-probe"
     try:
         _run("ip", "netns", "add", name)
