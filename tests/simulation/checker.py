@@ -23,6 +23,7 @@ from quorate.protocol.errors import ContentConflict
 from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.deletion import as_it_was
 from quorate.store.life_records import gone_key, unpack_tombstone
@@ -95,6 +96,8 @@ class Checker:
         self._decisions: dict[tuple[int, str], int] = {}
         """By epoch and who decided: the first number that is not kept. Where blocking sets need not
         meet two may decide one epoch; then neither can begin it on enough stores."""
+        self._newest: dict[str, tuple[int, Lineage]] = {}
+        """By who decided: the newest epoch that was decided, and its lineage."""
         self._decided_under: dict[tuple[int, str], Sequence[Setup]] = {}
         self._senders: dict[int, int] = {}
         """By epoch: who sent messages in it."""
@@ -161,6 +164,7 @@ class Checker:
         """All or some of its data is about to go: it counts as held as long as it is failed."""
         self._note_end()
         actor = self._stores[store]
+        self.check_store(actor)
         held = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX)
         self._life.deleted.add(store)
         self._destroyed[store] = actor
@@ -186,6 +190,7 @@ class Checker:
 
         The other one has the name alone.
         """
+        self.check_store(gone)
         held = self.on_disk(gone, gone.disk.synced, 0, SEQUENCE_MAX)
         self.failed[gone.name].update(held)
         self._twice.discard(gone.name)
@@ -261,6 +266,7 @@ class Checker:
 
     def lets_go(self, store: StoreOf, upto: int) -> None:
         """The store lets everything up to there go, which it knows to be stable."""
+        self.check_store(store)
         held = self.on_disk(store, store.disk.synced, 0, upto)
         self._let_go.setdefault(store.name, {}).update(held)
         self._life.retained_from = max(self._life.retained_from, upto + 1)
@@ -285,6 +291,8 @@ class Checker:
         # its receivers are; and with a source that never began go those that it had. In any other
         # change nothing is said of what is held.
         is_forgotten = any(write.table is Table.HELD for write in writes)
+        if any(write.table is Table.SET_ASIDE for write in writes):
+            self.check_store(self._stores[store])
         ended = self.endings.receivers_ended(store, writes)
         for write in writes:
             if write.table is Table.META and write.key == self._gone_key:
@@ -336,6 +344,7 @@ class Checker:
         self.receivers.forgotten(store)
         # It is out of service already; its rows are there until this is durable.
         actor, state = self._stores[store], as_it_was(tombstone)
+        self.check_store(actor, state)
         had = self.on_disk(actor, actor.disk.synced, 0, SEQUENCE_MAX, state)
         self.failed.setdefault(store, {}).update(had)
         if tombstone.dropped:
@@ -450,8 +459,14 @@ class Checker:
             if (content := self._written.get(epoch, sequence)) is not None:
                 self._sent_by[sequence, content] = instance
 
-    def decided(self, epoch: int, first: int, who: str, setups: Sequence[Setup]) -> None:
-        """A source has decided; its epoch is in force from that number on."""
+    def decided(self, epoch: int, lineage: Lineage, who: str, setups: Sequence[Setup]) -> None:
+        """A source has decided; its epoch is in force from the end of that lineage on."""
+        first = lineage.terms[-1].first
+        newest = max((each for each, _ in self._newest.values()), default=0)
+        if epoch > newest:
+            self._newest.clear()
+        if epoch >= newest:
+            self._newest[who] = epoch, lineage
         self._setups.update(dict.fromkeys(setups))
         if first == 0 and self._life.stable_contents and self.is_over():
             self._begin_life(epoch, who)
@@ -684,30 +699,35 @@ class Checker:
         return contents
 
     def check_stores(self) -> None:
-        """No store may hold other content under a number that was reported stable.
-
-        A store that was away may; then it is of an epoch that the next begin will void there.
-        """
-        newest = max((epoch for epoch, _ in self._decisions), default=0)
-        stable_upto = len(self.stable_contents) - 1
+        """What all stores hold is as it must be."""
         for store in self._stores.values():
-            unchecked = self._unchecked.get(store.label)
-            state = store.core.sources.get(self.source)
-            rows = store.disk.synced
-            row = rows.get(Table.REGISTRATIONS, [reg_id_key(state.reg_id)])[0] if state else None
-            if not unchecked or row is None or unpack_registration(row).begun_epoch < newest:
-                continue
-            later = [item for item in unchecked if item.last > stable_upto]
-            for item in RangeSet(unchecked):
-                last = min(item.last, stable_upto)
-                for sequence, payload in self.on_disk(store, rows, item.first, last).items():
-                    self.require(
-                        payload == self.stable_contents[sequence],
-                        "I2",
-                        f"{store.name} holds {payload!r} under {sequence}, which is stable as "
-                        f"{self.stable_contents[sequence]!r}",
-                    )
-            self._unchecked[store.label] = later
+            self.check_store(store)
+
+    def check_store(self, store: StoreOf, of: SourceState | None = None) -> None:
+        """It may not hold other content under a number that was reported stable.
+
+        A store that was away may, from where its lineage is not that of the newest decision: the
+        next begin will void it there. of: one that it deletes just now.
+        """
+        unchecked = self._unchecked.get(store.label)
+        state = of or store.core.sources.get(self.source)
+        rows = store.disk.synced
+        row = rows.get(Table.REGISTRATIONS, [reg_id_key(state.reg_id)])[0] if state else None
+        if not unchecked or row is None:
+            return
+        lineage = unpack_registration(row).lineage
+        parts = [diverges_at(lineage, newest) for _, newest in self._newest.values()]
+        upto = min((len(self.stable_contents), *parts)) - 1
+        for item in RangeSet(item for item in unchecked if item.first <= upto):
+            last = min(item.last, upto)
+            for sequence, payload in self.on_disk(store, rows, item.first, last, of).items():
+                self.require(
+                    payload == self.stable_contents[sequence],
+                    "I2",
+                    f"{store.name} holds {payload!r} under {sequence}, which is stable as "
+                    f"{self.stable_contents[sequence]!r}",
+                )
+        self._unchecked[store.label] = [item for item in unchecked if item.last > upto]
 
     def receiver_is_over(self, name: str) -> bool:
         """Whether it was deregistered, and what it had acknowledged says nothing any more."""

@@ -134,9 +134,9 @@ class Simulation:
             self.receivers,
             self.operator,
         )
+        world.later(CHECK_SECONDS, self._check)
 
     def run(self) -> None:
-        self.world.later(CHECK_SECONDS, self._check)
         self.world.run(self.weather.faulty_seconds)
         self.complete()
 

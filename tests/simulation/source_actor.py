@@ -265,7 +265,6 @@ class SourceInstance:
             self._became_stable = core.tracker.stable_upto, self._goes_to, active
         if core.registration.phase is not Phase.PROMISING and core.epoch != self._decided:
             self._decided = core.epoch
-            first = core.registration.lineage.terms[-1].first
             policies = core.registration.membership.policies
             setups = [Setup.of(policy) for policy in policies]
             if any(
@@ -273,7 +272,8 @@ class SourceInstance:
                 for store in core.stores
             ):
                 self.world.reach("wiped store in quorum", self.process.name)
-            self.checker.decided(core.epoch, first, self.process.name, setups)
+            lineage = core.registration.lineage
+            self.checker.decided(core.epoch, lineage, self.process.name, setups)
             self.checker.sends_again(self.number, self.publish_store.batches)
             to_policies = core.registration.membership.to_policies
             self._goes_to = [Setup.of(policy) for policy in to_policies]

@@ -11,7 +11,7 @@ from tests.simulation.checker import Checker
 from tests.simulation.circumstances import THREE
 from tests.simulation.guards import Guard, Mutation, missed
 from tests.simulation.script import Script
-from tests.simulation.simulation import SOURCE
+from tests.simulation.simulation import CHECK_SECONDS, SOURCE
 from tests.simulation.store_upkeep import COMPARE_ALL_SECONDS
 from tests.simulation.test_mutations import _other_content
 from tests.simulation.test_scripts import ALL, A, B, C, _begin
@@ -40,7 +40,7 @@ def _digests_always_agree(to: pytest.MonkeyPatch) -> None:
     to.setattr(digest, "differing", lambda *_: [])
 
 
-def _all_have_three(script: Script) -> None:
+def all_have_three(script: Script) -> None:
     """Three messages that all stores have, and know to be stable."""
     _begin(script)
     for _ in range(2):
@@ -51,7 +51,7 @@ def _all_have_three(script: Script) -> None:
 def _a_row_of_the_index_is_lost(script: Script) -> None:
     """B does not know any more where it has 1. Nobody asks B for it, and nothing is damaged that is
     read."""
-    _all_have_three(script)
+    all_have_three(script)
     assert script.checker.tolerates(B)
     script.checker.destroys(B)
     key = index_key(script.state(B).reg_id, 1)
@@ -70,8 +70,8 @@ def test_a_guard_that_is_taken_out_is_missed(
     missed(mutation, monkeypatch)
 
 
-def _plant_other_content(script: Script, store: str, sequence: int) -> None:
-    """The store has a sound batch with other content under that number."""
+def plant_other_content(script: Script, store: str, sequence: int) -> list[Write]:
+    """The store has a sound batch with other content under that number; returns its rows."""
     actor, state = script.stores[store], script.state(store)
     rows = actor.disk.synced
     (entry,) = entries(rows, state.reg_id, sequence, sequence)
@@ -83,12 +83,12 @@ def _plant_other_content(script: Script, store: str, sequence: int) -> None:
     assert header.source == SOURCE
     assert header.checksum != entry.checksum
     row = pack_index(entry.position, entry.last, entry.epoch, header.checksum)
-    actor.disk.plant(
-        [
-            Write(Table.JOURNAL, key, other),
-            Write(Table.INDEX, index_key(state.reg_id, entry.first), row),
-        ]
-    )
+    writes = [
+        Write(Table.JOURNAL, key, other),
+        Write(Table.INDEX, index_key(state.reg_id, entry.first), row),
+    ]
+    actor.disk.plant(writes)
+    return writes
 
 
 @pytest.mark.expects_log("hold other content for")
@@ -107,8 +107,9 @@ def test_other_content_that_is_stable_is_told_of_by_whoever_compares(
     def tell() -> list[tuple[str, str, list[Range]]]:
         told.clear()
         script = Script(0, {"lets_go": False})
-        _all_have_three(script)
-        _plant_other_content(script, B, 1)
+        all_have_three(script)
+        script.run(2 * CHECK_SECONDS)  # the checker looks at what is new: this is not any more
+        plant_other_content(script, B, 1)
         script.run(2 * COMPARE_ALL_SECONDS)
         return told
 

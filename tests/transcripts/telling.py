@@ -22,6 +22,7 @@ from tests.transcripts import words
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
 from quorate.receiver.plan import ProvenGap
 from quorate.source import events
 from quorate.store.life_records import ENDED_KEYS, unpack_end
@@ -269,9 +270,10 @@ class TellingChecker(Checker):
                     return [f"{held.set_aside - had.set_aside} set aside"]
         return []
 
-    def decided(self, epoch: int, first: int, who: str, setups: Sequence[Setup]) -> None:
+    def decided(self, epoch: int, lineage: Lineage, who: str, setups: Sequence[Setup]) -> None:
+        first = lineage.terms[-1].first
         self._story.tell(who, "", f"decides that epoch {epoch} is in force from {first} on")
-        super().decided(epoch, first, who, setups)
+        super().decided(epoch, lineage, who, setups)
         self.when_decided.pop(epoch, lambda: None)()
 
     def accepted(self, instance: int, sequence: int, payload: bytes) -> None:

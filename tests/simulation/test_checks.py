@@ -1,0 +1,106 @@
+"""What the checker of the simulated world sees of what stores hold, and in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.simulation import written
+from tests.simulation.checker import Violation
+from tests.simulation.script import Script
+from tests.simulation.simulation import CHECK_SECONDS
+from tests.simulation.test_scripts import A, B, C
+from tests.simulation.test_upkeep import all_have_three, plant_other_content
+
+STABLE = {"lets_go": False}
+SEEN = f"I2: {B} holds .* under 1, which is stable as"
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Every store has three messages, and the checker has looked at them.
+
+    That one number of an epoch has two contents is seen at once, when it is written: here it is
+    not looked for.
+    """
+    monkeypatch.setattr(written.Written, "same", lambda *_: None)
+    script = Script(0, STABLE)
+    all_have_three(script)
+    script.run(2 * CHECK_SECONDS)
+    return script
+
+
+def _diverge(script: Script, store: str) -> None:
+    """It holds other content under 1 from now on."""
+    writes = plant_other_content(script, store, 1)
+    script.checker.written(store, writes)
+    script.checker.synced(store, writes)
+
+
+def _wipe(script: Script) -> None:
+    script.wipe(B)
+
+
+def _copy(script: Script) -> None:
+    script.checker.copied(B)
+
+
+def _let_go(script: Script) -> None:
+    script.let_go(B)
+
+
+@pytest.mark.parametrize("end", [_wipe, _copy, _let_go])
+def test_other_content_is_seen_before_it_is_gone(
+    script: Script, end: Callable[[Script], None]
+) -> None:
+    _diverge(script, B)
+    with pytest.raises(Violation, match=SEEN):
+        end(script)
+
+
+def test_other_content_is_seen_before_one_of_two_ends(script: Script) -> None:
+    double = script.double(B, script.copy(B))
+    _diverge(script, B)
+    with pytest.raises(Violation, match=SEEN):
+        script.take_its_place(double)
+
+
+@pytest.mark.expects_log("is deregistered, and its messages are deleted")
+def test_other_content_is_seen_before_its_source_is_deleted(script: Script) -> None:
+    _diverge(script, B)
+    script.source.deregister()
+    with pytest.raises(Violation, match=SEEN):
+        script.until(lambda: not script.knows(B))
+
+
+def test_other_content_is_seen_before_a_tail_is_set_aside(script: Script) -> None:
+    """Whoever sets it aside follows the newest decision only then."""
+    script.cut("source1", A, C)
+    assert script.send(B) == 3
+    script.source.kill()
+    meet = script.cut("source2", B)
+    script.start_source()
+    script.until_complete()
+    assert script.begun(B) == 1
+    _diverge(script, B)
+    meet()
+    with pytest.raises(Violation, match=SEEN):
+        script.until(lambda: script.begun(B) == 2)
+    assert script.has(B, 3), "it was not set aside yet"
+
+
+def test_a_store_that_was_away_is_looked_at_as_far_as_it_follows(script: Script) -> None:
+    script.cut("source1", A, C)
+    assert script.send(B) == 3
+    script.source.kill()
+    script.cut(B, A, C)
+    script.cut("source2", B)
+    script.start_source()
+    script.until_complete()
+    assert script.send_stable() == 3, "which B has, too, and is no offence"
+    script.run(2 * CHECK_SECONDS)
+    assert script.begun(B) == 1
+    assert script.has(B, 3)
+    _diverge(script, B)
+    with pytest.raises(Violation, match=SEEN):
+        script.run(2 * CHECK_SECONDS)
