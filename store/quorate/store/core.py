@@ -714,10 +714,11 @@ class StoreCore:
         if (where := compared.conflict) is not None:
             raise ContentConflict(str(state.name), where.first, where.last, self.store)
         needed = compared.agreed.holes(header.first, last)
+        # What reads comes first: a failure must leave everything as it was.
+        rows = batches.serve(self._reads, state.reg_id, needed, self.position, header)
         read_well = state.read_well(header.first, last)
         if not needed:
             return read_well
-        rows = batches.serve(self._reads, state.reg_id, needed, self.position, header)
         state.held.released_bytes += batches.leaving_bytes(rows)
         self._hold(state, header.first, last)
         return (

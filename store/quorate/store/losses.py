@@ -119,6 +119,8 @@ class Losses:
         for part in gone:
             for entry in batches.entries(self._reads, state.reg_id, part.first, part.last):
                 writes += batches.cut_out(state.reg_id, entry, part)
+        # All is read: a failure leaves everything as it was.
+        for part in gone:
             state.held.ranges.remove(part.first, part.last)
             writes += state.read_well(part.first, part.last)
         state.held.released_bytes += batches.leaving_bytes(writes)
