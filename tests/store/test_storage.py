@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed
+from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed, StorageUnreadable
 from quorate.store.rocks import RocksStorage
 from quorate.store.storage import MemoryStorage, Storage, Table, Write
 
@@ -92,6 +92,33 @@ def test_rocks_closes_all_of_it_though_a_part_fails(
     with pytest.raises(StorageFailed, match="the disk is gone"):
         rocks.close()
     RocksStorage(tmp_path / "db").close()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda storage: storage.get(Table.INDEX, [b"a"]),
+        lambda storage: storage.scan(Table.INDEX, b"a", b"z", 10),
+        lambda storage: storage.at_or_before(Table.INDEX, b"z"),
+    ],
+)
+def test_what_rocks_can_not_read_is_neither_there_nor_absent(
+    tmp_path: Path, read: Callable[[RocksStorage], object]
+) -> None:
+    written = RocksStorage(tmp_path / "db", create=True)
+    written.write(rows(b"a", b"b"))
+    written.compact(Table.INDEX, b"a", b"z")
+    written.close()
+    flipped = 0
+    for path in (tmp_path / "db").glob("*.sst"):
+        content = path.read_bytes()
+        flipped += content.count(b"value of a")
+        path.write_bytes(content.replace(b"value of a", b"value of c"))
+    assert flipped
+    storage = RocksStorage(tmp_path / "db")
+    with pytest.raises(StorageUnreadable, match=r"Reading from .* as unknown, not as absent"):
+        read(storage)
+    storage.close()
 
 
 def test_rocks_makes_no_database_by_itself(tmp_path: Path) -> None:

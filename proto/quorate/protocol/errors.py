@@ -7,7 +7,7 @@
     │   Deregistered, PolicyNotInForce, NeverStable, NotLost, OtherHistory,
     │   BeingDeleted, RestoreRefused, SourceDeleted                          the protocol says no
     ├── RowsDiffer, RowsUnaccounted, WriteNotOurs, AttemptSuperseded         Spark writes otherwise
-    ├── CorruptBatch, BrokenAnswer, StorageFailed                            bytes or disks are bad
+    ├── CorruptBatch, BrokenAnswer, StorageFailed, StorageUnreadable         bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
     ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
@@ -437,6 +437,21 @@ class StorageFailed(QuorateError):
             f"Writing to {self.path} failed ({self.detail}). After a failed write or sync nothing "
             "that follows could be trusted, so it stops here. Check the path, make room or replace "
             "the disk, then start again; what was acknowledged before is on the disk."
+        )
+
+
+@dataclass(eq=False)
+class StorageUnreadable(StorageFailed):
+    """Whoever asked does not know what is there: it counts as unknown, never as absent."""
+
+    outcome = Outcome.KNOWN
+
+    def describe(self) -> str:
+        return (
+            f"Reading from {self.path} failed ({self.detail}). What is there counts as unknown, "
+            "not as absent, and nothing was changed. If it goes on, check the disk, and replace "
+            "the store: stop it, move its data directory away and start it; its peers give it "
+            "what they have."
         )
 
 

@@ -33,6 +33,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.Fenced: OUTCOME_UNKNOWN,
     errors.NotYetStable: OUTCOME_UNKNOWN,
     errors.StorageFailed: FAILED,
+    errors.StorageUnreadable: FAILED,
     errors.ContentConflict: FAILED,
     errors.OutOfOrder: FAILED,
     errors.MissingMessages: FAILED,

@@ -22,7 +22,7 @@ from rocksdict import (
     WriteBatch,
 )
 
-from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed
+from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed, StorageUnreadable
 from quorate.store.storage import Row, Table, Write
 
 _MIB = 1024 * 1024
@@ -59,11 +59,11 @@ class RocksStorage:
         }
 
     def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
-        with self._failing():
+        with self._failing(StorageUnreadable):
             return cast("list[bytes | None]", self._tables[table].get(list(keys)))
 
     def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
-        with self._failing():
+        with self._failing(StorageUnreadable):
             rows: list[Row] = []
             iterator = self._tables[table].iter()
             iterator.seek(first)
@@ -77,7 +77,7 @@ class RocksStorage:
             return rows
 
     def at_or_before(self, table: Table, key: bytes) -> Row | None:
-        with self._failing():
+        with self._failing(StorageUnreadable):
             iterator = self._tables[table].iter()
             iterator.seek_for_prev(key)
             if not iterator.valid():
@@ -116,11 +116,11 @@ class RocksStorage:
                 all_of_it.callback(each.close)
 
     @contextmanager
-    def _failing(self) -> Iterator[None]:
+    def _failing(self, kind: type[StorageFailed] = StorageFailed) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # rocksdict raises nothing more specific
-            raise StorageFailed(self._path, str(error)) from error
+            raise kind(self._path, str(error)) from error
 
 
 def _options(direct_io: bool, buffer_bytes: int) -> Options:

@@ -53,13 +53,13 @@ class Reads(Protocol):
     """Reading rows; sees every write that has returned, synced or not."""
 
     def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of these keys, None where there is no row; raises StorageFailed."""
+        """The values of these keys, None where there is no row; raises StorageUnreadable."""
 
     def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
-        """At most limit rows with first <= key <= last, ascending; raises StorageFailed."""
+        """At most limit rows with first <= key <= last, ascending; raises StorageUnreadable."""
 
     def at_or_before(self, table: Table, key: bytes) -> Row | None:
-        """The row with the greatest key <= key; raises StorageFailed."""
+        """The row with the greatest key <= key; raises StorageUnreadable."""
 
 
 class Storage(Reads, Protocol):
