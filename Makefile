@@ -23,8 +23,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## stream real flights through failures and verify every message
 	$(BIN)/quorate demo $(if $(INPUT),--input $(INPUT))
 
-test: $(STAMP) ## run the tests, on WORKERS=2 processes
-	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),2) --durations 15
+test: $(STAMP) ## run the tests, on WORKERS=3 processes
+	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),3) --durations 15
 
 simulate: $(STAMP) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))
