@@ -5,7 +5,7 @@
     │   ReceiverActive, InLimbo                                              try again
     ├── Fenced, ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
     │   Deregistered, PolicyNotInForce, NeverStable, NotLost, OtherHistory,
-    │   BeingDeleted, RestoreRefused, SourceDeleted                          the protocol says no
+    │   OtherLineage, BeingDeleted, RestoreRefused, SourceDeleted            the protocol says no
     ├── RowsDiffer, RowsUnaccounted, WriteNotOurs, AttemptSuperseded         Spark writes otherwise
     ├── CorruptBatch, BrokenAnswer, StorageFailed, StorageUnreadable         bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
@@ -253,6 +253,24 @@ class OtherHistory(QuorateError):
             f"{self.first} it names epoch {self.epoch}, the archive {self.archived_epoch}. Nothing "
             "was written. The source went on without what is archived: restore into other stores, "
             "or, if what came since may go, `quorate deregister` it first."
+        )
+
+
+@dataclass(eq=False)
+class OtherLineage(QuorateError):
+    address: str
+    source: str
+    first: int
+    last: int
+    epoch: int
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"What {self.address} gives of {self.source} for [{self.first}, {self.last}] is of "
+            f"epoch {self.epoch}, which does not belong to the stream there. Nothing of it was "
+            "used; it is asked again later. If it happens again: look whether two stores run under "
+            "that store's name."
         )
 
 

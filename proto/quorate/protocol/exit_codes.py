@@ -39,6 +39,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.MissingMessages: FAILED,
     errors.NotLost: FAILED,
     errors.OtherHistory: FAILED,
+    errors.OtherLineage: FAILED,
     errors.BeingDeleted: FAILED,
     errors.SourceDeleted: FAILED,
     errors.ArchiveUnusable: FAILED,

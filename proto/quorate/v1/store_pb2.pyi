@@ -693,12 +693,10 @@ class DigestRequest(_message.Message):
     def __init__(self, source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., block: _Optional[int] = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class DigestResponse(_message.Message):
-    __slots__ = ("lineage", "blocks")
-    LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("blocks",)
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
-    lineage: _containers.RepeatedCompositeFieldContainer[_messages_pb2.LineageEntry]
     blocks: _containers.RepeatedCompositeFieldContainer[BlockDigest]
-    def __init__(self, lineage: _Optional[_Iterable[_Union[_messages_pb2.LineageEntry, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDigest, _Mapping]]] = ...) -> None: ...
+    def __init__(self, blocks: _Optional[_Iterable[_Union[BlockDigest, _Mapping]]] = ...) -> None: ...
 
 class BlockDigest(_message.Message):
     __slots__ = ("first", "last", "held", "digest")

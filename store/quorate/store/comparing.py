@@ -14,11 +14,11 @@ from typing import NamedTuple, Protocol
 
 import grpc.aio
 
-from quorate.protocol.errors import CorruptBatch, InvalidArgument
+from quorate.protocol.errors import CorruptBatch, InvalidArgument, OtherLineage
 from quorate.protocol.framing import BatchHeader, check_batch, read_contents
 from quorate.protocol.limits import PROTOCOL_VERSION, SEQUENCE_MAX
-from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.wire import lineage_to_wire, source_from_wire, source_to_wire
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import source_from_wire, source_to_wire
 from quorate.store import digest
 from quorate.store.apart import Apart
 from quorate.store.engine import Engine
@@ -85,7 +85,7 @@ class Comparing:
             last = min(first - first % _SEGMENT + _SEGMENT - 1, wanted.last)
             for block in await self._differing(state, asked, Range(first, last), digest.BLOCK):
                 for close in await self._differing(state, asked, block, digest.CLOSE_BLOCK):
-                    found = await self._look(state, asked, close)
+                    found = await self._look(state, peer, asked, close)
                     for item in found:
                         divergent.add(item.first, item.last)
             first = last + 1
@@ -126,8 +126,10 @@ class Comparing:
         await self._filler.rest()
         return digest.differing(ours, theirs)
 
-    async def _look(self, state: SourceState, asked: Asked, wanted: Range) -> RangeSet:
-        """Compare message by message."""
+    async def _look(
+        self, state: SourceState, peer: PeerView, asked: Asked, wanted: Range
+    ) -> RangeSet:
+        """Compare message by message; raises PeerFailed."""
         divergent = RangeSet()
         pace = self._filler.pace
         pace.work()
@@ -137,6 +139,14 @@ class Comparing:
                 frame, header = checked(fetched, state.name)
                 first = max(fetched.first, wanted.first)
                 part = Range(first, min(fetched.last, wanted.last))
+                held = HeldRange(part.first, part.last, header.epoch)
+                if state.lineage.valid(held) != part:
+                    # Not the store whose lineage was heard: another one under its name, say.
+                    raise PeerFailed(
+                        OtherLineage(
+                            peer.address, str(state.name), held.first, held.last, held.epoch
+                        )
+                    )
                 for found in await self._against_ours(state, header, frame, part):
                     divergent.add(found.first, found.last)
                 pace.worked(len(frame))
@@ -211,11 +221,9 @@ async def digests_for(
     if request.last // request.block - request.first // request.block >= digest.BLOCKS_MAX:
         raise InvalidArgument("range", f"has more than {digest.BLOCKS_MAX} blocks; ask for less")
     state = engine.receivers.source(source)
-    lineage = state.lineage
     await engine.written(state)
     blocks = await apart(partial(digest.blocks, engine.reads, state.reg_id, wanted, request.block))
     return store_v1.DigestResponse(
-        lineage=lineage_to_wire(lineage),
         blocks=[
             store_v1.BlockDigest(
                 first=block.first, last=block.last, held=block.held, digest=block.digest

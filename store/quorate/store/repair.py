@@ -18,6 +18,7 @@ from quorate.protocol.errors import (
     ContentConflict,
     CorruptBatch,
     Fenced,
+    OtherLineage,
     QuorateError,
     TopicRefused,
 )
@@ -287,7 +288,7 @@ class Repair:
     @staticmethod
     def _note_failed(state: SourceState, error: QuorateError) -> None:
         """Of a peer; one that is just away, or starting, is nothing to complain of."""
-        bad = isinstance(error, BrokenAnswer | CorruptBatch)
+        bad = isinstance(error, BrokenAnswer | CorruptBatch | OtherLineage)
         _log.log(logging.WARNING if bad else logging.DEBUG, "%s: %s", state.name, error)
 
     def _complain(self, state: SourceState, case: _Case, rest: list[Range]) -> None:
