@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from typing import Any
 from bench.report import say
 
 ROOT = Path(__file__).parent.parent
-PARTS = ("proto", "store", "source", "receiver", "pipeline", "console", ".")
 
 
 def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -55,9 +55,16 @@ def extracted(commit: str, directory: Path) -> Path:
     return directory
 
 
+def roots(tree: Path) -> list[str]:
+    """The folders of a tree that its packages are in."""
+    project = tomllib.loads((tree / "pyproject.toml").read_text())
+    found: list[str] = project["tool"]["hatch"]["build"]["dev-mode-dirs"]
+    return found
+
+
 def run(tree: Path, options: Sequence[str]) -> dict[str, Any]:
     """What `quorate bench` of that tree measures; raises SystemExit if it fails."""
-    paths = os.pathsep.join(str(tree / part) for part in PARTS)
+    paths = os.pathsep.join(str(tree / root) for root in (*roots(tree), "."))
     done = subprocess.run(
         [sys.executable, "-m", "quorate.console.main", "bench", *options, "-o", "json"],
         cwd=tree,

@@ -1,21 +1,19 @@
 """How the processes of `make test` share the tests: what stays together, and what may be split.
 
-Tests that run real processes are one share, so that two of them never compete for the cores; those
-of the pipeline are another, so that Spark starts once. Files of long computations are split; any
-other file stays in one piece.
+Tests that run real processes are few shares, so that few of them compete for the cores; those of
+the pipeline are one, so that Spark starts once. Files of long computations are split; any other
+file stays in one piece.
 
 `xdist_group` is not for this: with pytest 9.2, pytest-xdist 3.8 silently takes no notice of it.
 """
 
 from __future__ import annotations
 
-_PROCESSES = (
+_TOGETHER = (
     "tests/console/",
     "tests/end_to_end/",
-    "tests/source/test_processes.py",
-    "tests/store/test_processes.py",
+    "tests/pipeline/",
 )
-_PIPELINE = "tests/pipeline/"
 _SPLIT = ("tests/brute_force/", "tests/simulation/")
 _WHOLE = ("tests/simulation/test_world.py",)
 """All of its tests look at the same worlds, which take long."""
@@ -23,10 +21,9 @@ _WHOLE = ("tests/simulation/test_world.py",)
 
 def share(test: str) -> str:
     """The name of what this test stays together with; its own, if with nothing."""
-    if test.startswith(_PROCESSES):
-        return "tests that run processes"
-    if test.startswith(_PIPELINE):
-        return _PIPELINE
+    for folder in _TOGETHER:
+        if test.startswith(folder):
+            return folder
     if test.startswith(_SPLIT) and not test.startswith(_WHOLE):
         return test
     return test.partition("::")[0]

@@ -49,7 +49,8 @@ def test_every_share_is_run_whole_by_one_of_several_processes() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "together"),
     [
-        ("tests/console/test_demo.py::test_a", "tests/end_to_end/test_b.py::test_c", True),
+        ("tests/console/test_demo.py::test_a", "tests/end_to_end/test_b.py::test_c", False),
+        ("tests/end_to_end/test_a.py::test_a", "tests/end_to_end/test_b.py::test_c", True),
         ("tests/pipeline/test_jobs.py::test_a", "tests/pipeline/audit/test_b.py::test_c", True),
         ("tests/pipeline/test_jobs.py::test_a", "tests/end_to_end/test_b.py::test_c", False),
         ("tests/store/test_core.py::test_a[x::y]", "tests/store/test_core.py::test_b", True),

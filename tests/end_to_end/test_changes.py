@@ -70,12 +70,7 @@ async def _until_confirmed(world: World, source: SourceProcess) -> None:
 async def test_a_store_that_is_gone_for_good_is_replaced_by_a_blank_one(world: World) -> None:
     s1, _, s3 = await world.founded("s1", "s2", "s3")
     before = world.addresses
-    source = await world.source()
-    await source.start()
-    receiver = await world.receiver("receiver", session=21, delivery="stable")
-    await receiver.start()
-    last = await source.send_stable(1000)
-    await receiver.until_reached(last)
+    source, receiver, last = await world.streaming(1000)
     await world.retire(s3)
 
     (s4,) = await world.add_stores("s4")
@@ -100,12 +95,7 @@ async def test_a_stream_moves_to_other_stores_altogether(world: World) -> None:
     """Those it leaves are switched off at the confirmation; its new ones never knew them."""
     old = await world.founded("s1", "s2", "s3")
     before = world.addresses
-    source = await world.source()
-    await source.start()
-    receiver = await world.receiver("receiver", session=21, delivery="stable")
-    await receiver.start()
-    last = await source.send_stable(1000)
-    await receiver.until_reached(last)
+    source, receiver, _ = await world.streaming(1000)
 
     new = await world.add_stores("s4", "s5", "s6")
     for store in new:

@@ -66,11 +66,7 @@ async def test_a_group_is_killed_and_nothing_is_lost_nor_taken_that_two_groups_c
     """Three groups, of which two must hold what is stable."""
     s1, s2, s3, s4 = await world.founded("s1", "s2", "s3", "s4")
     setup = Setup((("s1",), ("s2",), ("s3", "s4")), rule="majority")
-    source = await world.source(stores=setup.written(world))
-    await source.start()
-    receiver = await world.receiver("receiver", session=21, delivery="stable")
-    await receiver.start()
-    await receiver.until_reached(await source.send_stable(100))
+    source, receiver, _ = await world.streaming(100, stores=setup.written(world))
     for store in (s3, s4):
         await store.kill()
     last = await source.send_stable(1000)

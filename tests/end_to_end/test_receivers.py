@@ -12,11 +12,7 @@ pytestmark = pytest.mark.processes
 
 async def test_a_receiver_that_was_away_recovers_from_two_of_three_stores(world: World) -> None:
     s1, s2, s3 = await world.founded("s1", "s2", "s3")
-    source = await world.source()
-    await source.start()
-    receiver = await world.receiver("receiver", session=21, delivery="stable")
-    await receiver.start()
-    await receiver.until_reached(await source.send_stable(100))
+    source, receiver, _ = await world.streaming(100)
     await receiver.kill()
     last = await source.send_stable(20_000)
     for store in (s1, s2, s3):

@@ -130,11 +130,7 @@ async def test_an_epoch_that_a_minority_began_is_overtaken(world: World) -> None
 async def test_a_promise_that_came_to_nothing_ends_nobody(world: World) -> None:
     """One that reaches only s3 is told to take over, and is killed: the other one goes on."""
     s1, _, s3 = await world.founded("s1", "s2", "s3")
-    source = await world.source()
-    await source.start()
-    stable = await world.receiver("stable", session=21, delivery="stable")
-    await stable.start()
-    await stable.until_reached(await source.send_stable(100))
+    source, stable, _ = await world.streaming(100)
     assert isinstance(world.network, Proxies)
     nowhere = await world.network.door("s1")
     nowhere.refuses = True

@@ -70,11 +70,7 @@ async def test_what_is_stable_never_rests_on_it(world: World) -> None:
 
 async def test_a_data_store_is_killed_and_repaired_beside_it(world: World) -> None:
     s1, *_ = await world.founded("s1", "s2", "s3", "s4", "s5", state_only=["s5"])
-    source = await world.source()
-    await source.start()
-    receiver = await world.receiver("receiver", session=21, delivery="stable")
-    await receiver.start()
-    await receiver.until_reached(await source.send_stable(100))
+    source, receiver, _ = await world.streaming(100)
     await receiver.kill()
     await s1.kill()
     last = await source.send_stable(20_000)
@@ -89,12 +85,7 @@ async def test_a_data_store_is_killed_and_repaired_beside_it(world: World) -> No
 
 async def test_it_is_wiped_and_vouches_again_with_what_its_peers_know(world: World) -> None:
     *_, witness = await world.founded("s1", "s2", "s3", "s4", state_only=["s4"])
-    source = await world.source()
-    await source.start()
-    receiver = await world.receiver("receiver", session=21, delivery="stable")
-    await receiver.start()
-    last = await source.send_stable(3_000)
-    await receiver.until_reached(last)
+    source, receiver, last = await world.streaming(3_000)
     await witness.until("it has the position", lambda of: of["receivers"].get("21") == last)
     await witness.until_met()
     before = witness.facts["incarnation"]

@@ -372,6 +372,21 @@ class World:
         self.receivers.append(receiver)
         return receiver
 
+    async def streaming(
+        self, messages: int, **more: Any
+    ) -> tuple[SourceProcess, ReceiverProcess, int]:
+        """A source that runs, a receiver that has so many of its messages, and the last's number.
+
+        The receiver is handed what is stable. more: of the source.
+        """
+        source = await self.source(**more)
+        await source.start()
+        receiver = await self.receiver("receiver", session=21, delivery="stable")
+        await receiver.start()
+        last = await source.send_stable(messages)
+        await receiver.until_reached(last)
+        return source, receiver, last
+
     async def quorate(self, *arguments: str, fails: bool = False) -> str:
         """What the command says that an operator gives; it must succeed, or fail."""
         place = await self.network.place("operator")
