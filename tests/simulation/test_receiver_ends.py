@@ -24,7 +24,7 @@ from quorate.receiver import registration
 from quorate.receiver.options import AcknowledgeMode
 from quorate.receiver.registration import Registration
 from quorate.store import core, deletion, ends, leaving, positions
-from quorate.store.ends import Step
+from quorate.store.ends import Forgetting, Step
 from quorate.store.identities import Identities
 from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Lifetimes, Lives, Who
@@ -287,6 +287,46 @@ def _ends_are_forgotten_at_once(to: pytest.MonkeyPatch) -> None:
     to.setattr(ends, "REMEMBERED_SECONDS", 0.0)
 
 
+def _ends_are_forgotten_before_it_is_known_who_has_to_hear(to: pytest.MonkeyPatch) -> None:
+    """A store that was promised an epoch, and heard no more, waits for nobody."""
+    real = Forgetting.look
+
+    def look(self: Forgetting, state: SourceState, *heard: Any) -> list[Write]:
+        record = state.registration
+        state.registration = replace(record, begun_epoch=max(record.begun_epoch, 1))
+        try:
+            return real(self, state, *heard)
+        finally:
+            state.registration = record
+
+    to.setattr(Forgetting, "look", look)
+
+
+def _told_before_it_begins(script: Script) -> None:
+    """A has promised, and then hears only of receivers. One is deregistered at A and B while C is
+    down; a while later C is back, and B goes. The receiver begins anew with A and C."""
+    source = script.source
+
+    def strike() -> None:
+        script.cut(A, source.process.name, B, C)
+
+    script.until_decided(source, strike)
+    script.until_complete()
+    assert script.send(B, C) == 0
+    script.until(lambda: all(script.acknowledged(each, 0) == 0 for each in (B, C)))
+    script.run(LOOK_SECONDS)
+    assert script.begun(A) == 0
+    receiver = script.receiver(0)
+    script.stores[C].crash()
+    script.deregister_receiver(receiver)
+    script.until(lambda: script.endings.receiver_is_over(receiver.name, [OLD]))
+    receiver.kill()
+    script.stores[B].crash()
+    script.run(2 * ends.REMEMBERED_SECONDS / AGES)
+    script.stores[C].start()
+    script.until_handed(script.start_receiver(0), 0)
+
+
 # Its epochs are never used again.
 
 
@@ -475,6 +515,12 @@ GUARDS = (
         {"proxies": True, **HIGHEST},
     ),
     Guard(_ends_are_forgotten_at_once, _an_old_row_comes_back, "I4", {"proxies": True}),
+    Guard(
+        _ends_are_forgotten_before_it_is_known_who_has_to_hear,
+        _told_before_it_begins,
+        "I4",
+        {"proxies": True, **HIGHEST},
+    ),
     Guard(_epochs_are_used_again, _frozen_while_it_ends, "I4", KEPT),
     Guard(_peers_do_not_tell_what_is_spent, _all_stores_are_refilled_since, "I4", KEPT),
     Guard(

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 from tests.store.deleted import MEMBERSHIP, bury
-from tests.store.support import ORDERS, World, batch
+from tests.store.support import FIRST_LINEAGE, ORDERS, World, batch
 
 from quorate.protocol.errors import Fenced, NotRegistered
 from quorate.protocol.limits import NOTHING
@@ -359,3 +359,18 @@ def test_an_end_is_remembered_for_as_long_as_something_may_be_on_its_way() -> No
     one.write(forgetting.look(mine, (), {}, 0.0, ends.REMEMBERED_SECONDS))
     assert mine.ended == {}
     assert one.restarted().core.sources[ORDERS].ended == {}
+
+
+def test_an_end_is_kept_until_the_source_has_begun() -> None:
+    """Before, nothing says which other stores may still have the receiver."""
+    one, forgetting = World(), Forgetting()
+    one.promise(1)
+    end(one, 1)
+    mine = one.core.sources[ORDERS]
+    for observed in (0.0, 1.0, 2 * ends.REMEMBERED_SECONDS):
+        assert forgetting.look(mine, (), {}, 0.0, observed) == []
+    one.begin(FIRST_LINEAGE)
+    assert mine.ended == {SESSION: End(1)}
+    forgetting.look(mine, (), {}, 0.0, 200.0)
+    forgetting.look(mine, (), {}, 0.0, 200.0 + ends.REMEMBERED_SECONDS)
+    assert mine.ended == {}

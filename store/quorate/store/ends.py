@@ -196,7 +196,8 @@ class Forgetting:
 
         steady: now, on the clock of `heard`; observed: seconds that the store has been up.
         """
-        if not state.ended:
+        if not (state.ended and state.registration.begun_epoch):
+            # Before it begins nobody can say which stores have to hear of them.
             self._seen.pop(state.name, None)
             return []
         said = {name: Said.of(state.name, each) for name, each in heard.items()}
