@@ -46,6 +46,20 @@ async def _strand_a_tail(
     return last, tail
 
 
+async def test_a_tail_that_one_store_has_is_kept_if_that_store_answers(world: World) -> None:
+    live = await world.receiver("live", session=20)
+    stable = await world.receiver("stable", session=21, delivery="stable")
+    _, tail = await _strand_a_tail(world, 50, live, stable)
+    await world.stores["s1"].start()
+    successor = await world.source("successor", take_over=True)
+    await successor.start()
+    assert successor.lines("opened")[0][1] == tail + 1
+    await stable.until_reached(tail)
+    summary = await world.end(successor)
+    assert summary.withdrawn == 0
+    assert live.lines("withdrawn") == []
+
+
 async def test_a_tail_that_one_store_has_is_set_aside_and_withdrawn(world: World) -> None:
     live = await world.receiver("live", session=20)
     stable = await world.receiver("stable", session=21, delivery="stable")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from tests.store.support import FIRST_LINEAGE, MEMBERSHIP, ORDERS, World, batch
+from tests.store.support import FIRST_LINEAGE, MEMBERSHIP, ORDERS, World, batch, information
 
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.limits import NOTHING
@@ -19,6 +19,7 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
 from quorate.store import retention
 from quorate.store.batches import entries
+from quorate.store.late import Archived
 from quorate.store.leaving import Adoption
 from quorate.store.losses import Losses
 from quorate.store.records import position_key
@@ -131,9 +132,17 @@ def _leave_limbo(setup: Setup) -> Any:
     return lambda: setup.core.leave_limbo(setup.state, adoption)
 
 
+def _take_up_an_archive(setup: Setup) -> Any:
+    """Its source had gone on elsewhere from 25 on, after others had let go what is below 18."""
+    setup.world.write(retention.take_over(setup.storage, setup.state, 18))
+    archived = Archived(SECOND_LINEAGE, MEMBERSHIP, 2, information(), 0, 18, ())
+    return lambda: setup.core.take_up(ORDERS, archived)
+
+
 @pytest.mark.parametrize(
     "prepare",
     [
+        _take_up_an_archive,
         _append_again,
         _fill,
         _begin,
