@@ -101,3 +101,17 @@ def test_errors_are_equal_only_to_themselves_and_can_be_raised_twice() -> None:
     for _ in range(2):
         with pytest.raises(errors.Closed):
             raise error
+
+
+def test_stores_are_to_be_started_only_if_some_did_not_answer() -> None:
+    error = errors.NoQuorum("Registering", "a, b", "", "a: it is blank", limbo="a")
+    assert "outside limbo. Answered: a, b; of these in limbo: a (a: it is blank)." in str(error)
+    assert "Start" not in str(error)
+    assert "`quorate status`" in str(error)
+    assert "`quorate repair`" in str(error)
+    error = errors.NoQuorum("Registering", "a", "b", "b: refused")
+    assert "limbo" not in str(error)
+    assert "not: b (b: refused). Start those that are down" in str(error)
+    error = errors.NoQuorum("Registering", "a", "", "a: keeps no messages")
+    assert "Start" not in str(error)
+    assert str(error).endswith("(a: keeps no messages). `quorate status` says how they are.")

@@ -376,6 +376,22 @@ async def test_too_few_stores(group: Group) -> None:
         await Receiver.open("orders", stores=group.addresses, options=options, timeout=3)
 
 
+@pytest.mark.expects_log("directory of|does not register the receiver|waits for more stores")
+async def test_stores_in_limbo_are_not_missing_and_stores_have_the_names_they_were_given(
+    group: Group,
+) -> None:
+    await group.announce()
+    for store in group.stores[:2]:
+        store.limbo = True
+    await group.stores[2].stop()
+    named = ",".join(f"my-{store.name}={store.address}" for store in group.stores[1:])
+    options = ReceiverOptions(**QUICK)  # type: ignore[arg-type]
+    with pytest.raises(NoQuorum) as raised:
+        await Receiver.open("orders", stores=named, options=options, timeout=3)
+    error = raised.value
+    assert (error.answered, error.silent, error.limbo) == ("my-b, a", "my-c", "my-b, a")
+
+
 @pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_not_a_store() -> None:
     with answering(NOT_GRPC) as address, pytest.raises(NotAStore):

@@ -202,6 +202,22 @@ def test_a_store_in_limbo_is_asked_again_and_does_not_vouch() -> None:
     decided(made, 5.0)
 
 
+def test_the_error_says_who_is_in_limbo_and_why_and_does_not_call_them_missing() -> None:
+    made = registration()
+    promise_all(made, "a")
+    unreadable = dataclasses.replace(
+        grant(Promise(limbo=True)), limbo_reason="it can not read [300, 599]"
+    )
+    made.promised("b", 1, unreadable)
+    made.promised("c", 1, unreadable)
+    made.failed("c", DOWN, 1.0)
+    assert made.decide(5.0, NOTHING_OWN) is None
+    error = made.unfinished()
+    assert isinstance(error, NoQuorum)
+    assert (error.answered, error.silent, error.limbo) == ("a, b", "c", "b"), "c is down by now"
+    assert "b: it can not read [300, 599]" in str(error)
+
+
 def test_whoever_waits_no_longer_is_told_why_stores_that_have_begun_take_no_stream() -> None:
     made = registration()
     promise_all(made, "abc")

@@ -84,14 +84,32 @@ class NoQuorum(QuorateError):
     answered: str
     silent: str
     detail: str
+    limbo: str = ""
+    """Of those that answered: who can not vouch for what it lacks, and so does not count."""
     retryable = True
 
     def describe(self) -> str:
-        return (
-            f"{self.what} needs more stores than answered. Answered: {self.answered or 'none'}; "
-            f"not: {self.silent or 'none'} ({self.detail}). Start the missing stores, or correct "
-            "their addresses."
-        )
+        return f"{self.what} needs more stores than {self._heard()} ({self.detail}). {self._step()}"
+
+    def _heard(self) -> str:
+        if not self.answered and not self.silent:
+            return "took part"
+        heard = f"answered{' outside limbo' if self.limbo else ''}. Answered: "
+        heard += self.answered or "none"
+        heard += f"; of these in limbo: {self.limbo}" if self.limbo else ""
+        return heard + (f"; not: {self.silent}" if self.silent else "")
+
+    def _step(self) -> str:
+        steps = []
+        if self.silent:
+            steps.append("Start those that are down, or correct their addresses.")
+        if self.limbo:
+            steps.append(
+                "One in limbo can not vouch for what it lacks: `quorate status` says why, and "
+                "`quorate repair` has it filled now. If nobody has it any more: `quorate repair "
+                "--accept-loss`, or `--leave-limbo` for a store that waits for one that is gone."
+            )
+        return " ".join(steps) or "`quorate status` says how they are."
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import logging
 import re
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from math import inf
 from types import TracebackType
 from typing import Self, TypeVar
@@ -138,6 +138,7 @@ class Receiver:
         self._delivery = delivery
         self._options = options
         self._reg_ids = {store.address: store.reg_id or reg_id or 0 for store in stores}
+        self._names = {store.address: store.name for store in stores}
         self._peers = Peers()
         self._directory = Directory()
         self._events = Events()
@@ -382,21 +383,30 @@ class Receiver:
                 registered.cancel()
 
     def _no_quorum(self, heard: list[Watcher]) -> QuorateError:
-        answered = ", ".join(watcher.address for watcher in heard)
-        silent = [watcher for watcher in self._watchers if watcher not in heard]
-        details = [str(watcher.error) for watcher in silent if watcher.error]
+        unheard = [watcher for watcher in self._watchers if watcher not in heard]
+        details = [str(watcher.error) for watcher in unheard if watcher.error]
+        names = dict(self._names)
+        limbo: set[str] = set()
+        silent = {watcher.address for watcher in unheard}
         for session in self._sessions.values():
             waiting = session.waiting_for_stores()
+            for name, address in session.record.stores:
+                if names.setdefault(address, name) == address:
+                    names[address] = name  # it was given without a name
+                limbo |= {address} if name in waiting.limbo else set()
+                silent |= {address} if name in waiting.silent else set()
             details.append(
                 f"{waiting.source} is registered with {', '.join(waiting.vouching) or 'no store'}"
                 f", in limbo: {', '.join(waiting.limbo) or 'none'}"
                 f", not registered: {', '.join(waiting.silent) or 'none'}"
             )
+        answered = {watcher.address for watcher in heard} | limbo
         return NoQuorum(
             f"The receiver of {self._what}",
-            answered,
-            ", ".join(watcher.address for watcher in silent),
+            _joined(names, answered - silent),
+            _joined(names, silent),
             "; ".join(details) or "no store's directory was heard in time",
+            _joined(names, limbo - silent),
         )
 
     def _heard(self, store: str, record: SourceRecord | None) -> None:
@@ -521,3 +531,8 @@ def _one_of(kind: type[E], name: str, value: object) -> E:
     except ValueError:
         choices = ", ".join(repr(one.value) for one in kind)
         raise InvalidArgument(name, f"{value!r} is not one of {choices}") from None
+
+
+def _joined(names: Mapping[str, str], addresses: Set[str]) -> str:
+    """The names of the stores at these addresses, in the order in which they were given."""
+    return ", ".join(name for address, name in names.items() if address in addresses)

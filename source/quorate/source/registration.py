@@ -650,8 +650,8 @@ class Registration:
         answered = [s for s in self.wanted() if s in self._grants and s not in failing]
         missing = [store for store in self.wanted() if store not in answered]
         reasons = [self._reason(store) for store in missing]
-        limbo = [store for store, grant in self._grants.items() if grant.promise.limbo]
-        reasons += [f"{store}: in limbo" for store in limbo]
+        limbo = [store for store in answered if self._grants[store].promise.limbo]
+        reasons += [f"{store}: {self._grants[store].limbo_reason or 'in limbo'}" for store in limbo]
         keeping = [store for store, grant in self._grants.items() if not grant.promise.takes_data]
         reasons += [f"{store}: keeps no messages of this topic" for store in keeping]
         return NoQuorum(
@@ -659,4 +659,5 @@ class Registration:
             ", ".join(answered),
             ", ".join(missing),
             "; ".join(reasons) or "too few stores have begun",
+            ", ".join(limbo),
         )
