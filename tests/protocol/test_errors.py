@@ -112,6 +112,8 @@ def test_stores_are_to_be_started_only_if_some_did_not_answer() -> None:
     error = errors.NoQuorum("Registering", "a", "b", "b: refused")
     assert "limbo" not in str(error)
     assert "not: b (b: refused). Start those that are down" in str(error)
+    error = errors.NoQuorum("Registering", "", "a, b", "it rains")
+    assert "than answered. None did: a, b (it rains). Start those" in str(error)
     error = errors.NoQuorum("Registering", "a", "", "a: keeps no messages")
     assert "Start" not in str(error)
     assert str(error).endswith("(a: keeps no messages). `quorate status` says how they are.")

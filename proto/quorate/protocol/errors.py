@@ -94,8 +94,10 @@ class NoQuorum(QuorateError):
     def _heard(self) -> str:
         if not self.answered and not self.silent:
             return "took part"
+        if not self.answered:
+            return f"answered. None did: {self.silent}"
         heard = f"answered{' outside limbo' if self.limbo else ''}. Answered: "
-        heard += self.answered or "none"
+        heard += self.answered
         heard += f"; of these in limbo: {self.limbo}" if self.limbo else ""
         return heard + (f"; not: {self.silent}" if self.silent else "")
 
