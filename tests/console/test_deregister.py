@@ -28,7 +28,9 @@ class Group:
         self.clients = clients
         self.addresses = [client.address for client in clients]
 
-    async def deregister(self, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
+    async def deregister(
+        self, *arguments: str, stores: str = ""
+    ) -> tuple[int, list[dict[str, Any]], str]:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -37,7 +39,11 @@ class Group:
             "-o",
             "jsonl",
             *arguments,
-            env={**os.environ, "QUORATE_STORES": self.addresses[0], "QUORATE_TIMEOUT": "5"},
+            env={
+                **os.environ,
+                "QUORATE_STORES": stores or self.addresses[0],
+                "QUORATE_TIMEOUT": "5",
+            },
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -105,3 +111,14 @@ async def test_what_is_not_a_source_is_a_usage_error(group: Group) -> None:
     for wrong in ("orders", "orders/x", "nothing/0x10"):
         code, _, _ = await group.deregister("--source", wrong, "--yes")
         assert code == 2
+
+
+async def test_a_store_that_is_not_heard_may_know_it(group: Group) -> None:
+    named = f"here={group.addresses[0]},away=127.0.0.1:1"
+    code, rows, err = await group.deregister("--source", "ticks/0x1", "--yes", stores=named)
+    assert (code, rows) == (69, [])
+    error = json.loads(err)
+    assert (error["fields"]["answered"], error["fields"]["silent"]) == ("here", "away")
+    assert "ticks/0x1, which no store that answered knows," in error["message"]
+    code, _, err = await group.deregister("--source", "ticks/0x1", "--yes")
+    assert (code, "no store knows source ticks/0x1" in err) == (2, True), "all were heard"

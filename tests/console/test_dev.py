@@ -117,3 +117,16 @@ def test_no_store_at_all_is_unreachable_and_said_as_json() -> None:
     assert status.returncode == 69
     assert json.loads(status.stderr)["error"] == "Unreachable"
     assert status.stdout == ""
+
+
+def test_if_no_store_answers_all_of_them_are_named() -> None:
+    status = subprocess.run(
+        [*QUORATE, "status", "--stores", "one=127.0.0.1:1,two=127.0.0.1:2", "-o", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert status.returncode == 69
+    error = json.loads(status.stderr)
+    assert (error["fields"]["answered"], error["fields"]["silent"]) == ("", "one, two")
+    assert "None did: one, two" in error["message"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc.aio
 
-from quorate.console.group_status import ask_all
+from quorate.console.group_status import ask_all, too_few
 from quorate.protocol.errors import InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -47,10 +47,9 @@ class Found:
 async def find(
     stores: Sequence[StoreAddress], source: SourceName, receiver: int, timeout: float
 ) -> Found:
-    """Ask the stores; raises why none answers, InvalidArgument if none knows it."""
+    """Ask the stores; raises InvalidArgument if none knows it, and if none of those that answer
+    does, why others do not."""
     answers = await ask_all(stores, timeout)
-    if all(isinstance(answer, QuorateError) for answer in answers.values()):
-        raise next(answer for answer in answers.values() if isinstance(answer, QuorateError))
     known = {
         store: status
         for store, answer in answers.items()
@@ -60,6 +59,10 @@ async def find(
     }
     if not known:
         who = f"receiver {receiver:#x} of {source}" if receiver else f"source {source}"
+        failed = [isinstance(answer, QuorateError) for answer in answers.values()]
+        if any(failed):
+            unknown = "" if all(failed) else ", which no store that answered knows,"
+            raise too_few(f"Deregistering {who}{unknown}", answers)
         raise InvalidArgument("--receiver" if receiver else "--source", f"no store knows {who}")
     return Found(
         max(_epoch(status, receiver) for status in known.values()),

@@ -15,7 +15,7 @@ import grpc.aio
 
 from quorate.console.policy_status import group_rows
 from quorate.protocol import ends
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.errors import NoQuorum, NotAStore, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.pacing import waited_for
@@ -87,6 +87,28 @@ async def ask_all(
             return error
 
     return dict(zip(stores, await asyncio.gather(*map(one, stores)), strict=True))
+
+
+def too_few(
+    what: str, answers: Mapping[StoreAddress, StatusResponse | QuorateError]
+) -> QuorateError:
+    """Why what was to be done is not, as some stores do not answer; of one alone, what it says."""
+    failures = {
+        store: answer for store, answer in answers.items() if isinstance(answer, QuorateError)
+    }
+    if len(answers) == 1:
+        return next(iter(failures.values()))
+    return NoQuorum(
+        what,
+        ", ".join(store.name for store in answers if store not in failures),
+        ", ".join(store.name for store in failures),
+        "; ".join(f"{store.name}: {_cause(error)}" for store, error in failures.items()),
+    )
+
+
+def _cause(error: QuorateError) -> str:
+    """Without its advice, which is the same for all."""
+    return error.detail if isinstance(error, Unreachable | NotAStore) else str(error)
 
 
 def compare(

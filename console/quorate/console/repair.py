@@ -165,7 +165,7 @@ class _Progress:
 
 
 def _accept_loss(settings: Settings, source: SourceName, lost: Any, reason: str, yes: bool) -> None:
-    from quorate.console.group_status import ask_all
+    from quorate.console.group_status import ask_all, too_few
     from quorate.console.repairing import prospect_of_loss
     from quorate.protocol.errors import NotLost, QuorateError
 
@@ -177,7 +177,7 @@ def _accept_loss(settings: Settings, source: SourceName, lost: Any, reason: str,
         raise NotLost(str(source), lost.first, lost.last, names, "some of it is there")
     reached = [each for each, answer in answers.items() if not isinstance(answer, QuorateError)]
     if not reached:
-        raise next(answer for answer in answers.values() if isinstance(answer, QuorateError))
+        raise too_few("Accepting a loss", answers)
     _confirm(yes)
     _record(settings, reached, source, lost, reason)
 

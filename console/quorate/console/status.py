@@ -67,13 +67,12 @@ def status(
     """Show the group; exit 10 if something is wrong, 69 if no store answers."""
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
 
-    from quorate.console.group_status import ask_all, compare
+    from quorate.console.group_status import ask_all, compare, too_few
     from quorate.protocol.errors import QuorateError
 
     answers = run(lambda: ask_all(settings.stores, settings.timeout))
-    failures = [answer for answer in answers.values() if isinstance(answer, QuorateError)]
-    if len(failures) == len(answers):
-        raise failures[0]
+    if all(isinstance(answer, QuorateError) for answer in answers.values()):
+        raise too_few("The status", answers)
     group = compare(answers, lag_max)
     _show(group, settings.output)
     if not group.healthy:
