@@ -179,6 +179,20 @@ def test_one_that_expired_is_asked_for_where_a_peer_that_has_it_promised_more_si
     assert asked_for(buried(DEREGISTERED), view(answer("s2", back))) is None
 
 
+def test_the_word_of_a_store_that_the_source_left_behind_brings_nothing_back() -> None:
+    """The others settle it without asking that one: who followed it would go on alone."""
+    back = knowledge(promised_epoch=2, promised_to=b"b", live=True)
+    left_behind = view(answer("s2"), answer("s3"), answer("s9", back))
+    assert gone_everywhere(buried(), left_behind)
+    assert asked_for(buried(), left_behind) is None
+    assert not lives_on(buried(), left_behind)
+    unsure = replace(buried(), blind=True)
+    assert asked_for(unsure, left_behind) == back
+    assert lives_on(unsure, left_behind)
+    moved = answer("s9", replace(back, begun_epoch=2, live=False))
+    assert lives_on(buried(), view(moved)), "it has moved there since"
+
+
 @pytest.mark.expects_log("lives on elsewhere")
 async def test_one_that_is_asked_for_is_back_with_the_promise_that_it_missed() -> None:
     world = World()

@@ -294,13 +294,25 @@ def given_up(record: Registration, view: View) -> bool:
     )
 
 
+def _believed(tombstone: Tombstone, view: View) -> Set[str]:
+    """The peers at whose word a source is back: all that have a part of it for sure.
+
+    Of one that the source may have left behind others do not ask whether they vouch for what they
+    deleted: who followed its word could go on alone with what is over for all others.
+    """
+    record = tombstone.registration
+    if tombstone.blind or record.membership is None:
+        return view.peers.keys()  # it is in limbo then: it needs the others to go on
+    return membership_from_wire(record.membership).to_policies[-1].stores
+
+
 def lives_on(tombstone: Tombstone, view: View) -> bool:
     """Whether the source has been heard of at a peer since it was deleted here."""
-    source = tombstone.registration.name
+    record, believed = tombstone.registration, _believed(tombstone, view)
     return any(
-        known.live or known.begun_epoch > tombstone.registration.begun_epoch
-        for peer in view.peers.values()
-        if (known := peer.sources.get(source)) is not None and not known.deletion
+        (known.live and store in believed) or known.begun_epoch > record.begun_epoch
+        for store, peer in view.peers.items()
+        if (known := peer.sources.get(record.name)) is not None and not known.deletion
     )
 
 
@@ -310,10 +322,11 @@ def asked_for(tombstone: Tombstone, view: View) -> SourceKnowledge | None:
 
     Not of one that was deregistered: whoever still has that is to delete it, too.
     """
-    record = tombstone.registration
+    record, believed = tombstone.registration, _believed(tombstone, view)
     told = (
         known
-        for peer in view.peers.values()
+        for store, peer in view.peers.items()
+        if store in believed
         if (known := peer.sources.get(record.name)) is not None and not known.deletion
         if known.begun_epoch > known.ended_epoch and known.promised_epoch > record.promised_epoch
     )
