@@ -89,7 +89,26 @@ def test_a_store_that_is_away_is_unhealthy_and_still_a_row() -> None:
 def test_holes_are_unhealthy() -> None:
     holed = source(99, holes=(HeldRange(first=3, last=5),))
     status = compare(group(store("a", source(99)), store("b", holed)), 0)
-    assert status.problems == ["Store b lacks [3, 5] of orders/0x10."]
+    (problem,) = status.problems
+    assert problem.startswith("Store b lacks [3, 5] of orders/0x10: ")
+    assert problem.endswith(" `quorate repair` has it fetched from the other stores now.")
+
+
+def test_what_no_store_has_leads_on_to_accepting_its_loss() -> None:
+    def broken(name: str) -> StatusResponse:
+        made = source(99)
+        del made.held[:]
+        made.held.extend([HeldRange(first=0, last=29), HeldRange(first=60, last=99)])
+        made.unreadable.append(HeldRange(first=30, last=59))
+        return store(name, made)
+
+    one, other = compare(group(broken("a"), broken("b")), 100).problems[:2]
+    assert one.startswith("Store a can not read [30, 59] of orders/0x10: ")
+    assert other.startswith("Store b can not read [30, 59] of orders/0x10: ")
+    assert "No store that answered has [30, 59]" in one
+    assert "`quorate repair --accept-loss 30-59 --source orders/0x10 --reason WHY`" in one
+    (problem,) = compare(group(broken("a"), store("b", source(99))), 100).problems
+    assert problem.endswith(" `quorate repair` has it fetched from the other stores now.")
 
 
 def test_a_lag_is_unhealthy_only_beyond_the_bound() -> None:

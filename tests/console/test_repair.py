@@ -114,6 +114,7 @@ async def test_what_lacks_everywhere_or_differs_fails(group: Group) -> None:
     result = await group.quorate("repair")
     assert result.code == 1, result.err
     assert "lacks 20 messages that no peer could give: [10, 19], [30, 39]" in result.out
+    assert f"--accept-loss FIRST-LAST --source {ORDERS} --reason WHY`" in result.err
     group.stores += ",s3=127.0.0.1:1"
     assert "can not be reached" in (await group.quorate("repair")).out
 
@@ -125,6 +126,7 @@ async def test_other_content_fails(group: Group) -> None:
     result = await group.quorate("repair")
     assert result.code == 1, result.err
     assert "has other content than store s2 for [0, 49]" in result.out
+    assert "--accept-loss" not in result.err, "nothing lacks"
     result = await group.quorate("status")
     assert result.code == 10
     assert "holds other content than another store" in result.err

@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc.aio
 
+from quorate.console.lacks_status import lacks
 from quorate.console.policy_status import group_rows
 from quorate.protocol import ends
 from quorate.protocol.errors import NoQuorum, NotAStore, QuorateError, Unreachable
@@ -273,10 +274,7 @@ def _compare_source(
             "set_aside": {store: source.set_aside for store, source in at.items()},
         }
     )
-    for store, ranges in unreadable.items():
-        status.problems.append(f"Store {store} can not read {', '.join(ranges)} of {name}.")
-    for store, ranges in holes.items():
-        status.problems.append(f"Store {store} lacks {', '.join(ranges)} of {name}.")
+    status.problems += lacks(name, at)
     for store, lag in behind.items():
         if lag > lag_max:
             status.problems.append(f"Store {store} is {lag:,} stable messages behind in {name}.")

@@ -113,6 +113,13 @@ def _repair(settings: Settings, source: SourceName | None, thorough: bool) -> No
             print_json(rows)
         case Output.TABLE:
             print_table("Repair", rows, empty="no store knows a source")
+            if lacking := [row for row in rows if row["lacking"]]:
+                say(
+                    "What a store lacks and no peer could give is on no store that answered. Start "
+                    "those that did not, or put back a disk that has it. If it is gone for good: "
+                    "`quorate repair --accept-loss FIRST-LAST --source "
+                    f"{lacking[0]['source']} --reason WHY`, for each range."
+                )
     if not all(row["complete"] for row in rows):
         silent = all(row["source"] is None and not row["limbo"] for row in rows)
         raise typer.Exit(UNREACHABLE if silent else FAILED)
