@@ -16,6 +16,7 @@ from tests.simulation.endings import IMMORTAL, Endings, Life, Mortality
 from tests.simulation.receiver_checks import ReceiverChecks
 from tests.simulation.rules import Setup
 from tests.simulation.store_disks import StoreOf
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from tests.simulation.written import Written
 
@@ -38,18 +39,6 @@ from quorate.store.records import (
 )
 from quorate.store.state import SourceState
 from quorate.store.storage import MemoryRows, Table, Write
-
-
-class Violation(AssertionError):
-    """Something that must always hold does not."""
-
-    def __init__(self, rule: str, text: str) -> None:
-        super().__init__(rule, text)
-        self.rule = rule
-        self.text = text
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.text}"
 
 
 class Checker:
@@ -237,18 +226,8 @@ class Checker:
         if store.name in self._twice:
             self._world.reach("vouches while it runs twice", store.label)
             return
-        rows = store.disk.synced
-        if state is not None:
-            row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0]
-            if row is None and state.held.ranges:
-                return  # it is being given back, and is not on the disk yet
-            for held in unpack_held(row).ranges if row is not None else ():
-                at = held.first
-                while at <= held.last:
-                    for batch in read(rows, state.reg_id, self.source, Range(at, held.last), 64):
-                        if batch.problem:
-                            return
-                        at = batch.part.last + 1
+        if state is not None and not store_disks.can_be_read(store, state):
+            return
         del self.failed[store.name]
         if store.name in self._deleted:
             self._deleted.discard(store.name)
@@ -257,6 +236,33 @@ class Checker:
             return
         self.wiped.add(store.name)
         self._world.reach("failed store vouches again", store.name)
+
+    def retires(self, stores: Collection[str], to_come: Sequence[Setup]) -> bool:
+        """Whether the stream has left these for good, as the disks say: then the others have all
+        that is stable, and from now on only their rules count. to_come: the source's, newest last.
+        """
+        in_force = store_disks.alone_in_force(self._stores.values(), self.source)
+        if in_force is None or in_force not in {*to_come[0].variants()}:
+            return False
+        needed = range(0 if self.is_over() else len(self.stable_contents))[self.retained_from :]
+        found = self._durable(needed[0], needed[-1]) if needed else []
+        for sequence in {*needed} - self.lost:
+            content = self.stable_contents[sequence]
+            left = store_disks.holders(found, sequence, content) - {*stores}
+            self.require(
+                in_force.stable(left),
+                "I1",
+                f"{sequence} is stable, and without {sorted(stores)} only {sorted(left)} have it",
+            )
+        self._setups = {each: None for one in (in_force, *to_come) for each in one.variants()}
+        return True
+
+    def switched_off(self, store: str) -> None:
+        """It is never heard of again."""
+        for known in (self._stores, self.failed, self._let_go, self._promised, self._destroyed):
+            known.pop(store, None)
+        self.receivers.forgotten(store)
+        self.endings.raised(store)
 
     def require(self, holds: bool, rule: str, text: str) -> None:
         if not holds:
@@ -670,11 +676,7 @@ class Checker:
     def may_be_stable(self, life: Life, sequence: int, content: bytes) -> bool:
         """Whether enough stores have this content, by any rule; of a stream that is over nobody
         can tell."""
-        holders = {
-            store
-            for store, contents in self._durable(sequence, sequence)
-            if contents.get(sequence) == content
-        }
+        holders = store_disks.holders(self._durable(sequence, sequence), sequence, content)
         return life is not self._life or any(setup.stable(holders) for setup in self._setups)
 
     def on_disk(
@@ -752,15 +754,11 @@ class Checker:
             return f"{last} is not stable yet; that is so up to {upto}"
         for name in setup.stores:
             state = self._stores[name].core.sources.get(self.source)
-            if state is None:
-                return f"{name} lacks all of {upto}"
-            lost = {n for part in state.losses for n in range(part.first, part.last + 1)}
-            self.require(lost <= self.lost, "I1", f"{name} takes {state.losses} for lost")
-            if not state.takes_data:
-                if state.held.stable_upto < upto:
-                    return f"{name} was not told that {upto} is stable"
-            elif state.has_upto(0) < upto:
-                return f"{name} lacks some of {upto}: {state.held}"
+            losses = state.losses if state is not None else ()
+            lost = {n for part in losses for n in range(part.first, part.last + 1)}
+            self.require(lost <= self.lost, "I1", f"{name} takes {losses} for lost")
+            if lags := store_disks.lags(name, state, upto):
+                return lags
         if waits := self.receivers.unfinished(upto):
             return waits
         for sequence, payload in (accepted or {}).items():

@@ -7,6 +7,7 @@ anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tests.simulation.checker import Checker
 from tests.simulation.disk import CachedDisk, Snapshot
@@ -120,8 +121,8 @@ class Faults:
 
     def reconfigure_store(self) -> None:
         """A store starts again as one that takes no messages, or as one that does again."""
-        store = self._chooser.choice([s for s in self._stores if s.name in self._state_only])
-        if store.alive:
+        chosen = [store for store in self._stores if store.name in self._state_only]
+        if chosen and (store := self._chooser.choice(chosen)).alive:
             state = store.core.sources.get(self._checker.source)
             if state is not None and state.held.ranges and state.takes_data:
                 self._world.reach("no more messages though it has some", store.name)
@@ -360,7 +361,9 @@ class Faults:
         self._world.later(chooser.choice((0.0, 0.3, 1.0)), lambda: self._double(store, copy))
 
     def _double(self, store: StoreActor, copy: Snapshot) -> None:
-        if self._stopped or store.name in self._doubles or not self._checker.tolerates(store.name):
+        if self._stopped or store.name in self._doubles or store not in self._stores:
+            return
+        if not self._checker.tolerates(store.name):
             return
         if not (witnesses := self._witnesses(store, copy)):
             return  # as with one that is put back
@@ -449,6 +452,48 @@ class Faults:
             self._destroys(store)
             value = store.disk.synced.get(Table.JOURNAL, [key])[0]
             store.disk.flip(key, 8 * len(value or b"") - 2)
+
+    # The stream has left a store.
+
+    def retire_stores(self) -> None:
+        """The stream has moved, as the disks say: stores that it left go, or are used anew. Nobody
+        runs an old configuration any more, and nobody has them for peers."""
+        source, checker = self._source, self._checker
+        to_come = {name for setup in source.to_come for name in setup.everyone}
+        retired = [store for store in self._stores if store.name not in to_come]
+        under_way = self._succession is not None and not self._succession.over
+        if not retired or under_way or source.runs_an_old_configuration or checker.beyond:
+            return
+        if any(store.name in self._doubles for store in retired):
+            return
+        if not checker.retires({store.name for store in retired}, source.to_come):
+            return
+        source.settles()
+        for store in retired:
+            self._world.fault("retired stores switched off", store.name)
+            if store is self.hung:
+                self.hung = None
+            if self._chooser.random() < 0.3:
+                self._wipe(store)
+                self._restart(store)
+            else:
+                self._switch_off(store)
+
+    def _switch_off(self, gone: StoreActor) -> None:
+        self._destroys(gone)
+        gone.go()
+        self._checker.switched_off(gone.name)
+        self._stores.remove(gone)
+        self._copies.pop(gone.name, None)
+        for store in self._stores:
+            # It is configured so from its next start on.
+            store.peers -= {gone.name}
+            self._world.later(self._chooser.uniform(0.0, 1.5), partial(self._start_again, store))
+
+    def _start_again(self, store: StoreActor) -> None:
+        if store.alive and store in self._stores:
+            store.crash()
+            self._restart(store)
 
     # The network.
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.simulation.checker import Violation
 from tests.simulation.script import Script, play
 from tests.simulation.seeds import collecting_between_worlds
 from tests.simulation.simulation import Failed, simulate
+from tests.simulation.violation import Violation
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.checker import Violation
 from tests.simulation.disk import Snapshot
 from tests.simulation.endings import IMMORTAL
 from tests.simulation.receiver_actor import ReceiverInstance
@@ -18,6 +17,7 @@ from tests.simulation.rules import majority_of
 from tests.simulation.simulation import SOURCE, Simulation
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.store_actor import StoreActor
+from tests.simulation.violation import Violation
 from tests.simulation.world import TRACE_LINES
 
 from quorate.protocol.consensus import Behaviour

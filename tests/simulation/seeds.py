@@ -60,6 +60,7 @@ FAULTS = (
     "disk put back",
     "copy started beside its store",
     "store configured otherwise",
+    "retired stores switched off",
     "clock jumped forward",
     "clock jumped back",
 )

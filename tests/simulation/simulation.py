@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from tests.simulation.checker import Checker, Violation
+from tests.simulation.checker import Checker
 from tests.simulation.endings import AGES
 from tests.simulation.faults import Faults
 from tests.simulation.network import Network
@@ -20,6 +20,7 @@ from tests.simulation.receiver_actor import REPEAT_SECONDS
 from tests.simulation.receiver_application import ReceiverApplication
 from tests.simulation.source_application import SourceApplication
 from tests.simulation.store_actor import StoreActor
+from tests.simulation.violation import Violation
 from tests.simulation.weather import drawn
 from tests.simulation.world import TRACE_LINES, Endless, World
 

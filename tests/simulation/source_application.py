@@ -57,6 +57,10 @@ class SourceApplication:
         self._checker = checker
         self._setups = weather.setups
         self._setup_at = 0
+        self._oldest_at = 0
+        """Nobody runs a configuration from before this one any more."""
+        self._named_from = 0
+        """The oldest that a newer one still says it follows on."""
         self._new = partial(
             SourceInstance,
             world,
@@ -95,6 +99,17 @@ class SourceApplication:
     def runs_twice(self) -> bool:
         return bool(self._former)
 
+    @property
+    def to_come(self) -> tuple[Setup, ...]:
+        """What it is configured with now, and what may follow."""
+        return self._setups[self._setup_at :]
+
+    def settles(self) -> None:
+        """What was before the present configuration nobody runs any more."""
+        self._oldest_at = self._setup_at
+        if self.world.chooser.random() < 0.5:
+            self._named_from = self._setup_at
+
     def start(self, take_over: bool) -> None:
         self._starting = False
         store = self._publish_store if self._publish_store.outlives else PublishStore(False)
@@ -103,7 +118,7 @@ class SourceApplication:
         self.current = self._new(
             number=number,
             setup=self._setups[at],
-            previous=self._setups[:at],
+            previous=self._setups[self._named_from : at],
             publish_store=store,
             take_over=take_over,
         )
@@ -121,7 +136,11 @@ class SourceApplication:
             return self._setup_at
         if self._setup_at + 1 < len(self._setups) and chooser.random() < 0.4:
             self._setup_at += 1
-        elif self._setup_at and not self._checker.beyond and chooser.random() < 0.15:
+        elif (
+            self._setup_at > self._oldest_at
+            and not self._checker.beyond
+            and chooser.random() < 0.15
+        ):
             self.world.reach("an old configuration is run")
             return self._setup_at - 1
         return self._setup_at

@@ -5,18 +5,26 @@ Reads rows, and decides nothing: what must hold of them is in tests.simulation.c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
+from tests.simulation.rules import Setup
+
 from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import Range
+from quorate.protocol.wire import membership_from_wire
 from quorate.store.core import StoreCore
 from quorate.store.life_records import gone_key, unpack_tombstone
+from quorate.store.reading import read
 from quorate.store.records import (
+    Registration,
     receiver_key,
+    reg_id_key,
     unpack_held,
     unpack_receiver,
     unpack_registration,
 )
+from quorate.store.state import SourceState
 from quorate.store.storage import MemoryRows, Table
 
 
@@ -49,6 +57,66 @@ def begun_registration(store: StoreOf, source: SourceName, begins_in: int) -> by
         if known.name == source and known.begun_epoch >= max(1, begins_in):
             return key
     return b""
+
+
+def begun_record(store: StoreOf, source: SourceName) -> Registration | None:
+    """What a store remembers of the newest epoch that it has begun."""
+    rows = store.disk.synced.scan(Table.REGISTRATIONS, b"", b"\xff" * 8, 100)
+    records = [unpack_registration(value) for _, value in rows]
+    begun = [each for each in records if each.name == source and each.begun_epoch]
+    return max(begun, key=lambda each: each.begun_epoch, default=None)
+
+
+def alone_in_force(stores: Collection[StoreOf], source: SourceName) -> Setup | None:
+    """The rules that the newest begin goes to, once a stable set by them remembers no others."""
+    records = {store.label: begun_record(store, source) for store in stores}
+    newest = max((each.begun_epoch for each in records.values() if each is not None), default=0)
+    confirmed: dict[Setup, set[str]] = {}
+    not_yet: set[str] = set()
+    for store in stores:
+        record = records[store.label]
+        is_newest = record is not None and record.begun_epoch == newest
+        named = record.membership if record is not None and is_newest else None
+        policies = membership_from_wire(named).policies if named is not None else ()
+        if len(policies) == 1:
+            confirmed.setdefault(Setup.of(policies[0]), set()).add(store.name)
+        else:
+            not_yet.add(store.name)
+    found = [setup for setup, names in confirmed.items() if setup.stable(names - not_yet)]
+    return found[0] if len(found) == 1 else None
+
+
+def lags(name: str, state: SourceState | None, upto: int) -> str:
+    """What a store lacks of what is stable up to there; empty: nothing. state: of the source."""
+    if state is None:
+        return f"{name} lacks all of {upto}"
+    if not state.takes_data:
+        is_told = state.held.stable_upto >= upto
+        return "" if is_told else f"{name} was not told that {upto} is stable"
+    return f"{name} lacks some of {upto}: {state.held}" if state.has_upto(0) < upto else ""
+
+
+def can_be_read(store: StoreOf, state: SourceState) -> bool:
+    """Whether all that the store holds of a source is on its disk, and not destroyed."""
+    rows = store.disk.synced
+    row = rows.get(Table.HELD, [reg_id_key(state.reg_id)])[0]
+    if row is None and state.held.ranges:
+        return False  # it is being given back, and is not on the disk yet
+    for held in unpack_held(row).ranges if row is not None else ():
+        at = held.first
+        while at <= held.last:
+            for batch in read(rows, state.reg_id, state.name, Range(at, held.last), 64):
+                if batch.problem:
+                    return False
+                at = batch.part.last + 1
+    return True
+
+
+def holders(
+    found: Iterable[tuple[str, dict[int, bytes]]], sequence: int, content: bytes
+) -> set[str]:
+    """The stores that have this under that number. found: stores, with all that each has."""
+    return {store for store, contents in found if contents.get(sequence) == content}
 
 
 def forgetful(stores: Iterable[StoreOf], source: SourceName) -> set[str]:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import pytest
 from tests.simulation import written
-from tests.simulation.checker import Violation
 from tests.simulation.script import Script
 from tests.simulation.simulation import CHECK_SECONDS
-from tests.simulation.test_scripts import A, B, C
+from tests.simulation.test_scripts import NEW, OLD, A, B, C
 from tests.simulation.test_upkeep import all_have_three, plant_other_content
+from tests.simulation.violation import Violation
+
+from quorate.source.registration import Phase
 
 STABLE = {"lets_go": False}
 SEEN = f"I2: {B} holds .* under 1, which is stable as"
@@ -104,3 +106,43 @@ def test_a_store_that_was_away_is_looked_at_as_far_as_it_follows(script: Script)
     _diverge(script, B)
     with pytest.raises(Violation, match=SEEN):
         script.run(2 * CHECK_SECONDS)
+
+
+@pytest.fixture
+def moving() -> Script:
+    """The stream is about to move, and the new stores do not reach the old ones."""
+    script = Script(0, {"setups": (OLD, NEW), "lets_go": False})
+    script.until_complete()
+    assert script.send_stable() == 0
+    script.source.kill()
+    for store in NEW.stores:
+        script.cut(store, *OLD.stores)
+    script.sources.change_setup(1)
+    script.start_source()
+    return script
+
+
+def test_no_store_is_retired_before_the_disks_say_that_the_stream_has_left_it(
+    moving: Script,
+) -> None:
+    """Whatever the source says: it has to be on the disks of so many that it lasts."""
+    retires = moving.checker.retires
+    registration = moving.source.core.registration
+    moving.until_complete()
+    assert not registration.final
+    assert not retires(OLD.stores, (NEW,))
+    moving.until(lambda: registration.final and registration.phase is Phase.STREAMING)
+    assert retires(OLD.stores, (NEW,))
+    for store in NEW.stores[1:]:
+        moving.stores[store].wipe()
+    assert not retires(OLD.stores, (NEW,))
+
+
+def test_what_the_others_lack_would_be_lost_with_retired_stores(moving: Script) -> None:
+    moving.until_complete()
+    registration = moving.source.core.registration
+    moving.until(lambda: registration.final and registration.phase is Phase.STREAMING)
+    assert moving.checker.retires(OLD.stores, (NEW,))
+    moving.checker.stable_contents[1] = b"nobody else has it"
+    with pytest.raises(Violation, match=r"I1: 1 is stable, and without .* only .* have it"):
+        moving.checker.retires(OLD.stores, (NEW,))

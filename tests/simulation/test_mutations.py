@@ -35,6 +35,7 @@ from tests.simulation.store_writer import SimulatedWriter
 from tests.simulation.test_scripts import (
     _a_stable_set_is_enough,
     _hung_stores_are_waited_for,
+    _new_stores_are_believed_at_once,
     _stores_count_before_they_begin,
 )
 from tests.simulation.weather import LASTING
@@ -663,6 +664,16 @@ MUTATIONS = (
     ),
     Mutation(_only_the_new_stores_count, {"kinds": ("crash_source", "partition"), "setups": MOVED}),
     Mutation(_predecessors_are_not_named, {"kinds": ("crash_source",), "setups": MOVED}),
+    Mutation(
+        _new_stores_are_believed_at_once,
+        {
+            "kinds": ("retire_stores", "retire_stores", "crash_source", "leave_behind"),
+            "setups": MOVED,
+            "pause_between_faults": 0.06,
+        },
+        ("I1",),
+        40,
+    ),
     Mutation(_limbo_is_a_no, {"kinds": ("wipe_in_need",), **LAGGING}),
     Mutation(
         _copies_are_not_told,

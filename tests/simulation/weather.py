@@ -27,6 +27,8 @@ SUCCESSION_SHARE = 0.1
 """Of worlds in which sources follow each other, each without what the one before it has told."""
 HANGING_SHARE = 0.1
 """Of worlds in which a store takes calls and answers none, also when the faults stop."""
+RETIRING_SHARE = 0.6
+"""Of worlds in which a stream moves, those in which the stores that it left go for good."""
 MORTAL_SHARE = 0.2
 """Of worlds in which identities end."""
 
@@ -180,7 +182,8 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
     weather = _mortal(_with_state_only(weather, seed), random.Random(f"{seed} is mortal"))
     weather = _with_frozen(weather, random.Random(f"{seed} frozen"))
     weather = _with_successions(weather, random.Random(f"{seed} succession"))
-    return _with_hanging(weather, random.Random(f"{seed} hanging"))
+    weather = _with_hanging(weather, random.Random(f"{seed} hanging"))
+    return _with_retiring(weather, random.Random(f"{seed} retiring"))
 
 
 def _pacing(seed: int) -> int:
@@ -278,3 +281,10 @@ def _with_hanging(weather: Weather, chooser: random.Random) -> Weather:
     if chooser.random() >= HANGING_SHARE:
         return weather
     return replace(weather, kinds=(*weather.kinds, *("hang_store",) * chooser.choice((1, 2, 4))))
+
+
+def _with_retiring(weather: Weather, chooser: random.Random) -> Weather:
+    """In some worlds stores go that the stream has left; drawn apart, so that the others stay."""
+    if len(weather.setups) < 2 or chooser.random() >= RETIRING_SHARE:
+        return weather
+    return replace(weather, kinds=(*weather.kinds, *("retire_stores",) * chooser.choice((2, 4, 8))))
