@@ -260,20 +260,6 @@ def _nothing_is_held_back(to: pytest.MonkeyPatch) -> None:
     to.setattr(Stream, "_limit", lambda _: SEQUENCE_MAX)
 
 
-def _repair_takes_any_lineage(to: pytest.MonkeyPatch) -> None:
-    """Repair takes batches that the store's lineage does not name."""
-
-    def fill(self: StoreCore, source: Any, frame: bytes, lacking: Range) -> Change[Range | None]:
-        header = check_batch(frame)
-        first, last = max(header.first, lacking.first), min(header.last, lacking.last)
-        if first > last:
-            return Change(None)
-        state = self.sources[source]
-        return Change(Range(first, last), self._take(state, header, frame, last))
-
-    to.setattr(StoreCore, "fill", fill)
-
-
 def _positions_are_made_up(to: pytest.MonkeyPatch) -> None:
     """A store says that a receiver has acknowledged everything."""
 
