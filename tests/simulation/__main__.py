@@ -34,9 +34,11 @@ def main() -> int:
         print(f"  see it again: make simulate FIRST={failed.seed} SEEDS=1")
     if tally.missed:
         print(f"FAILED: {tally.seeds:,} seeds should have reached: {', '.join(tally.missed)}")
+    if tally.spared:
+        print(f"FAILED: {tally.seeds:,} seeds should have had: {', '.join(tally.spared)}")
     if tally.seeds < options.seeds:
         print(f"interrupted after {tally.seeds:,} of {options.seeds:,} seeds")
-    return 1 if tally.failed or tally.missed else 0
+    return 1 if tally.failed or tally.missed or tally.spared else 0
 
 
 def _one(seed: int, lines: int) -> int:

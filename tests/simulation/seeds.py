@@ -162,6 +162,8 @@ RAREST = (
 NEEDED = {1_000: RARE, 10_000: RARER, 100_000: RAREST}
 """From so many worlds on, a run that never reaches one of these has failed: something keeps worlds
 from reaching it. All but the very rarest come dozens of times in so many."""
+FAULTS_NEEDED = 1_000
+"""The same of every kind of fault."""
 CHUNK = 25
 """So many worlds are run in one process."""
 _FORK = multiprocessing.get_context("fork")
@@ -209,6 +211,11 @@ class Tally:
     def uninjected(self) -> list[str]:
         """Kinds of faults that there were none of."""
         return [kind for kind in FAULTS if not self.faults[kind]]
+
+    @property
+    def spared(self) -> list[str]:
+        """Those of them that so many worlds should have had."""
+        return self.uninjected if self.seeds >= FAULTS_NEEDED else []
 
     def summary(self) -> str:
         """One line."""

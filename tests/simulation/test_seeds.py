@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.simulation import __main__ as command
-from tests.simulation.seeds import FAULTS, NEEDED, RARE, RARER, RAREST, Tally
+from tests.simulation.seeds import FAULTS, FAULTS_NEEDED, NEEDED, RARE, RARER, RAREST, Tally
 from tests.simulation.simulation import Failed
 
 STATES = RARE + RARER + RAREST
@@ -19,7 +19,8 @@ ENOUGH = max(NEEDED)
 def tally(seeds: int, *without: str) -> Tally:
     """Worlds that had everything but this."""
     reached = Counter(state for state in STATES if state not in without)
-    return Tally(seeds=seeds, faults=Counter(FAULTS), reached=reached)
+    faults = Counter(kind for kind in FAULTS if kind not in without)
+    return Tally(seeds=seeds, faults=faults, reached=reached)
 
 
 def test_every_state_is_needed_from_one_number_of_seeds_on() -> None:
@@ -32,6 +33,14 @@ def test_a_state_is_missed_from_so_many_seeds_on(seeds: int, state: str) -> None
     few = tally(seeds - 1, state)
     assert few.missed == []
     assert few.never == [state], "which is said"
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_kind_of_fault_is_needed_from_so_many_seeds_on(kind: str) -> None:
+    assert tally(FAULTS_NEEDED, kind).spared == [kind]
+    few = tally(FAULTS_NEEDED - 1, kind)
+    assert few.spared == []
+    assert few.uninjected == [kind], "which is said"
 
 
 def test_the_rarer_a_state_the_more_seeds_it_needs() -> None:
@@ -74,6 +83,16 @@ def test_a_run_that_never_reached_what_it_should_have_is_a_failure(
     assert expected in capsys.readouterr().out
     assert ended(tally(seeds - 1, *states[:2])) == 0
     assert "!!! NEVER REACHED" in capsys.readouterr().out
+
+
+def test_a_run_without_some_kinds_of_faults_is_a_failure(
+    ended: Callable[[Tally], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended(tally(FAULTS_NEEDED, *FAULTS[:2])) == 1
+    expected = f"FAILED: {FAULTS_NEEDED:,} seeds should have had: {FAULTS[0]}, {FAULTS[1]}\n"
+    assert expected in capsys.readouterr().out
+    assert ended(tally(FAULTS_NEEDED - 1, *FAULTS[:2])) == 0
+    assert "!!! NO SUCH FAULT" in capsys.readouterr().out
 
 
 def test_a_run_with_a_world_that_failed_is_a_failure(ended: Callable[[Tally], int]) -> None:
