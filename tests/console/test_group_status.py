@@ -1,8 +1,14 @@
 """What the stores say, put side by side: lags, holes, and when that is unhealthy."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+from typer.testing import CliRunner
+
+from quorate.console import group_status
 from quorate.console.group_status import compare
+from quorate.console.main import app
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
@@ -225,6 +231,41 @@ def test_a_group_that_does_not_hold_what_is_stable_and_what_that_means() -> None
     (problem,) = status.problems
     assert "not held as its policy asks for: all of left (quorum of a, b, c" in problem
     assert "held by a, b, c" in problem
+
+
+def test_stores_that_nobody_asked_are_named_and_no_problem() -> None:
+    one = store("node0", grouped(99, POLICY))
+    status = compare(group(one), 100)
+    assert status.problems == []
+    assert status.not_asked == {"b": "host:1", "c": "host:2", "d": "host:3"}
+    assert [row["satisfied"] for row in status.groups] == [None, None]
+    away = Unreachable("host:1", "refused")
+    lagging = store("node0", grouped(99, POLICY)), away, store("node2", grouped(5, POLICY))
+    status = compare(group(*lagging), 100)
+    assert status.not_asked == {"d": "host:3"}
+    assert [row["satisfied"] for row in status.groups] == [False, None]
+    assert "not held as its policy asks for" in status.problems[-1], "whatever the other one has"
+
+
+def test_people_are_told_which_stores_were_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask_all(
+        _: Sequence[StoreAddress], __: float
+    ) -> dict[StoreAddress, StatusResponse | QuorateError]:
+        return group(store("node0", grouped(99, POLICY)))
+
+    monkeypatch.setattr(group_status, "ask_all", ask_all)
+    result = CliRunner().invoke(app, ["status", "--stores", "host:1"])
+    assert result.exit_code == 0, result.stderr
+    assert "Not asked, " in result.stderr
+    assert "b (host:1), c (host:2), d (host:3). Name them in --stores" in result.stderr
+    assert "Healthy, as far as was asked." in result.stderr
+
+
+def test_a_source_that_never_had_a_message_is_held_as_it_should_be() -> None:
+    made = grouped(-1, POLICY)
+    made.stable_upto = -1
+    answers = group(store("node0", made), *(store(f"node{n}") for n in (1, 2, 3)))
+    assert compare(answers, 100).problems == []
 
 
 def test_a_stream_that_moves_shows_the_policies_it_comes_from_and_goes_to() -> None:

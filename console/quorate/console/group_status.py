@@ -6,7 +6,7 @@ Only reads; how it is shown is the business of quorate.console.status.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import grpc.aio
 
 from quorate.console.lacks_status import lacks
-from quorate.console.policy_status import group_rows
+from quorate.console.policy_status import group_rows, unasked
 from quorate.protocol import ends
 from quorate.protocol.errors import NoQuorum, NotAStore, QuorateError, Unreachable
 from quorate.protocol.identity import SourceName, StoreAddress
@@ -59,6 +59,8 @@ class GroupStatus:
     losses: list[Row] = field(default_factory=list)
     """What operators accepted on each store, ever."""
     problems: list[str] = field(default_factory=list)
+    not_asked: dict[str, str] = field(default_factory=dict)
+    """Stores that keep one of the sources and were not named: by name, the address if known."""
 
     @property
     def healthy(self) -> bool:
@@ -142,7 +144,7 @@ def compare(
         if isinstance(answer, StatusResponse)
     }
     for source in sorted(_sources(answered.values())):
-        _compare_source(source, answered, names, lag_max, status)
+        _compare_source(source, answered, names, answers, lag_max, status)
     return status
 
 
@@ -215,6 +217,7 @@ def _compare_source(
     name: SourceName,
     answers: Mapping[str, StatusResponse],
     names: Mapping[str, str],
+    asked: Collection[StoreAddress],
     lag_max: int,
     status: GroupStatus,
 ) -> None:
@@ -278,15 +281,18 @@ def _compare_source(
     for store, lag in behind.items():
         if lag > lag_max:
             status.problems.append(f"Store {store} is {lag:,} stable messages behind in {name}.")
+    not_asked = unasked(newest, asked, names)
+    status.not_asked |= not_asked
     rows, problems = group_rows(
         name,
         newest,
         frozenset(s for s, lag in lags.items() if not lag and s not in {*holes, *unreadable}),
         frozenset(s for s, source in at.items() if source.live and s not in state_only),
         names,
+        not_asked.keys(),
     )
     status.groups += rows
-    status.problems += problems
+    status.problems += problems if stable_upto > NOTHING else []
     _compare_receivers(name, at, status)
     status.paced += _paced_rows(name, newest.information, newest.membership, at, names)
 

@@ -5,10 +5,10 @@ Only reads; part of quorate.console.group_status.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from quorate.protocol.identity import SourceName
+from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_from_wire, policy_from_wire
 from quorate.v1.store_pb2 import SourceStatus
@@ -22,12 +22,13 @@ def group_rows(
     has_all: frozenset[str],
     taking: frozenset[str],
     names: Mapping[str, str],
+    unasked: Set[str],
 ) -> tuple[list[Row], list[str]]:
     """A row for each group of each policy in force, and what is wrong, in words.
 
     newest: what a store says that has begun the newest epoch; has_all: the stores that hold all
     that is stable; taking: those that the source streams to; names: what the stores call
-    themselves, by address.
+    themselves, by address; unasked: those of its policies that nobody asked, which may hold all.
     """
     called = {
         entry.name: names.get(entry.address, entry.name) for entry in newest.information.stores
@@ -39,6 +40,7 @@ def group_rows(
         holders = {store for store in policy.stores if called.get(store, store) in has_all}
         active = {store for store in policy.stores if called.get(store, store) in taking}
         holding = policy.groups_holding(holders, active)
+        may_hold = policy.groups_holding(holders | unasked, active | unasked)
         rows += [
             {
                 "topic": name.topic,
@@ -47,7 +49,7 @@ def group_rows(
                 "rule": group.rule.value,
                 "intergroup": policy.rule.value,
                 "role": role,
-                "satisfied": group.name in holding,
+                "satisfied": _satisfied(group.name, holding, may_hold),
                 "stores": list(group.stores),
                 "holding": [store for store in group.stores if store in holders],
                 "backups": list(group.backups),
@@ -55,12 +57,35 @@ def group_rows(
             }
             for group in policy.groups
         ]
-        if not policy.stable(holders, active):
+        if not policy.stable(holders | unasked, active | unasked):
             problems.append(
                 f"What is stable of {name} is not held as its policy asks for: {policy}; "
                 f"held by {', '.join(sorted(holders)) or 'none that answered'}."
             )
     return rows, problems
+
+
+def unasked(
+    newest: SourceStatus, asked: Iterable[StoreAddress], names: Mapping[str, str]
+) -> dict[str, str]:
+    """The stores of the policies in force that nobody asked: name, and address if it is known.
+
+    names: what those that answered call themselves, by address.
+    """
+    addresses = {store.address for store in asked}
+    known = {store.name for store in asked} | set(names.values())
+    where = {entry.name: entry.address for entry in newest.information.stores}
+    return {
+        store: where.get(store, "")
+        for policy, _ in _policies(newest)
+        for store in sorted(policy.stores)
+        if where.get(store) not in addresses and store not in known
+    }
+
+
+def _satisfied(group: str, holding: Sequence[str], may_hold: Sequence[str]) -> bool | None:
+    """None: that depends on stores that nobody asked."""
+    return None if group in may_hold and group not in holding else group in holding
 
 
 def _declared(newest: SourceStatus) -> Policy | None:

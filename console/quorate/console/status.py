@@ -90,11 +90,11 @@ def _show(group: GroupStatus, output: Output) -> None:
     }
     match output:
         case Output.JSON:
-            print_json({"healthy": group.healthy, "problems": group.problems, **parts})
+            print_json({**_health(group), **parts})
         case Output.JSONL:
             for kind, rows in parts.items():
                 print_jsonl({"kind": _KINDS[kind], **row} for row in rows)
-            print_jsonl([{"kind": "health", "healthy": group.healthy, "problems": group.problems}])
+            print_jsonl([{"kind": "health", **_health(group)}])
         case Output.TABLE:
             for kind, rows in parts.items():
                 if kind in _ONLY_IF_ANY and not rows:
@@ -103,8 +103,25 @@ def _show(group: GroupStatus, output: Output) -> None:
                 print_table(kind.capitalize(), shown, empty="none")
             for problem in group.problems:
                 say(problem, style="bold red")
+            if group.not_asked:
+                others = ", ".join(
+                    f"{store} ({address})" if address else store
+                    for store, address in group.not_asked.items()
+                )
+                say(
+                    f"Not asked, though they keep some of these sources: {others}. Name them in "
+                    "--stores, too, to see how the whole group is."
+                )
             if group.healthy:
-                say("Healthy.", style="green")
+                say("Healthy, as far as was asked." if group.not_asked else "Healthy.", "green")
+
+
+def _health(group: GroupStatus) -> dict[str, Any]:
+    return {
+        "healthy": group.healthy,
+        "problems": group.problems,
+        "not_asked": group.not_asked,
+    }
 
 
 def _for_people(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
