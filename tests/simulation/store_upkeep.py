@@ -465,7 +465,9 @@ class StoreUpkeep:
         while True:
             await store.process.sleep(RELEASE_SECONDS * chooser.uniform(0.2, 2.0))
             for state in list(store.core.sources.values()):
-                await self.let_go(state, Bounds(messages=chooser.choice((1, 5, 20, 50))))
+                messages = chooser.choice((0, 5, 20, 50))
+                # Of messages some stay; what is old goes, however little is left.
+                await self.let_go(state, Bounds(messages=messages, seconds=0 if messages else 1))
             if chooser.random() < 0.5:
                 continue
             found = retention.reclaim(store.disk, 0, chooser.choice((1, 8, 64)))
@@ -484,7 +486,7 @@ class StoreUpkeep:
             state, retention.conditions(state, bounds), store.core.limbo_of(state), {}, ()
         )
         rows = batches.entries(store.disk, state.reg_id, 0, SEQUENCE_MAX)
-        going, _ = retention.choose(rows, state, bounds, limit.upto, 0)
+        going, _ = retention.choose(rows, state, bounds, limit.upto, store.core.position)
         if not going:
             return
         store.checker.lets_go(store, going[-1].last)

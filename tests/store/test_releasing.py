@@ -18,7 +18,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
-from quorate.store import peers, releasing, repair, restart
+from quorate.store import peers, releasing, repair, restart, retention
 from quorate.store.node import StoreNode
 from quorate.store.records import position_key
 from quorate.store.rocks import RocksStorage
@@ -98,6 +98,44 @@ async def test_what_is_over_the_bound_goes_and_that_is_said(tmp_path: Path) -> N
         assert source.retained_from == 70
         await filled(client, 100, 149)
         assert (await client.fetch()).messages == {n: payload(n) for n in range(70, 150)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "retained_from"),
+    [({"retention_messages": 15}, 80), ({"retention_bytes": 1}, 90)],
+    ids=["messages", "bytes"],
+)
+async def test_what_a_bound_keeps_stays_and_is_not_looked_at_again_and_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    retained_from: int,
+) -> None:
+    """A source is over its bound by a part of a batch most of the time."""
+    monkeypatch.setattr(releasing, "SEARCH_SECONDS", 3600.0)
+    looked: list[str] = []
+    ten_rounds = asyncio.Event()
+    choose, compact = retention.choose, releasing.Releasing._compact
+
+    def chosen(*arguments: Any) -> Any:
+        looked.append("at the rows")
+        return choose(*arguments)
+
+    async def compacted(self: releasing.Releasing, now: float) -> None:
+        looked.append("at the disk")
+        if looked.count("at the disk") == 10:
+            ten_rounds.set()
+        await compact(self, now)
+
+    async with running(tmp_path, **settings) as node, Client(node.address) as client:
+        await filled(client)
+        await until(client, lambda source: source.retained_from == retained_from)
+        monkeypatch.setattr(retention, "choose", chosen)
+        monkeypatch.setattr(releasing.Releasing, "_compact", compacted)
+        async with asyncio.timeout(60):
+            await ten_rounds.wait()
+        assert looked.count("at the rows") <= 1
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(retained_from, 100)}
 
 
 async def test_nothing_goes_before_it_is_archived(tmp_path: Path) -> None:

@@ -87,13 +87,55 @@ def test_the_oldest_batches_go_over_any_bound_and_no_more_than_that() -> None:
     assert size == sum(row.size for row in world.rows())
     each = size // 10
     assert world.choose(Bounds(messages=100)) == []
-    assert world.choose(Bounds(messages=99)) == [9]
-    assert world.choose(Bounds(messages=75)) == [9, 19, 29]
+    assert world.choose(Bounds(messages=91)) == []
+    assert world.choose(Bounds(messages=90)) == [9]
+    assert world.choose(Bounds(messages=75)) == [9, 19]
+    assert world.choose(Bounds(messages=70)) == [9, 19, 29]
     assert world.choose(Bounds(bytes=size)) == []
     assert world.choose(Bounds(bytes=size - 1)) == [9]
     assert world.choose(Bounds(bytes=size - 2 * each, messages=50)) == [9, 19, 29, 39, 49]
     assert world.choose(Bounds(seconds=1), old_before=0) == []
     assert world.choose(Bounds(seconds=1), old_before=3) == [9, 19, 29]
+
+
+def test_so_many_messages_are_kept_however_large_the_batches_are() -> None:
+    world = Retaining()
+    stream = world.stream()
+    for at in range(6):
+        world.append(stream, batch(200 * at, 200 * at + 199), stable_upto=200 * at + 199)
+    assert world.choose(Bounds(messages=100), upto=1199) == [199, 399, 599, 799, 999]
+    assert world.choose(Bounds(messages=200), upto=1199) == [199, 399, 599, 799, 999]
+    assert world.choose(Bounds(messages=201), upto=1199) == [199, 399, 599, 799]
+    assert world.choose(Bounds(messages=1), upto=1199) == [199, 399, 599, 799, 999]
+
+
+def test_the_newest_batch_is_kept_that_alone_takes_more_than_it_may() -> None:
+    world = Retaining().filled(10, stable_upto=99)
+    sizes = [row.size for row in world.rows()]
+    every = [row.last for row in world.rows()]
+    assert world.choose(Bounds(bytes=1), upto=99) == every[:-1]
+    assert world.choose(Bounds(bytes=sizes[-1]), upto=99) == every[:-1]
+    assert world.choose(Bounds(bytes=sizes[-1] + sizes[-2] - 1), upto=99) == every[:-1]
+    assert world.choose(Bounds(bytes=sizes[-1] + sizes[-2]), upto=99) == every[:-2]
+
+
+def test_what_is_old_goes_however_little_is_left() -> None:
+    world = Retaining().filled(10, stable_upto=99)
+    every = [row.last for row in world.rows()]
+    assert world.choose(Bounds(seconds=1, messages=50, bytes=1), 99, old_before=10) == every
+
+
+@pytest.mark.parametrize(
+    "bounds", [Bounds(messages=95), Bounds(bytes=1), Bounds(seconds=1), Bounds(messages=10)]
+)
+def test_whether_the_oldest_goes_is_known_from_its_row_alone(bounds: Bounds) -> None:
+    world = Retaining().filled()
+    for upto in range(9, 80, 10):
+        for old_before in (0, 5, 10):
+            oldest = world.rows()[0]
+            is_due = retention.is_due(oldest, world.state, bounds, old_before)
+            assert is_due == bool(world.choose(bounds, old_before=old_before))
+        world.let_go(upto)
 
 
 def test_nothing_above_the_limit_goes_and_it_is_said_that_this_is_why() -> None:
@@ -343,9 +385,10 @@ def test_any_order_of_things(seed: int) -> None:
             case "stable" if upto >= 0:
                 world.write(world.core.keepalive(stream, chooser.randint(0, upto)))
             case "let go":
-                bounds = Bounds(messages=chooser.choice((1, 10, 40)))
-                limit = limit_of(world.state)
-                going, _ = retention.choose(world.rows(), world.state, bounds, limit, 0)
+                # The last is over by age with all that there is.
+                bounds = chooser.choice((Bounds(messages=10), Bounds(messages=40), Bounds(0, 1.0)))
+                limit, old_before = limit_of(world.state), world.core.position
+                going, _ = retention.choose(world.rows(), world.state, bounds, limit, old_before)
                 if going:
                     world.write(retention.let_go(world.storage, world.state, going))
             case "reclaim":

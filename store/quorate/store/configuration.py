@@ -111,13 +111,16 @@ class StoreConfiguration(BaseModel):
     """Seconds for which the messages of a deleted source are kept aside, in case it turns out to
     live on elsewhere."""
     retention_bytes: Count = 0
-    """Bytes that the batches of one source may take in the journal; over it its oldest go, of what
-    is stable. 0: no such bound. Like what follows it is for each source, and best the same at all
-    stores of a group: what one of them has let go no other fetches again."""
+    """Bytes that the batches of one source may take in the journal at most; over it its oldest go,
+    of what is stable, and only the newest stays though it alone takes more. 0: no such bound. Like
+    what follows it is for each source, and best the same at all stores of a group: what one of them
+    has let go no other fetches again."""
     retention_seconds: Seconds = 0.0
     """Seconds after which a batch goes, counted from when the store took it. 0: no such bound."""
     retention_messages: Count = 0
-    """Messages of one source that are kept. 0: no such bound."""
+    """Messages of one source that are kept at least: its newest. Batches go as a whole, so that up
+    to one batch more is kept, of at most 4,096 messages. 0: no such bound. What is over another
+    bound goes all the same."""
     retain_until: tuple[Condition, ...] | None = None
     """What must be so before anything goes, whatever the bounds say. `acknowledged`: every receiver
     that is registered with the source, and is waited for, has acknowledged it; `archived`: an

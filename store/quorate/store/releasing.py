@@ -80,8 +80,8 @@ class Releasing:
         self._compact_bytes = 0
         self._compact_at = 0.0
         self._kept: dict[SourceName, str] = {}
-        self._oldest: dict[int, tuple[int, int]] = {}
-        """By RegID: the lowest number held, and where in the journal its batch is."""
+        self._oldest: dict[int, tuple[int, IndexEntry]] = {}
+        """By RegID: the lowest number held, and its row when that was read last."""
         self.messages = 0
         """Let go since the start."""
         self.batches = 0
@@ -109,6 +109,7 @@ class Releasing:
         now = time.monotonic()
         if now >= self._searched_at + SEARCH_SECONDS:
             self._search_from, self._searched_at = 0, now
+            self._oldest.clear()  # repair may have exchanged them
         await self._reclaim()
         await self._compact(now)
 
@@ -176,7 +177,7 @@ class Releasing:
         if gone or before != engine.as_held(state, low, limit.upto):
             return []  # it is another one now: look again in the next round
         if rows:
-            self._oldest[state.reg_id] = (low, rows[0].position)
+            self._oldest[state.reg_id] = (low, rows[0])
         limit = self._limit(state, bounds)
         old_before = self._old_before(bounds)
         going, kept = retention.choose(rows, state, bounds, limit.upto, old_before)
@@ -185,12 +186,12 @@ class Releasing:
 
     def _may_be_due(self, state: SourceState, bounds: Bounds) -> bool:
         """Whether it is worth while to read what the oldest batches are."""
-        if retention.is_over(state, bounds):
-            return True
-        if not bounds.seconds:
+        if not (bounds.seconds or retention.is_over(state, bounds)):
             return False
-        low, position = self._oldest.get(state.reg_id, (NOTHING, 0))
-        return low != state.held.ranges.low or position < self._old_before(bounds)
+        low, row = self._oldest.get(state.reg_id, (NOTHING, None))
+        if row is None or low != state.held.ranges.low:
+            return True
+        return retention.is_due(row, state, bounds, self._old_before(bounds))
 
     def _old_before(self, bounds: Bounds) -> int:
         return self._ages.old_before(bounds.seconds, self._observed, time.time())

@@ -1,6 +1,6 @@
 """Retention: what a store lets go of, what keeps it, and how it goes (DESIGN 4.5).
 
-Pure rules. A source's oldest batches go as soon as it is over any bound, if every condition holds,
+Pure rules. A source's oldest batches go for any bound that they are over, if every condition holds,
 and never above what is stable. In two phases: first `retained_from` becomes durable together with
 the batches' rows leaving the index; then, in bounded steps, the batches leave the journal. A crash
 in between leaves batches that nothing refers to, and that the table RELEASED still names. Nothing
@@ -41,10 +41,11 @@ class Bounds:
     """What a store keeps of a source; 0: no such bound."""
 
     bytes: int = 0
-    """Of its batches in the journal."""
+    """Of its batches in the journal, at most; but the newest is kept."""
     seconds: float = 0.0
     """Since the store took a batch."""
     messages: int = 0
+    """At least: of the batch that has the oldest of them, all are kept."""
     until: frozenset[str] | None = None
     """Conditions that must hold before anything goes; None: those that the source asks for."""
 
@@ -105,8 +106,14 @@ def limit(
 
 
 def is_over(state: SourceState, bounds: Bounds) -> bool:
-    """Whether a source is over a bound other than that of age."""
+    """Whether a source is over a bound other than that of age; not every batch may go then."""
     return 0 < bounds.bytes < state.journal_bytes or 0 < bounds.messages < state.held.ranges.count()
+
+
+def is_due(oldest: IndexEntry, state: SourceState, bounds: Bounds, old_before: int) -> bool:
+    """Whether its oldest row goes, if the limit lets it. old_before: as for choose."""
+    messages = state.held.ranges.count()
+    return _is_due(oldest, state, bounds, old_before, state.journal_bytes, messages)
 
 
 def choose(
@@ -120,21 +127,40 @@ def choose(
     size, messages = state.journal_bytes, state.held.ranges.count()
     going: list[IndexEntry] = []
     for row in rows:
-        over = (
-            0 < bounds.bytes < size
-            or 0 < bounds.messages < messages
-            or (bounds.seconds > 0 and row.position < old_before)
-        )
-        if not over:
+        if not _is_due(row, state, bounds, old_before, size, messages):
             return going, False
         if row.last > upto:
             return going, True
         going.append(row)
-        count = row.last - row.first + 1
+        count = _count(row)
         # Of a batch that has several rows the size is not known here.
         size -= row.size or size * count // max(messages, count)
         messages -= count
     return going, False
+
+
+def _is_due(
+    row: IndexEntry,
+    state: SourceState,
+    bounds: Bounds,
+    old_before: int,
+    size: int,
+    messages: int,
+) -> bool:
+    """size, messages: what there is of the source, from this row on.
+
+    Batches go as a whole. So many messages stay at least; so many bytes at most, but for the
+    newest batch: a bound that is less than one is not to keep nothing.
+    """
+    return (
+        (0 < bounds.bytes < size and row.last < state.held.ranges.high)
+        or 0 < bounds.messages <= messages - _count(row)
+        or (bounds.seconds > 0 and row.position < old_before)
+    )
+
+
+def _count(row: IndexEntry) -> int:
+    return row.last - row.first + 1
 
 
 def let_go(reads: Reads, state: SourceState, going: Sequence[IndexEntry]) -> list[Write]:
