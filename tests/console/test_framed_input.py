@@ -51,7 +51,7 @@ def test_a_line_without_an_end_is_refused_before_it_fills_the_memory() -> None:
     splitter = Splitter(Format.LINES)
     assert splitter.feed(b"whole\n" + b"x" * MESSAGE_BYTES_MAX) == [b"whole"]
     assert splitter.feed(b"x") == []
-    with pytest.raises(MessageTooLarge):
+    with pytest.raises(MessageTooLarge, match=f"more than {MESSAGE_BYTES_MAX:,} bytes, which is"):
         splitter.feed(b"x")
 
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import CancelledError
 
-from quorate.protocol.errors import InvalidArgument, MessageTooLarge
+from quorate.protocol.errors import UNKNOWN_SIZE, InvalidArgument, MessageTooLarge
 from quorate.protocol.limits import MESSAGE_BYTES_MAX
 
 _READ_BYTES = 256 * 1024
@@ -50,7 +50,7 @@ class Splitter:
 
     def _lines(self, piece: bytes) -> Iterator[bytes]:
         if len(self._rest) > MESSAGE_BYTES_MAX:
-            raise MessageTooLarge(len(self._rest), MESSAGE_BYTES_MAX)
+            raise MessageTooLarge(UNKNOWN_SIZE, MESSAGE_BYTES_MAX)  # its end is not read
         *whole, self._rest = (self._rest + piece).split(b"\n")
         return iter(whole)
 

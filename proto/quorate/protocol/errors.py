@@ -557,16 +557,24 @@ class TopicRefused(QuorateError):
         )
 
 
+UNKNOWN_SIZE = 0
+"""Of a message that was given up before its end was seen."""
+
+
 @dataclass(eq=False)
 class MessageTooLarge(QuorateError):
     size: int
     limit: int
 
     def describe(self) -> str:
+        is_too_large = (
+            f"has {self.size:,} bytes, its key and properties counted; the limit is {self.limit:,}"
+            if self.size != UNKNOWN_SIZE
+            else f"has more than {self.limit:,} bytes, which is the limit"
+        )
         return (
-            f"The message has {self.size:,} bytes, its key and properties counted; the limit is "
-            f"{self.limit:,}. It was not accepted. Split it, or send a reference to where the data "
-            "is."
+            f"The message {is_too_large}. It was not accepted. Split it, or send a reference to "
+            "where the data is."
         )
 
 
