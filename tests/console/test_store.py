@@ -3,12 +3,16 @@
 import json
 import logging
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
 from quorate.console.main import app
 from quorate.console.store import _is_news
+from quorate.store.limbo import Standing
+from quorate.store.restart import store_record
+from quorate.store.rocks import RocksStorage
 
 
 def test_a_good_configuration_is_valid(tmp_path: Path) -> None:
@@ -65,12 +69,42 @@ def test_a_directory_that_has_been_used_is_left_alone(tmp_path: Path) -> None:
     assert init(tmp_path / "data", "--new").exit_code == 0
     result = init(tmp_path / "data", "--new")
     assert result.exit_code == 78
-    assert "in use by store 'a'. Nothing was changed." in result.stderr
+    assert "in use by store 'a'. Nothing was changed. That store can be started" in result.stderr
+
+
+def run_alone(directory: Path) -> Result:
+    arguments = ["store", "run", "--name", "a", "--listen", "127.0.0.1:0", "-o", "json"]
+    return CliRunner().invoke(app, [*arguments, "--data-directory", str(directory)])
+
+
+def test_a_directory_that_was_made_and_never_served_can_still_found(tmp_path: Path) -> None:
+    made = json.loads(init(tmp_path / "data", "-o", "json").stdout)
+    refused = run_alone(tmp_path / "data")
+    assert (refused.exit_code, "store init --new" in refused.stderr) == (78, True)
+    result = init(tmp_path / "data", "--new", "-o", "json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["incarnation"] == made["incarnation"]
+    storage = RocksStorage(tmp_path / "data" / "rocksdb", create=False)
+    record = store_record(storage)
+    storage.close()
+    assert record is not None
+    assert (record.blank, record.limbo) == (False, ""), "it vouches now"
+
+
+def test_a_directory_that_has_served_and_is_blank_still_is_left_alone(tmp_path: Path) -> None:
+    """Its peers may have heard that it is blank, and count on it."""
+    assert init(tmp_path / "data").exit_code == 0
+    storage = RocksStorage(tmp_path / "data" / "rocksdb", create=False)
+    record = store_record(storage)
+    assert record is not None
+    storage.write((Standing("a", replace(record, starts=1), {}).row(),))
+    storage.sync()
+    storage.close()
+    assert init(tmp_path / "data", "--new").exit_code == 78
 
 
 def test_a_blank_store_without_peers_does_not_run(tmp_path: Path) -> None:
-    arguments = ["store", "run", "--name", "a", "--listen", "127.0.0.1:0", "-o", "json"]
-    result = CliRunner().invoke(app, [*arguments, "--data-directory", str(tmp_path / "data")])
+    result = run_alone(tmp_path / "data")
     assert result.exit_code == 78
     error = json.loads(result.stderr.splitlines()[-1])
     assert error["error"] == "NotFounded"

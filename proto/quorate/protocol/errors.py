@@ -613,6 +613,11 @@ class DataDirectoryInUse(QuorateError):
     def describe(self) -> str:
         if self.holder.startswith("process"):
             what_to_do = "Stop that one, or give this store a directory of its own."
+        elif ", not " not in self.holder:
+            what_to_do = (
+                "Nothing was changed. That store can be started with it as it is; to begin anew, "
+                "remove it first, if what it holds is on other stores, too."
+            )
         else:
             what_to_do = (
                 "Nothing was changed. Give this store a directory of its own, or remove this one, "

@@ -16,6 +16,7 @@ from quorate.store.rocks import RocksStorage
 def initialize(configuration: StoreConfiguration, new: bool) -> str:
     """Make the directory; with new the store founds a group. Returns its incarnation.
 
+    One that was made before, and with which no store was ever started, is taken for a blank one.
     Raises StorageFailed, DataDirectoryNewer, DataDirectoryOlder, DataDirectoryCorrupt, and
     DataDirectoryInUse, also if the directory has been used already.
     """
@@ -23,9 +24,11 @@ def initialize(configuration: StoreConfiguration, new: bool) -> str:
     try:
         storage = RocksStorage(directory.database, create=directory.is_new)
         try:
-            if restart.store_record(storage) is not None:
+            made = restart.store_record(storage)
+            # Nobody was ever told of a store that did not start: its word can still be changed.
+            if made is not None and not (made.blank and made.starts == 0):
                 raise DataDirectoryInUse(str(directory.path), f"store {configuration.name!r}")
-            incarnation = uuid.uuid4()
+            incarnation = uuid.UUID(bytes=made.incarnation) if made is not None else uuid.uuid4()
             record = StoreRecord(incarnation.bytes, limbo="" if new else NEW_REASON, blank=not new)
             storage.write((Standing(configuration.name, record, {}).row(),))
             storage.sync()
