@@ -10,7 +10,7 @@ import pytest
 
 from quorate import receiver, source
 from quorate.console.events_shown import show_event
-from quorate.console.output import Output
+from quorate.console.output import Output, event_text
 from quorate.protocol.errors import Closed
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Policy
@@ -73,3 +73,28 @@ def test_policies_bytes_and_receivers_in_words(capsys: pytest.CaptureFixture[str
     show_event(made(source.ReceiversLag), Output.JSON)
     lagging = json.loads(capsys.readouterr().err)["receivers"]
     assert lagging == [{"session_id": "0x20", "acknowledged_upto": 4}]
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (
+            source.WaitingForStores(("a", "b"), 2.1722974779986544),
+            "WaitingForStores: missing a, b; seconds 2.2",
+        ),
+        (
+            receiver.Gap(NAME, 3, 5, receiver.Answer.LOST, (("a", "lost: says Ada"), ("b", "no"))),
+            "Gap: source orders/0x10; first 3; last 5; cause lost; "
+            "evidence a says lost: says Ada, b says no",
+        ),
+        (source.QuorumLost(()), "QuorumLost: active none"),
+    ],
+)
+def test_people_read_no_python(event: Any, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    show_event(event, Output.TABLE)
+    assert capsys.readouterr().err == f"{text}\n"
+
+
+def test_people_read_few_digits_in_the_demo_too() -> None:
+    waiting = source.WaitingForStores(("a",), 2.1722974779986544)
+    assert event_text(waiting) == "WaitingForStores missing a seconds 2.2"

@@ -163,7 +163,9 @@ async def test_a_store_that_breaks_off_costs_nothing_and_says_no_to_nothing(
 
 
 @pytest.mark.expects_log(r"\] is lost")
-async def test_a_gap_needs_a_no_from_everyone(group: Group) -> None:
+async def test_a_gap_needs_a_no_from_everyone(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
     await group.announce()
     group.store(29)
     for served in (*group.served(), group.source.served):
@@ -179,6 +181,9 @@ async def test_a_gap_needs_a_no_from_everyone(group: Group) -> None:
             "the source": "absent",
         }
         await receiver.flush()
+    assert (
+        "[10, 14] is lost: a says absent, b says absent, c says absent, the source" in caplog.text
+    )
     assert group.stores[0].receivers[NAME, 0x20][1] == 29, "a gap does not hold up what follows"
 
 

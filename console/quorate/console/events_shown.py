@@ -26,7 +26,7 @@ def show_event(event: Any, output: Output) -> None:
     fields = _fields(event)
     name = type(event).__name__
     if output is Output.TABLE:
-        text = ", ".join(f"{key} {value}" for key, value in fields.items())
+        text = "; ".join(f"{key.replace('_', ' ')} {_text(each)}" for key, each in fields.items())
         say(text, style="cyan", label=name)
     else:
         print(json.dumps({"event": name, **fields}), file=sys.stderr, flush=True)
@@ -55,3 +55,20 @@ def _plain(name: str, value: Any) -> Any:
             return _fields(value)
         case _:
             return value
+
+
+def _text(value: Any) -> str:
+    """For people: no brackets, no quotes, and as many digits as anybody reads."""
+    match value:
+        case None:
+            return "none"
+        case float():
+            return f"{value:.1f}"
+        case dict():
+            return " ".join(f"{key} {_text(each)}" for key, each in value.items())
+        case [[str(), str()], *_]:
+            return ", ".join(f"{who} says {said}" for who, said in value)
+        case list():
+            return ", ".join(map(_text, value)) or "none"
+        case _:
+            return str(value)

@@ -64,4 +64,4 @@ def event_text(event: Any) -> str:
 def _fact(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or "none"
-    return str(value)
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

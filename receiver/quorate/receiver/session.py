@@ -242,7 +242,7 @@ class Session:
                 gap.first,
                 gap.last,
                 "was let go by the stores" if released else "is lost",
-                evidence,
+                ", ".join(map(" says ".join, evidence)),
             )
             self.events.tell(event.Gap(self.source, gap.first, gap.last, gap.cause, evidence))
             self.acknowledgements.progress.skip(gap.first, gap.last)
