@@ -185,7 +185,15 @@ async def test_a_store_leaves_limbo_when_an_operator_says_so(tmp_path: Path, gro
         status = await client.status()
         assert not status.limbo
         assert [record.first for record in status.accepted_losses] == [-1]
-        assert (await group.quorate(*command)).code == 1, "it is not in limbo any more"
+        result = await group.quorate(*command)
+        assert (result.code, "s9 is not in limbo: there is nothing to leave" in result.err) == (
+            2,
+            True,
+        )
+        assert "would vouch" not in result.err, "nobody is warned of what can not be"
+        other = ("repair", "--leave-limbo", "--store", "s1", "--source", str(ORDERS))
+        result = await group.quorate(*other, "--reason", "-", "--yes")
+        assert (result.code, f"s1 is not in limbo for {ORDERS}" in result.err) == (2, True)
 
 
 def test_sources_and_ranges_are_written_as_they_are_shown() -> None:

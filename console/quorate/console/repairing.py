@@ -198,10 +198,18 @@ def prospect_of_leaving(
     store: StoreAddress,
     source: SourceName | None,
 ) -> Prospect:
-    """What would be taken for absent if a store left limbo with what it has."""
+    """What would be taken for absent if a store left limbo with what it has.
+
+    Raises why it does not answer, InvalidArgument if it is not in limbo there.
+    """
     answer = answers[store]
     if isinstance(answer, QuorateError):
         raise answer
+    asked = [each for each in answer.sources if source in (None, name_of(each))]
+    if not answer.limbo and not any(each.limbo for each in asked):
+        where = f" for {source}" if source is not None else ""
+        detail = f"{answer.store_name} is not in limbo{where}: there is nothing to leave"
+        raise InvalidArgument("--store", detail)
     what = str(source) if source is not None else "every source, also those it never heard of"
     lines = [
         f"Store {answer.store_name} would vouch for what it lacks of {what}, though nobody could "
