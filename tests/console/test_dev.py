@@ -73,7 +73,9 @@ def test_dev_notices_a_dead_child_and_goes_on(dev: subprocess.Popen[str]) -> Non
     said = ""
     while "has ended" not in said:
         said = dev.stderr.readline()
-    assert "(signal 9)" in said
+    assert said == "store-1 has ended (signal 9): its log does not say why.\n"
+    command = dev.stderr.readline().partition(": quorate ")[2]
+    assert command.startswith("store run --name store-1 --data-directory ")
     assert second.is_running()
     status = subprocess.run(
         [*QUORATE, "status", "--stores", stores, "-o", "json"], capture_output=True, check=False

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
+import shlex
 import signal
 import socket
 import sys
@@ -20,9 +22,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.errors import QuorateError, StoreNotReady, Unreachable
 
 _POLL_SECONDS = 0.05
+_NO_TROUBLE = re.compile(r"(\S+ )?(DEBUG|INFO) ")
+"""How a line of a log begins that tells of nothing wrong."""
 _PORTS = range(20_000, 32_000)
 """Below what systems give to connections that go out."""
 STOP_SECONDS_MAX = 15.0
@@ -38,6 +42,8 @@ class Child:
         self.log = log
         self._arguments = tuple(arguments)
         self._process: Process | None = None
+        self._log_begins = 0
+        """Where in its log that begins which the process of now, or the last one, says."""
 
     @property
     def pid(self) -> int:
@@ -58,6 +64,7 @@ class Child:
         """Start the process; the one before must have ended."""
         assert not self.running, self.name
         with self.log.open("ab") as log:
+            self._log_begins = log.tell()
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -110,21 +117,27 @@ class Child:
             return await self.kill()
 
     def last_words(self) -> str:
-        """The last line of its log that is not empty; of an error as JSON, its message."""
+        """What its log says last of what went wrong; of an error as JSON, its message."""
         error = self.last_error()
-        return str(error) if error else self._last_line()
+        if error:
+            return str(error)
+        troubles = [line for line in self._lines() if not _NO_TROUBLE.match(line)]
+        return troubles[-1] if troubles else "its log does not say why"
 
     def last_error(self) -> QuorateError | None:
         """The error that it ended with, if its log says so as JSON."""
         try:
-            last = json.loads(self._last_line())
+            last = json.loads(self._lines()[-1])
             return QuorateError.from_facts(last["error"], last["fields"])
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, LookupError):
             return None
 
-    def _last_line(self) -> str:
-        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it logged nothing"
+    def _lines(self) -> list[str]:
+        """What it logged since it was started."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_begins)
+            lines = log.read().decode(errors="replace").splitlines()
+        return [line.strip() for line in lines if line.strip()]
 
 
 def free_addresses(count: int) -> list[str]:
@@ -159,24 +172,21 @@ class StoreChild(Child):
         self.directory = directory
         self.address = listen
         named = [f"--peer={peer}" for peer in peers] or ["--no-peers"]
-        arguments = ("quorate.console.main", "store", "run", "--name", name)
+        command = ("store", "run", "--name", name, "--data-directory", str(directory))
+        self._command = (*command, *named, *options)
         super().__init__(
             name,
-            (
-                *arguments,
-                "--data-directory",
-                str(directory),
-                "--stop-with-parent",
-                "-o",
-                "json",
-                *named,
-                *options,
-            ),
+            ("quorate.console.main", *self._command, "--stop-with-parent", "-o", "json"),
             directory.with_name(f"{directory.name}.log"),
         )
 
+    @property
+    def command(self) -> str:
+        """What starts it in a terminal."""
+        return shlex.join(("quorate", *self._command, "--listen", self.address))
+
     async def start(self, timeout: float = 30.0) -> None:
-        """Until it answers; if it does not, raises the error that it ended with, or Unreachable."""
+        """Until it answers; else raises the error that it ended with, or StoreNotReady."""
         await self.spawn("--listen", self.address)
         try:
             async with asyncio.timeout(timeout):
@@ -186,21 +196,27 @@ class StoreChild(Child):
             await self.wait()
         except TimeoutError:
             await self.kill()
-        raise self.last_error() or Unreachable(
-            self.address, f"{self.name} did not start: {self.last_words()}"
-        )
+        raise self.last_error() or self.not_ready(self.last_words())
+
+    def not_ready(self, detail: str) -> StoreNotReady:
+        """The error that says so, and where to look."""
+        return StoreNotReady(self.name, detail.rstrip("."), str(self.log))
 
 
 async def founded(stores: Sequence[StoreChild], timeout: float = 30.0) -> None:
-    """Return when all of these, which are started, vouch for what they lack; raises Unreachable."""
+    """Return when all of these, which are started, vouch for what they lack; else StoreNotReady."""
     # Not above: that brings gRPC, and the help of a command must be instant.
     from quorate.console.group_status import ask
 
     for store in stores:
-        status = await ask(store.address, timeout)
-        ends = time.monotonic() + timeout
-        while status.limbo:
-            if time.monotonic() > ends:
-                raise Unreachable(store.address, f"it is in limbo: {status.limbo_reason}")
-            await asyncio.sleep(_POLL_SECONDS)
+        try:
             status = await ask(store.address, timeout)
+            ends = time.monotonic() + timeout
+            while status.limbo:
+                if time.monotonic() > ends:
+                    raise store.not_ready(f"it is in limbo: {status.limbo_reason}")
+                await asyncio.sleep(_POLL_SECONDS)
+                status = await ask(store.address, timeout)
+        except Unreachable as error:
+            ended = "" if store.running else f"; it has ended: {store.last_words()}"
+            raise store.not_ready(f"it does not answer ({error.detail}){ended}") from error

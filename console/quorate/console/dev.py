@@ -14,7 +14,7 @@ import typer
 from quorate.console.children import StoreChild, founded, free_addresses, others
 from quorate.console.exits import say
 from quorate.console.running import run
-from quorate.protocol.errors import InvalidArgument, Unreachable
+from quorate.protocol.errors import InvalidArgument, StoreNotReady
 from quorate.protocol.exit_codes import FAILED
 
 
@@ -64,6 +64,11 @@ def dev(
             # What a store calls it is no option here.
             detail = f"{error.detail}, or let --base-port 0 take any that are free"
             raise InvalidArgument("--base-port", detail) from None
+        except StoreNotReady as error:
+            if kept:
+                raise
+            gone = "removed by now; --data-directory DIR keeps it"
+            raise StoreNotReady(error.store, error.detail, gone) from None
         if not signalled:
             raise typer.Exit(FAILED)
 
@@ -74,7 +79,7 @@ async def _serve(group: list[StoreChild], end: str) -> bool:
         await asyncio.gather(*(child.start() for child in group))
         try:
             await founded(group)
-        except Unreachable as error:
+        except StoreNotReady as error:
             say(str(error), style="bold red")
         _announce(group, end)
         await asyncio.gather(*(_notice_end(child) for child in group))
@@ -98,7 +103,8 @@ def _announce(group: list[StoreChild], end: str) -> None:
 async def _notice_end(child: StoreChild) -> None:
     code = await child.wait()
     how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-    say(f"{child.name} has ended ({how}): {child.last_words()}", style="bold red")
+    say(f"{child.name} has ended ({how}): {child.last_words().rstrip('.')}.", style="bold red")
+    say(f"This has it back, in another terminal and until Ctrl-C there: {child.command}")
 
 
 async def _stop(group: list[StoreChild]) -> None:

@@ -11,7 +11,7 @@
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
     ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
-    │   DataDirectoryOlder, DataDirectoryCorrupt, NotFounded                 a store can not start
+    │   DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, StoreNotReady  a store can not start
     ├── JavaNotFound, MessagesGone, OffsetsBehind                            no reading with Spark
     └── ArchiveUnusable, NotArchived, ArchiveInvalid, ArchiveNewer,
         ArchiveChanged, ArchiveDiffers, TaskFailed, FunctionFailed,
@@ -677,4 +677,19 @@ class NotFounded(QuorateError):
             "store founds a new group or returns to one that has its messages. Name the other "
             "stores as its peers (`peers` in the configuration, or --peer), or, only for a group "
             "that never had any data, run `quorate store init --new` first."
+        )
+
+
+@dataclass(eq=False)
+class StoreNotReady(QuorateError):
+    """Of a store that this program runs itself."""
+
+    store: str
+    detail: str
+    log: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store}, which was started here, is not ready: {self.detail}. Look at its "
+            f"log ({self.log}), and start it again."
         )

@@ -74,6 +74,7 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.DataDirectoryOlder: CONFIGURATION,
     errors.DataDirectoryCorrupt: FAILED,
     errors.NotFounded: CONFIGURATION,
+    errors.StoreNotReady: UNREACHABLE,
 }
 
 

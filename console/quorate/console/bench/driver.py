@@ -70,7 +70,7 @@ class Bench:
         return Child(name, (f"quorate.console.bench.{module}",), log)
 
     async def run(self) -> Outcome:
-        """Raises Failed if no result came of it, Unreachable if a store does not start."""
+        """Raises Failed if no result came of it, StoreNotReady if a store does not start."""
         watching = asyncio.create_task(self._usage.watch())
         try:
             await asyncio.gather(*(store.start() for store in self._stores))
