@@ -65,6 +65,8 @@ class Faults:
         self._zombies: list[SourceInstance] = []
         self.hung: StoreActor | None = None
         """The store that hangs now, or did last; once the faults have stopped: that hangs still."""
+        self.lagging: StoreActor | None = None
+        """The store that lags again and again."""
         self._succession: Succession | None = None
         self._stopped = False
         network.failure_rate = weather.failure_rate
@@ -149,6 +151,25 @@ class Faults:
             self._world.fault("store pause", store.name)
             store.process.pause()
             self._world.later(self._chooser.choice((0.1, 0.4, 1.5)), store.process.wake)
+
+    def lag_store(self) -> None:
+        """One store, always the same, falls behind again, and is back again."""
+        chooser = self._chooser
+        if self.lagging is None:
+            self.lagging = chooser.choice(self._stores)
+        if (store := self.lagging) not in self._stores or not store.alive:
+            return
+        how = chooser.choice(("cut off", "slow", "frozen"))
+        seconds = chooser.choice((0.3, 0.8, 1.5))
+        self._world.fault("store lags", "%s is %s for %s s", store.name, how, seconds)
+        if how == "cut off":
+            self._cut([store.name], seconds)
+        elif how == "frozen":
+            store.process.pause()
+            self._world.later(seconds, store.process.wake)
+        else:
+            store.disk.sync_seconds_max = seconds
+            self._world.later(seconds, partial(setattr, store.disk, "sync_seconds_max", 0.002))
 
     def hang_store(self) -> None:
         """A store takes calls and answers none from now on, if the others are enough."""
@@ -471,8 +492,8 @@ class Faults:
         source.settles()
         for store in retired:
             self._world.fault("retired stores switched off", store.name)
-            if store is self.hung:
-                self.hung = None
+            self.hung = None if store is self.hung else self.hung
+            self.lagging = None if store is self.lagging else self.lagging
             if self._chooser.random() < 0.3:
                 self._wipe(store)
                 self._restart(store)

@@ -53,6 +53,7 @@ FAULTS = (
     "bit flipped",
     "every copy of a batch turned",
     "store hangs",
+    "store lags",
     "store wiped",
     "stores wiped at once",
     "store fails in need",
@@ -126,6 +127,7 @@ RARE = (
     "receiver deleted as its time is over",
     "receiver follows a stream that begins anew",
     "promise taken back",
+    "lagging store caught up while the source sent",
 )
 """Rare states that a few hundred worlds reach; one that is never reached is a hole in the
 simulation."""

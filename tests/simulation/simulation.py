@@ -147,6 +147,7 @@ class Simulation:
         world.note("=== the faults stop")
         self.faults.stop()
         world.run(world.now + LAST_SENDS_SECONDS)
+        self._catches_up()
         self.source.sending = False
         if self.checker.beyond:
             world.run(world.now + STALL_SECONDS)
@@ -174,6 +175,27 @@ class Simulation:
             rule = "I3" if unfinished.startswith("receiver") else "I6"
             raise Violation(rule, f"{seconds:g} s after the faults stopped: {unfinished}")
         self.checker.check_end()
+
+    def _catches_up(self) -> None:
+        """A store that lagged gets to the end of what is stable while the source goes on sending:
+        as it was a moment ago, for there is always something new."""
+        world, checker, store = self.world, self.checker, self.faults.lagging
+        given_up = checker.beyond or self.faults.hung is not None
+        if store is None or given_up or "lose_batch" in self.weather.kinds:
+            return
+        deadline = world.now + self.weather.complete_seconds
+        while world.now < deadline:
+            stable, was = checker.stable_contents, len(checker.stable_contents)
+            world.run(world.now + STEP_SECONDS)
+            state = store.core.sources.get(SOURCE)
+            is_needed = store.name in self.source.current.in_force.stores
+            if not is_needed or (state is not None and not state.takes_data):
+                return
+            goes_on = stable is checker.stable_contents and len(stable) > was
+            if goes_on and state is not None and state.has_upto(0) >= was - 1:
+                world.reach("lagging store caught up while the source sent", store.name)
+                return
+        raise Violation("I6", f"{store.name} lags for ever while the source sends")
 
     def _register_without(self, hung: StoreActor) -> None:
         """The next source does not wait for a store that hangs, as the others are enough."""

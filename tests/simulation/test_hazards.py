@@ -121,7 +121,7 @@ HAZARDS = {
     "late control messages of an old epoch": ("old_answers_count", "stores_take_any_epoch"),
     "process pauses and clock jumps": ("promise_leaves_the_stream", "the_clock_decides_alone"),
     "membership change": ("only_the_new_stores_count", "new_stores_are_believed_at_once"),
-    "a store that lags and never catches up": ("nobody_repairs",),
+    "a store that lags and never catches up": ("repair_waits_for_a_pause", "nobody_repairs"),
 }
 
 

@@ -476,6 +476,19 @@ def _nobody_repairs(to: pytest.MonkeyPatch) -> None:
     to.setattr(SimulatedRepair, "round", round_)
 
 
+def _repair_waits_for_a_pause(to: pytest.MonkeyPatch) -> None:
+    """A store that takes messages puts off what it missed until nothing comes any more."""
+    real = SimulatedRepair._mend
+
+    async def mend(self: SimulatedRepair, state: SourceState, *rest: Any, **named: Any) -> bool:
+        taken = vars(self).setdefault("taken", {})
+        before, now = taken.get(state.name), state.held.next_sequence
+        taken[state.name] = now
+        return (state.live and now != before) or await real(self, state, *rest, **named)
+
+    to.setattr(SimulatedRepair, "_mend", mend)
+
+
 def _what_was_let_go_is_missed(to: pytest.MonkeyPatch) -> None:
     """A decision wants also what stores have let go on purpose."""
     to.setattr(recovery, "released_below", lambda *_: 0)
@@ -627,6 +640,17 @@ MUTATIONS = (
     ),
     Mutation(_failed_syncs_are_tried_again, {"kinds": ("fail_sync", "crash_stores")}),
     Mutation(_nobody_repairs, {"kinds": ("leave_behind",), "complete_seconds": 10.0}),
+    Mutation(
+        _repair_waits_for_a_pause,
+        {
+            "kinds": ("lag_store", "lag_store", "crash_source"),
+            "pause_between_sends": 0.03,
+            "complete_seconds": 8.0,
+            **THREE,
+        },
+        ("I6",),
+        20,
+    ),
     Mutation(_what_was_let_go_is_missed, {"kinds": ("crash_source",), "lets_go": True}, ("I6",)),
     Mutation(_what_is_unstable_is_let_go, {"kinds": ("strand_source",), "lets_go": True}, SAFETY),
     Mutation(_repair_follows_the_open_tail, {"kinds": ("strand_source", "partition")}),

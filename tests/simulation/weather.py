@@ -27,6 +27,8 @@ SUCCESSION_SHARE = 0.1
 """Of worlds in which sources follow each other, each without what the one before it has told."""
 HANGING_SHARE = 0.1
 """Of worlds in which a store takes calls and answers none, also when the faults stop."""
+LAGGING_SHARE = 0.1
+"""Of worlds in which one store lags again and again, while the source goes on sending."""
 RETIRING_SHARE = 0.6
 """Of worlds in which a stream moves, those in which the stores that it left go for good."""
 MORTAL_SHARE = 0.2
@@ -183,7 +185,8 @@ def drawn(chooser: random.Random, seed: int, fixed: Mapping[str, Any]) -> Weathe
     weather = _with_frozen(weather, random.Random(f"{seed} frozen"))
     weather = _with_successions(weather, random.Random(f"{seed} succession"))
     weather = _with_hanging(weather, random.Random(f"{seed} hanging"))
-    return _with_retiring(weather, random.Random(f"{seed} retiring"))
+    weather = _with_retiring(weather, random.Random(f"{seed} retiring"))
+    return _with_lagging(weather, random.Random(f"{seed} lagging"))
 
 
 def _pacing(seed: int) -> int:
@@ -288,3 +291,10 @@ def _with_retiring(weather: Weather, chooser: random.Random) -> Weather:
     if len(weather.setups) < 2 or chooser.random() >= RETIRING_SHARE:
         return weather
     return replace(weather, kinds=(*weather.kinds, *("retire_stores",) * chooser.choice((2, 4, 8))))
+
+
+def _with_lagging(weather: Weather, chooser: random.Random) -> Weather:
+    """In some worlds one store lags; drawn apart, so that the others stay."""
+    if chooser.random() >= LAGGING_SHARE:
+        return weather
+    return replace(weather, kinds=(*weather.kinds, *("lag_store",) * chooser.choice((2, 4, 8))))
