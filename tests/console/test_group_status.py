@@ -68,6 +68,16 @@ def test_a_group_that_agrees_is_healthy() -> None:
     assert receiver["lag"] == 10
 
 
+def test_a_disk_that_can_not_be_read_and_gives_no_space_back_is_a_problem() -> None:
+    held_up = store("b", source(99))
+    held_up.retention.held_up = "Reading from /data/b/rocksdb failed"
+    status = compare(group(store("a", source(99)), held_up), 0)
+    (problem,) = status.problems
+    assert "Store b frees no disk space" in problem
+    assert "Reading from /data/b/rocksdb failed" in problem
+    assert [row["release_held_up"] for row in status.stores] == ["", held_up.retention.held_up]
+
+
 def test_who_answers_for_a_source_that_is_away() -> None:
     one, other = source(99), source(99)
     one.live = other.live = False

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tests.store.support import FIRST_LINEAGE, ORDERS, World, batch
 
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import InvalidArgument, StorageUnreadable
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Marker
 from quorate.store import batches, deletion, retention
+from quorate.store.losses import Losses
 from quorate.store.reading import read
-from quorate.store.records import IndexEntry, position_key
+from quorate.store.records import IndexEntry, position_key, position_of
 from quorate.store.retention import ACKNOWLEDGED, ARCHIVED, Ages, Bounds, Mark
 from quorate.store.state import SourceState
-from quorate.store.storage import Table
+from quorate.store.storage import MemoryStorage, Table, Write
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -227,6 +229,83 @@ def test_a_crash_at_any_point_leaves_nothing_that_dangles_and_nothing_that_stays
 
 
 _STEPS = (("let_go", 29), ("reclaim", 2), ("let_go", 59), ("reclaim", 3), ("reclaim", 100))
+
+
+class Unreadable(MemoryStorage):
+    """Some rows can not be read at present."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: set[tuple[Table, bytes]] = set()
+
+    def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
+        if any((table, key) in self.bad for key in keys):
+            raise StorageUnreadable("the database", "block checksum mismatch")
+        return super().get(table, keys)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["a whole batch", "a part of one"])
+def test_what_can_not_be_read_stays_alone(whole: bool) -> None:
+    storage = Unreadable()
+    world = Retaining(storage).filled()
+    bad = position_key(world.rows()[2].position)
+    world.write(world.state.found_unreadable(20, 29))
+    lost = Losses("s1", world.core.sources, storage).accept
+    if whole:
+        world.done(lost(ORDERS, 20, 29, "gone", 7))
+    else:
+        # Its second half comes from a peer: nothing of it is used any more.
+        world.done(lost(ORDERS, 20, 24, "gone", 7))
+        world.done(world.core.fill(world.state, batch(25, 29), Range(25, 29)))
+    world.let_go(59)
+    storage.bad.add((Table.JOURNAL, bad))
+    for _ in range(2):
+        found = retention.reclaim(storage, 0, 1000)
+        world.write(found.writes)
+        assert found.unread.keys() == {position_of(bad)}
+        assert "checksum mismatch" in found.unread[position_of(bad)]
+    assert world.journal() == 5, "[60, 99], and what can not be read"
+    assert storage.scan(Table.RELEASED, b"", b"\xff" * 8, 10) != [], "it is still known"
+    # It was a passing error.
+    storage.bad.clear()
+    assert world.reclaim() == 1
+    assert world.journal() == 4
+    assert world.readable() == set(range(60, 100))
+
+
+def test_what_was_let_go_of_nobody_knows_what_stays_alone() -> None:
+    world = Retaining().filled()
+    world.let_go(59)
+    bad = position_key(world.rows()[0].position - 2)
+    world.write([Write(Table.RELEASED, bad, b"not a row")])
+    found = retention.reclaim(world.storage, 0, 1000)
+    world.write(found.writes)
+    assert (found.batches, list(found.unread)) == (5, [position_of(bad)])
+    assert world.journal() == 5
+
+
+def test_only_what_may_be_unreadable_is_read_before_it_goes() -> None:
+    storage = Unreadable()
+    world = Retaining(storage).filled()
+    rows = world.rows()[:4]
+    world.write(world.state.found_unreadable(20, 24))
+    trusted = retention.readable(world.state, rows)
+    assert trusted == {row.position for row in rows if row.first != 20}
+    world.let_go(39)
+    storage.bad = {(Table.JOURNAL, position_key(row.position)) for row in rows}
+    found = retention.reclaim(storage, 0, 1000, trusted)
+    assert (found.batches, list(found.unread)) == (3, [rows[2].position])
+
+
+def test_a_batch_that_is_corrupt_in_itself_is_no_reason_for_the_disk() -> None:
+    storage = Unreadable()
+    world = Retaining(storage).filled()
+    parts = [Range(20, 39)]
+    world.write([Write(Table.JOURNAL, position_key(world.rows()[2].position), b"rot")])
+    assert retention.unreadable(storage, world.state.reg_id, parts) == ""
+    storage.bad.add((Table.JOURNAL, position_key(world.rows()[3].position)))
+    assert "mismatch" in retention.unreadable(storage, world.state.reg_id, parts)
+    assert retention.unreadable(storage, world.state.reg_id, [Range(40, 99)]) == ""
 
 
 def test_all_may_go_and_the_stream_goes_on() -> None:

@@ -133,6 +133,10 @@ def compare(
                     f"Store {answer.store_name} holds other content than another store for "
                     f"{answer.repair.divergent} of its sources: `quorate repair` says which."
                 )
+            if why := answer.retention.held_up:
+                status.problems.append(
+                    f"Store {answer.store_name} frees no disk space of what is let go: {why}"
+                )
             status.problems += _in_limbo(answer)
     incarnations = [answer.incarnation for answer in answered.values()]
     reached = sum(isinstance(answer, StatusResponse) for answer in answers.values())
@@ -193,6 +197,7 @@ def _store_row(store: StoreAddress, answer: StatusResponse) -> Row:
         "found_unreadable": answer.repair.scrub.unreadable,
         "released_messages": answer.retention.messages,
         "released_bytes": answer.retention.bytes,
+        "release_held_up": answer.retention.held_up,
         "incarnation": answer.incarnation.hex(),
         "data_directory": answer.data_directory,
     }

@@ -375,14 +375,16 @@ class StatusResponse(_message.Message):
     def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., limbo: bool = ..., uptime_seconds: _Optional[float] = ..., durability: _Optional[_Union[_messages_pb2.Durability, str]] = ..., data_directory: _Optional[str] = ..., disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., position: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., syncs: _Optional[int] = ..., sync_seconds: _Optional[float] = ..., rejected: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStatus, _Mapping]]] = ..., limbo_reason: _Optional[str] = ..., starts: _Optional[int] = ..., peers: _Optional[_Iterable[_Union[PeerStatus, _Mapping]]] = ..., repair: _Optional[_Union[RepairStatus, _Mapping]] = ..., accepted_losses: _Optional[_Iterable[_Union[LossRecord, _Mapping]]] = ..., retention: _Optional[_Union[RetentionStatus, _Mapping]] = ...) -> None: ...
 
 class RetentionStatus(_message.Message):
-    __slots__ = ("messages", "batches", "bytes")
+    __slots__ = ("messages", "batches", "bytes", "held_up")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    HELD_UP_FIELD_NUMBER: _ClassVar[int]
     messages: int
     batches: int
     bytes: int
-    def __init__(self, messages: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    held_up: str
+    def __init__(self, messages: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ..., held_up: _Optional[str] = ...) -> None: ...
 
 class LossRecord(_message.Message):
     __slots__ = ("source", "first", "last", "reason", "time_ns", "lineage")

@@ -9,12 +9,12 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from itertools import islice
 from typing import TypeVar
 
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.errors import CorruptBatch, QuorateError, StorageUnreadable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.store import batches, retention
@@ -79,7 +79,15 @@ class Releasing:
         self._compact_upto = 0
         self._compact_bytes = 0
         self._compact_at = 0.0
+        self._compact_held_until = 0.0
+        self._held_up = ""
+        self._unread: dict[int, str] = {}
+        """By position: what was let go and stays in the journal, as it can not be read."""
+        self._told: set[int] = set()
+        """Those that the log has."""
         self._kept: dict[SourceName, str] = {}
+        self._unread_sources: dict[SourceName, str] = {}
+        """Of which nothing goes, as it can not be read what they have."""
         self._oldest: dict[int, tuple[int, IndexEntry]] = {}
         """By RegID: the lowest number held, and its row when that was read last."""
         self.messages = 0
@@ -91,21 +99,25 @@ class Releasing:
 
     async def run(self) -> None:
         """One round after the other; ends only by being cancelled."""
+        told = ""
         while True:
             try:
                 await self.round()
+                told = ""
             except QuorateError as error:
-                _log.warning("retention: %s", error)
+                if str(error) != told:
+                    _log.warning("retention: %s", error)
+                told = str(error)
             except Exception:
                 _log.exception("retention failed in a way that was not foreseen")
             await asyncio.sleep(ROUND_SECONDS)
 
     async def round(self) -> None:
-        """Look once. Raises StorageFailed, CorruptBatch."""
+        """Look once. Raises StorageFailed."""
         self._note_age()
         for state in list(self._engine.core.sources.values()):
             if bounds := self._bounds(state.name.topic):
-                await self._look_at(state, bounds)
+                await self._try_to_look_at(state, bounds)
         now = time.monotonic()
         if now >= self._searched_at + SEARCH_SECONDS:
             self._search_from, self._searched_at = 0, now
@@ -115,12 +127,15 @@ class Releasing:
 
     def kept_because(self, source: SourceName) -> str:
         """Why nothing goes of a source that is over a bound; empty: nothing is to go."""
-        return self._kept.get(source, "")
+        return self._unread_sources.get(source) or self._kept.get(source, "")
 
     def status(self) -> store_v1.RetentionStatus:
         """What people see of it."""
         return store_v1.RetentionStatus(
-            messages=self.messages, batches=self.batches, bytes=self.bytes
+            messages=self.messages,
+            batches=self.batches,
+            bytes=self.bytes,
+            held_up=self._held_up or next(iter(self._unread.values()), ""),
         )
 
     # The first phase.
@@ -139,19 +154,32 @@ class Releasing:
             self._ages = self._ages.noted(Mark(core.position, self._observed, time.time()))
             self._engine.writer.submit((retention.ages_row(self._ages),), sync=False)
 
+    async def _try_to_look_at(self, state: SourceState, bounds: Bounds) -> None:
+        """What can not be read of one source keeps no other."""
+        name = state.name
+        try:
+            await self._look_at(state, bounds)
+        except (StorageUnreadable, CorruptBatch) as error:
+            if name not in self._unread_sources:
+                _log.warning("retention: nothing goes of %s: %s", name, error)
+            self._unread_sources[name] = str(error)
+        else:
+            self._unread_sources.pop(name, None)
+
     async def _look_at(self, state: SourceState, bounds: Bounds) -> None:
         for _ in range(STEPS_MAX):
             going = await self._going(state, bounds)
             if not going:
                 return
             messages = sum(row.last - row.first + 1 for row in going)
+            trusted = retention.readable(state, going)
             writes = retention.let_go(self._engine.reads, state, going)
             await self._engine.writer.durable(self._engine.submit(state, writes))
             self.messages += messages
             lowest = min(row.position for row in going)
             self._search_from = min(self._search_from or lowest, lowest)
             # Also because only then it is known how much is left.
-            await self._reclaim()
+            await self._reclaim(trusted)
 
     async def _going(self, state: SourceState, bounds: Bounds) -> list[IndexEntry]:
         """The oldest rows that go; nothing of the source is on its way to the disk then."""
@@ -231,18 +259,40 @@ class Releasing:
 
     # The second phase.
 
-    async def _reclaim(self) -> None:
+    async def _reclaim(self, trusted: frozenset[int] = frozenset()) -> None:
+        reads = self._engine.reads
         while self._search_from is not None:
             position = self._search_from
-            found = await self._in_thread(
-                functools.partial(retention.reclaim, self._engine.reads, position, STEP_BATCHES)
-            )
-            if found.positions is None:
+            try:
+                found = await self._in_thread(
+                    functools.partial(retention.reclaim, reads, position, STEP_BATCHES, trusted)
+                )
+            except StorageUnreadable as error:
+                self._search_from = None  # until all is looked for again
+                self._note_unread(position, {position: str(error)})
+                return
+            upto = found.positions.last if found.positions is not None else None
+            self._note_unread(position, found.unread, upto)
+            if upto is None:
                 self._search_from = None
                 return
-            self._search_from = found.positions.last + 1
+            self._search_from = upto + 1
             await self._engine.writer.durable(self._engine.writer.submit(found.writes))
             self._count(found)
+
+    def _note_unread(self, first: int, unread: Mapping[int, str], last: int | None = None) -> None:
+        """What can not be read of what was let go in this part of the journal. last: None: all."""
+        for position in list(self._unread):
+            if first <= position and (last is None or position <= last):
+                del self._unread[position]
+        self._unread.update(unread)
+        if news := unread.keys() - self._told:
+            self._told |= news
+            _log.warning(
+                "retention: of what was let go %d batches stay in the journal: %s",
+                len(news),
+                unread[min(news)],
+            )
 
     def _count(self, found: Reclaimed) -> None:
         assert found.positions is not None
@@ -263,12 +313,18 @@ class Releasing:
 
     async def _compact(self, now: float) -> None:
         """Have the disk give back the space of what has left the journal."""
-        if self._compact_from is None:
+        if self._compact_from is None or now < self._compact_held_until:
             return
         whole = sum(state.journal_bytes for state in self._engine.core.sources.values())
         much = max(COMPACT_BYTES_MIN, whole // COMPACT_PART)
         if self._compact_bytes < much and now < self._compact_at + COMPACT_SECONDS:
             return
+        if why := next(iter(self._unread.values()), "") or await self._unreadable():
+            if not self._held_up:
+                _log.warning("retention: the disk gives no space back: %s", why)
+            self._held_up, self._compact_held_until = why, now + COMPACT_SECONDS
+            return
+        self._held_up = ""
         first, last, size = self._compact_from, self._compact_upto, self._compact_bytes
         self._compact_from, self._compact_upto, self._compact_bytes = None, 0, 0
         began = time.monotonic()
@@ -276,6 +332,17 @@ class Releasing:
             lambda: self._storage.compact(Table.JOURNAL, position_key(first), position_key(last))
         )
         _log.debug("gave %d bytes back in %.1f s", size, time.monotonic() - began)
+
+    async def _unreadable(self) -> str:
+        """Why the disk can not read what is held; empty: as far as is known it can."""
+        for state in list(self._engine.core.sources.values()):
+            if parts := state.unreadable:
+                why = await self._in_thread(
+                    functools.partial(retention.unreadable, self._engine.reads, state.reg_id, parts)
+                )
+                if why:
+                    return why
+        return ""
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)

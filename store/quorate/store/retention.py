@@ -10,11 +10,11 @@ is let go because something is not known: whoever is in doubt keeps everything.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from quorate.protocol.errors import CorruptBatch, InvalidArgument
+from quorate.protocol.errors import CorruptBatch, InvalidArgument, StorageFailed
 from quorate.protocol.framing import read_header
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
@@ -163,6 +163,16 @@ def _count(row: IndexEntry) -> int:
     return row.last - row.first + 1
 
 
+def readable(state: SourceState, going: Iterable[IndexEntry]) -> frozenset[int]:
+    """Where in the journal the batches are of which nothing is known to be unreadable."""
+    return frozenset(
+        row.position
+        for row in going
+        if not state.unreadable
+        or state.unreadable.holes(row.first, row.last) == [Range(row.first, row.last)]
+    )
+
+
 def let_go(reads: Reads, state: SourceState, going: Sequence[IndexEntry]) -> list[Write]:
     """The first phase, for the oldest rows of a source; every write of it must be readable.
 
@@ -256,34 +266,42 @@ class Reclaimed:
     """By RegID: bytes that were not counted as let go before."""
     positions: Range | None
     """Where in the journal; None: nothing was found."""
+    unread: Mapping[int, str]
+    """By position: why what was let go stays nevertheless."""
 
 
-def reclaim(reads: Reads, position: int, rows_max: int) -> Reclaimed:
+def reclaim(reads: Reads, position: int, rows_max: int, trusted: Collection[int] = ()) -> Reclaimed:
     """Take batches that nothing refers to out of the journal, from a position on.
 
-    Every row of RELEASED that can be read must be durable. Raises StorageFailed, CorruptBatch.
+    One that can not be read stays, and so does its row of RELEASED: what may refer to it is not
+    known, and the disk must not be made to compact it (see unreadable). It keeps no other. Those
+    at the trusted positions need not be looked at. Every row of RELEASED that can be read must be
+    durable. Raises StorageFailed if these can not be.
     """
     writes: list[Write] = []
     late: dict[int, int] = {}
+    unread: dict[int, str] = {}
     count = total = 0
     rows = reads.scan(Table.RELEASED, position_key(position), position_key(_HIGHEST), rows_max)
     for key, value in rows:
         try:
             reg_id, size = unpack_released(value)
-        except Malformed as error:
-            raise CorruptBatch("among what was let go", str(error)) from None
+            if size and position_of(key) not in trusted:
+                reads.get(Table.JOURNAL, [key])
+            found = size or _unreferred(reads, reg_id, key)
+        except (Malformed, StorageFailed, CorruptBatch) as error:
+            unread[position_of(key)] = str(error)
+            continue
         writes.append(Write(Table.RELEASED, key, None))
+        if found is None:
+            continue
         if not size:
-            found = _unreferred(reads, reg_id, key)
-            if found is None:
-                continue
-            size = found
-            late[reg_id] = late.get(reg_id, 0) + size
+            late[reg_id] = late.get(reg_id, 0) + found
         writes.append(Write(Table.JOURNAL, key, None))
         count += 1
-        total += size
+        total += found
     where = Range(position_of(rows[0][0]), position_of(rows[-1][0])) if rows else None
-    return Reclaimed(writes, count, total, late, where)
+    return Reclaimed(writes, count, total, late, where, unread)
 
 
 _HIGHEST = 2**64 - 1
@@ -302,6 +320,21 @@ def _unreferred(reads: Reads, reg_id: int, key: bytes) -> int | None:
     if batches.is_referred_to(reads, reg_id, position_of(key), numbers):
         return None
     return len(frame)
+
+
+def unreadable(reads: Reads, reg_id: int, parts: Iterable[Range]) -> str:
+    """Why the disk does not give a batch of these numbers; empty: it gives all of them.
+
+    What it gives may be corrupt in itself. Where it gives nothing it must not be made to compact:
+    RocksDB writes nothing any more once it has met a block that it can not read while it does.
+    """
+    try:
+        for part in parts:
+            for entry in batches.entries(reads, reg_id, part.first, part.last):
+                reads.get(Table.JOURNAL, [position_key(entry.position)])
+    except (StorageFailed, CorruptBatch) as error:
+        return str(error)
+    return ""
 
 
 # How old what is.
