@@ -7,17 +7,10 @@ from typing import NamedTuple
 from quorate.protocol.identity import SourceName
 from quorate.receiver.starting import StoreAnswer
 from quorate.source.registration import AskBegin, Grant
-from quorate.store.receivers import Registered
+from quorate.store.requests import AskedPromise as AskedPromise
+from quorate.store.requests import RegisteredReceiver as RegisteredReceiver
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import StoreReplaced, WaitedFor
-
-
-class AskedPromise(NamedTuple):
-    source: SourceName
-    epoch: int
-    instance: bytes
-    take_over: bool
-    decided_epoch: int
 
 
 class Promised(NamedTuple):
@@ -34,11 +27,6 @@ class AskedBegin(NamedTuple):
 class Begun(NamedTuple):
     known: list[StoreReplaced]
     set_aside: int
-
-
-class RegisteredReceiver(NamedTuple):
-    answer: Registered
-    limbo: bool
 
 
 def answer_of(told: RegisteredReceiver) -> StoreAnswer:

@@ -115,5 +115,5 @@ class Operator:
         except NotLost as error:
             self._world.note("%s: %s", store.name, error)
             return
-        await store.made_durable(state, change)
+        await store.engine.made_durable(state, change)
         self._world.reach("loss accepted by an operator", "%s %s", store.name, part)

@@ -1,7 +1,7 @@
 """A store of the simulated world: the production core over a simulated disk, and a thin shell.
 
-The shell does what quorate.store's service, append and fetch do, in virtual time; the engine is
-production's own. Nothing here decides what is taken.
+The shell does what quorate.store's append does, in virtual time; the engine is production's own,
+and so is what it does when it is asked for something. Nothing here decides what is taken.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ from tests.simulation.checker import Checker
 from tests.simulation.disk import CachedDisk, Disk, Snapshot
 from tests.simulation.endings import AGES, FOR_EVER, IMMORTAL, Ageing, Mortality
 from tests.simulation.network import End, Network
+from tests.simulation.store_requests import SimulatedRequests
 from tests.simulation.store_upkeep import StoreUpkeep
 from tests.simulation.store_writer import SimulatedWriter
 from tests.simulation.world import Event, Pending, Process, WallClock, World
 
-from quorate.protocol.errors import Closed, ContentConflict, InLimbo, QuorateError
+from quorate.protocol.errors import Closed, ContentConflict, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import membership_from_wire, membership_to_wire, pacing_from_wire
 from quorate.receiver.registration import RegistrationRequest
-from quorate.source.registration import AskBegin, Grant
-from quorate.store import restart
+from quorate.source.registration import Grant
+from quorate.store import requests, restart
 from quorate.store.batches import entries
 from quorate.store.comparing import digests_for
 from quorate.store.core import StoreCore
@@ -48,14 +49,14 @@ from quorate.store.directory import Directory
 from quorate.store.engine import Engine
 from quorate.store.fetch import fetch
 from quorate.store.inventory import inventory
-from quorate.store.lifetimes import Lives, Who
+from quorate.store.lifetimes import Lives
 from quorate.store.limbo import Heard, Standing, started
 from quorate.store.losses import Losses
 from quorate.store.reading import StoredBatch, read
 from quorate.store.receivers import Receivers, waited_for
 from quorate.store.records import StoreRecord, position_key
 from quorate.store.runs import StoreRun, run_from_wire
-from quorate.store.state import AppendStream, Change, RegIds, SourceState
+from quorate.store.state import AppendStream, RegIds, SourceState
 from quorate.store.storage import Reads, Write
 from quorate.store.unclean import REASON, Run
 from quorate.store.writer import Writer
@@ -260,6 +261,7 @@ class StoreActor:
         self.network.serve(self.process, self)
         self.process.start(self.writer.run(self.crash))
         self.upkeep = StoreUpkeep(self)
+        self.requests = SimulatedRequests(self)
         self.process.start(self.upkeep.start())
         self.checker.started(self)
         self.world.note("%s starts at commit %s", self.label, commit.number)
@@ -425,9 +427,6 @@ class StoreActor:
         self.network.killed(self.process)
         self.disk.crash()
 
-    async def made_durable(self, state: SourceState, change: Change[A]) -> A:
-        return await self.engine.made_durable(state, change)
-
     async def serving(self) -> None:
         """Return once the peers were asked what they remember of this store."""
         if self.core.standing.unchecked:
@@ -435,24 +434,10 @@ class StoreActor:
 
     # Sources.
 
-    def _check_still(self, incarnation: bytes, source: SourceName) -> None:
-        if incarnation != self.core.standing.record.incarnation:
-            raise InLimbo(str(source), self.name, "it was found to be a copy")
-
     async def promise(self, asked: AskedPromise) -> Promised:
         await self.serving()
-        await self.upkeep.keeper.make_way(asked.source)
-        core = self.core
-        incarnation = core.standing.record.incarnation
-        change = core.promise(
-            asked.source, asked.epoch, asked.instance, 0, asked.take_over, asked.decided_epoch
-        )
-        if not change.answer.limbo:
-            core.identities.lives.heard(Who(asked.source))
-            self.checker.endings.sign(self.name)
-        promised = await self.made_durable(change.answer.state, change)
+        promised, incarnation = await self.requests.promise(asked)
         record = promised.registration
-        self._check_still(incarnation, record.name)
         if promised.limbo:
             self.world.reach("promise refused in limbo", "%s: %s", self.name, promised.limbo)
         elif (asked.epoch, asked.instance) not in self._taken_back:
@@ -485,24 +470,22 @@ class StoreActor:
             promised.limbo,
             addresses,
         )
-        return Promised(core.standing.known(), grant)
+        return Promised(self.core.standing.known(), grant)
 
     async def begin(self, asked: AskedBegin) -> Begun:
         await self.serving()
         source, step, instance = asked
-        state = self.core.sources.get(source)
-        if state is not None:
-            await self.engine.settled(state)
-        incarnation = self.core.standing.record.incarnation
-        change = self._checked_begin(source, step, instance)
-        self.checker.changes(self.label, step.epoch, "begins")
-        self.core.identities.lives.heard(Who(source))
-        self.checker.endings.sign(self.name)
-        begun = self.core.sources[source]
-        if learnt := self.losses.learn(begun, step.losses, "the source", 0):
-            self.engine.submit(begun, learnt)
-        set_aside = await self.made_durable(self.core.sources[source], change)
-        self._check_still(incarnation, source)
+        set_aside = await self.requests.begin(
+            requests.AskedBegin(
+                source,
+                step.epoch,
+                step.lineage,
+                membership_to_wire(step.membership),
+                instance,
+                step.ended_epoch,
+                step.losses,
+            )
+        )
         self.checker.begun(self.name, step.epoch)
         self.world.note(
             "%s began %s %s, %s set aside", self.name, step.epoch, step.lineage, set_aside
@@ -510,16 +493,6 @@ class StoreActor:
         if set_aside:
             self.world.reach("divergent tail set aside", "by %s: %s", self.name, set_aside)
         return Begun(self.core.standing.known(), set_aside)
-
-    def _checked_begin(self, source: SourceName, step: AskBegin, instance: bytes) -> Change[int]:
-        membership = membership_to_wire(step.membership)
-        try:
-            return self.core.begin(
-                source, step.epoch, step.lineage, membership, instance, step.ended_epoch
-            )
-        except ContentConflict as error:
-            self.checker.conflict(error)
-            raise
 
     async def append(self, end: End, request: AppendRequest) -> None:
         await self.serving()
@@ -540,7 +513,9 @@ class StoreActor:
         self.engine.opened(stream, call)
         self.checker.endings.stream(self.name, opens=True)
         came = self.core.identities.came(stream.state, FOR_EVER)
-        await self.made_durable(stream.state, replace(change, writes=(*change.writes, *came)))
+        await self.engine.made_durable(
+            stream.state, replace(change, writes=(*change.writes, *came))
+        )
         if end.error is not None:
             self._closed(stream)
             return
@@ -630,45 +605,35 @@ class StoreActor:
 
     async def register_receiver(self, asked: RegistrationRequest) -> RegisteredReceiver:
         await self.serving()
-        source = asked.source
-        if source not in self.core.sources and (reason := self.core.limbo_without(source)):
-            raise InLimbo(str(source), self.name, reason)
-        self.upkeep.keeper.check_receiver_free(
-            source, asked.session_id, asked.instance, take_over=asked.take_over
+        registered = await self.requests.register_receiver(
+            requests.AskedReceiver(
+                asked.source,
+                asked.session_id,
+                asked.epoch,
+                asked.instance,
+                asked.take_over,
+                FOR_EVER,
+                asked.ended_epoch,
+                asked.spent_epoch,
+            )
         )
-        change = self.receivers.register(
-            source,
-            asked.session_id,
-            0,
-            asked.epoch,
-            asked.instance,
-            ended_epoch=asked.ended_epoch,
-            spent_epoch=asked.spent_epoch,
-        )
-        state = change.answer.state
-        was_in_limbo = bool(self.core.limbo_of(state))
-        came = self.core.identities.came(state, FOR_EVER, asked.session_id, asked.instance)
-        self.checker.endings.sign(self.name, asked.session_id)
-        answer = await self.made_durable(state, replace(change, writes=(*change.writes, *came)))
+        answer = registered.answer
         self.checker.receivers.registered(
             self.label,
             asked.session_id,
             asked.epoch,
             remembered=answer.known or answer.ended_epoch > 0,
         )
-        return RegisteredReceiver(answer, was_in_limbo or bool(self.core.limbo_of(answer.state)))
+        return registered
 
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
         await self.serving()
-        writes = self.receivers.acknowledge(*asked)
-        self.checker.receivers.moved(self.label, asked.session_id, asked.epoch)
-        self.checker.endings.sign(self.name, asked.session_id)
-        state = self.core.sources[asked.source]
-        commit = self.engine.submitted(state)
-        self.core.identities.lives.heard(Who(asked.source, asked.session_id))
-        if writes:
-            commit = self.engine.submit(state, writes, self.is_synced)
-        await self.writer.durable(commit)
+        position = requests.AskedPosition(
+            asked.source, asked.epoch, asked.upto, asked.source_epoch, asked.instance
+        )
+        moved = await self.requests.acknowledge(asked.session_id, [position])
+        for _, error in moved.refused:
+            raise error
 
     async def fetch(self, end: End, request: v1.FetchRequest) -> None:
         await self.serving()

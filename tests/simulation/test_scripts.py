@@ -17,7 +17,6 @@ from tests.simulation.guards import Guard
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.script import LOOK_SECONDS, Script, play
-from tests.simulation.store_actor import StoreActor
 
 from quorate.protocol import recovery
 from quorate.protocol.lineage import Lineage
@@ -33,6 +32,7 @@ from quorate.source.frames import Packed
 from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
 from quorate.store import keeper, leaving
 from quorate.store.core import StoreCore
+from quorate.store.engine import Engine
 from quorate.store.lifetimes import Lifetimes
 from quorate.store.state import Change, SourceState
 from quorate.v1 import messages_pb2 as v1
@@ -292,12 +292,12 @@ def _a_minority_began_in_between(script: Script) -> None:
 def _answers_before_the_commit(to: pytest.MonkeyPatch) -> None:
     """A store answers what is not durable yet."""
 
-    async def made_durable(self: StoreActor, state: Any, change: Change[Any]) -> Any:
-        self.engine.end_streams(change)
-        self.engine.submit(state, change.writes)
+    async def made_durable(self: Engine, state: Any, change: Change[Any]) -> Any:
+        self.end_streams(change)
+        self.submit(state, change.writes)
         return change.answer
 
-    to.setattr(StoreActor, "made_durable", made_durable)
+    to.setattr(Engine, "made_durable", made_durable)
 
 
 def _a_promise_is_lost_in_a_crash(script: Script) -> None:

@@ -25,12 +25,14 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import (
+    held_from_wire,
     held_to_wire,
     lineage_from_wire,
     lineage_to_wire,
     markers_to_wire,
     membership_from_wire,
     source_from_wire,
+    source_to_wire,
 )
 from quorate.store import directory
 from quorate.store.append import AppendCall, Context, check_instance
@@ -38,9 +40,10 @@ from quorate.store.engine import Engine
 from quorate.store.fetch import fetch
 from quorate.store.inventory import inventory
 from quorate.store.keeper import Keeper
-from quorate.store.lifetimes import Who, lifetimes_from_wire
+from quorate.store.lifetimes import lifetimes_from_wire
 from quorate.store.locating import locate
 from quorate.store.reading import StoredBatch, read
+from quorate.store.requests import AskedBegin, AskedPosition, AskedPromise, AskedReceiver, Requests
 from quorate.store.restoring import Restoring
 from quorate.store.state import SourceState
 from quorate.store.upkeep import Upkeep
@@ -95,6 +98,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._greeting = greeting
         self._status = status
         self._upkeep = upkeep
+        self._requests = Requests(engine, keeper, upkeep.losses)
         self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
         self._checked = asyncio.Event()
         self.stopping: QuorateError | None = None
@@ -106,16 +110,6 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._checked.set()
         self._engine.end_all(reason)
         self._engine.directory.wake()
-
-    @property
-    def _incarnation(self) -> bytes:
-        return self._engine.core.standing.record.incarnation
-
-    def _check_still(self, incarnation: bytes, source: SourceName) -> None:
-        """Raise InLimbo if the store became another one while its answer was made durable."""
-        if incarnation != self._incarnation:
-            reason = "it was found to be a copy, or to have been put back"
-            raise InLimbo(str(source), self._engine.core.store, reason)
 
     def check_running(self) -> None:
         """Raise why no call is served, if none is."""
@@ -150,28 +144,17 @@ class Service(StoreServicer):  # type: ignore[misc]
     @_answering
     async def Promise(self, request: store_v1.PromiseRequest) -> store_v1.PromiseResponse:
         check_version(self._address, request.protocol_version)
-        source = source_from_wire(request.source)
-        await self._keeper.make_way(source)
-        incarnation = self._incarnation
-        change = self._engine.core.promise(
+        source, core = source_from_wire(request.source), self._engine.core
+        asked = AskedPromise(
             source,
             request.epoch,
             check_instance(request.instance),
-            request.reg_id,
             request.take_over,
             request.decided_epoch,
+            request.reg_id,
         )
-        if not change.answer.limbo:
-            # Before it is durable: it must not be deleted meanwhile as if nobody had asked.
-            self._engine.core.identities.lives.heard(Who(source))
-        promised = await self._engine.made_durable(change.answer.state, change)
+        promised, incarnation = await self._requests.promise(asked)
         record = promised.registration
-        _tell_kept(str(source), request.reg_id, promised.state.reg_id)
-        self._check_still(incarnation, record.name)
-        if promised.limbo:
-            _log.info("in limbo for %s: %s", record.name, promised.limbo)
-        elif change.writes:
-            _log.info("promised epoch %d to %s", request.epoch, record.name)
         return store_v1.PromiseResponse(
             reg_id=promised.state.reg_id,
             incarnation=incarnation,
@@ -182,9 +165,9 @@ class Service(StoreServicer):  # type: ignore[misc]
             membership=record.membership,
             held=held_to_wire(promised.held),
             stable_upto=promised.stable_upto,
-            store_name=self._engine.core.store,
+            store_name=core.store,
             markers=markers_to_wire(promised.markers),
-            known=self._engine.core.standing.known(),
+            known=core.standing.known(),
             information=record.information,
             accepted_losses=held_to_wire(record.lineage.parted(promised.state.lost())),
             retained_from=promised.retained_from,
@@ -195,31 +178,19 @@ class Service(StoreServicer):  # type: ignore[misc]
     @_answering
     async def Begin(self, request: store_v1.BeginRequest) -> store_v1.BeginResponse:
         check_version(self._address, request.protocol_version)
-        source = source_from_wire(request.source)
-        lineage = _lineage(request)
         _check_membership(request.membership)
-        engine = self._engine
-        state = engine.core.sources.get(source)
-        if state is not None:
-            await engine.settled(state)
-        incarnation = self._incarnation
-        change = engine.core.begin(
-            source,
+        asked = AskedBegin(
+            source_from_wire(request.source),
             request.epoch,
-            lineage,
+            _lineage(request),
             request.membership,
             request.instance,
             request.ended_epoch,
+            held_from_wire(request.accepted_losses),
         )
-        engine.core.identities.lives.heard(Who(source))
-        self._upkeep.learn_losses(source, request.accepted_losses)
-        set_aside = await engine.made_durable(engine.core.sources[source], change)
-        self._check_still(incarnation, source)
-        if set_aside:
-            _log.warning("epoch %d of %s set %d messages aside", request.epoch, source, set_aside)
-        if change.writes:
-            _log.info("began epoch %d of %s", request.epoch, source)
-        return store_v1.BeginResponse(set_aside=set_aside, known=engine.core.standing.known())
+        set_aside = await self._requests.begin(asked)
+        known = self._engine.core.standing.known()
+        return store_v1.BeginResponse(set_aside=set_aside, known=known)
 
     async def Append(self, _: Any, context: Context) -> None:
         try:
@@ -235,38 +206,24 @@ class Service(StoreServicer):  # type: ignore[misc]
         self, request: store_v1.RegisterReceiverRequest
     ) -> store_v1.RegisterReceiverResponse:
         check_version(self._address, request.protocol_version)
-        engine = self._engine
-        source = source_from_wire(request.source)
-        if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
-            raise InLimbo(str(source), engine.core.store, reason)
-        session_id = check_session_id(request.session_id)
-        lifetimes = lifetimes_from_wire(request.lifetimes)
-        self._keeper.check_receiver_free(
-            source, session_id, request.instance, take_over=request.take_over
-        )
-        change = engine.receivers.register(
-            source,
-            session_id,
-            request.reg_id,
+        asked = AskedReceiver(
+            source_from_wire(request.source),
+            check_session_id(request.session_id),
             request.epoch,
             request.instance,
+            request.take_over,
+            lifetimes_from_wire(request.lifetimes),
+            request.ended_epoch,
+            request.spent_epoch,
+            request.reg_id,
             waited_for=not request.not_waited_for,
-            ended_epoch=request.ended_epoch,
-            spent_epoch=request.spent_epoch,
         )
-        state = change.answer.state
-        # It may leave limbo before this is durable, with positions that are not in this answer.
-        was_in_limbo = bool(engine.core.limbo_of(state))
-        came = engine.core.identities.came(state, lifetimes, session_id, request.instance)
-        if came:
-            engine.submit(state, came)
-        registered = await engine.made_durable(state, change)
-        _tell_kept(f"receiver {session_id:#x} of {source}", request.reg_id, registered.reg_id)
+        registered, limbo = await self._requests.register_receiver(asked)
         return store_v1.RegisterReceiverResponse(
             reg_id=registered.reg_id,
-            source_reg_id=state.reg_id,
-            incarnation=self._incarnation,
-            limbo=was_in_limbo or bool(engine.core.limbo_of(state)),
+            source_reg_id=registered.state.reg_id,
+            incarnation=self._engine.core.standing.record.incarnation,
+            limbo=limbo,
             acknowledged_upto=registered.acknowledged_upto,
             low=registered.low,
             high=registered.high,
@@ -274,7 +231,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             known=registered.known,
             lineage=lineage_to_wire(registered.lineage),
             retained_from=registered.retained_from,
-            durability=engine.durability(source.topic),
+            durability=self._engine.durability(asked.source.topic),
             ended_epoch=registered.ended_epoch,
             spent_epoch=registered.spent_epoch,
         )
@@ -283,35 +240,16 @@ class Service(StoreServicer):  # type: ignore[misc]
     async def Acknowledge(
         self, request: store_v1.AcknowledgeRequest
     ) -> store_v1.AcknowledgeResponse:
-        engine = self._engine
         session_id = check_session_id(request.session_id)
+        asked = map(_position, request.acknowledgements)
+        refused, shortened = await self._requests.acknowledge(session_id, asked)
         response = store_v1.AcknowledgeResponse()
-        commit = 0
-        for entry in request.acknowledgements:
-            source = SourceName(entry.source.topic, entry.source.session_id)
-            try:
-                writes = engine.receivers.acknowledge(
-                    source,
-                    session_id,
-                    entry.epoch,
-                    entry.upto,
-                    entry.source_epoch,
-                    entry.instance,
-                )
-            except QuorateError as error:
-                failure = failure_to_wire(error)
-                response.refused.add(source=entry.source, failure=failure)
-                continue
-            # Also without rows of its own: the same position may still be on its way to the disk.
-            state = engine.core.sources[source]
-            position = state.receivers[session_id].acknowledged_upto
-            if position < entry.upto:
-                response.shortened.add(source=entry.source, epoch=entry.epoch, upto=position)
-            commit = max(commit, engine.submitted(state))
-            engine.core.identities.lives.heard(Who(source, session_id))
-            if writes:
-                commit = engine.submit(state, writes, engine.is_synced(source.topic))
-        await engine.writer.durable(commit)
+        for source, error in refused:
+            response.refused.add(source=source_to_wire(source), failure=failure_to_wire(error))
+        for each in shortened:
+            response.shortened.add(
+                source=source_to_wire(each.source), epoch=each.epoch, upto=each.upto
+            )
         return response
 
     async def Fetch(
@@ -441,11 +379,6 @@ class Service(StoreServicer):  # type: ignore[misc]
         return await self._status()
 
 
-def _tell_kept(who: str, wanted: int, has: int) -> None:
-    if has and wanted not in (0, has):
-        _log.info("%s asks for RegID %d, and keeps %d, which it has", who, wanted, has)
-
-
 def _entries(engine: Engine, watcher: directory.Watcher) -> Iterator[store_v1.WatchResponse]:
     for source in watcher.take():
         if (entry := engine.entry(source)) is not None:
@@ -460,6 +393,12 @@ def _selects(request: store_v1.WatchRequest) -> directory.Selects:
             return directory.by_pattern(request.topic_pattern)
         case _:
             raise InvalidArgument("watch", "names neither a topic nor a pattern")
+
+
+def _position(asked: store_v1.Acknowledgement) -> AskedPosition:
+    # What is not known is refused, each by itself.
+    source = SourceName(asked.source.topic, asked.source.session_id)
+    return AskedPosition(source, asked.epoch, asked.upto, asked.source_epoch, asked.instance)
 
 
 def _lineage(request: store_v1.BeginRequest) -> Lineage:

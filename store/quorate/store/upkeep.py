@@ -8,26 +8,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from concurrent.futures import Executor
 from dataclasses import replace
 
 from quorate.protocol.errors import InLimbo, InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.wire import held_from_wire, source_from_wire
+from quorate.protocol.wire import source_from_wire
 from quorate.store import retention
 from quorate.store.apart import in_threads
 from quorate.store.comparing import digests_for
 from quorate.store.engine import Engine
-from quorate.store.learning import learn_losses
 from quorate.store.losses import Losses
 from quorate.store.peers import Peers
 from quorate.store.repair import Repair
 from quorate.store.scrub import Scrub
 from quorate.store.state import Change
 from quorate.store.upkeep_records import ScrubRecord, loss_to_wire
-from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.store.upkeep")
@@ -71,15 +69,6 @@ class Upkeep:
         response.repair.CopyFrom(self.repair.status())
         response.accepted_losses.extend(map(loss_to_wire, self.losses.records))
         return response
-
-    def learn_losses(self, source: SourceName, wire: Sequence[v1.HeldRange]) -> None:
-        """Note the losses that a source was told of by the stores that it decided from."""
-        state = self._engine.core.sources.get(source)
-        if not wire or state is None:
-            return
-        losses = held_from_wire(wire)
-        if writes := learn_losses(self.losses, state, losses, f"source {source}"):
-            self._engine.submit(state, writes)
 
     # Calls.
 
