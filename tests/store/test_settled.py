@@ -40,6 +40,7 @@ from quorate.store.deletion import (
 )
 from quorate.store.life_records import Tombstone
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
+from quorate.v1 import messages_pb2 as v1
 
 
 def settled(one: Tombstone, seen: View) -> bool:
@@ -189,6 +190,8 @@ def test_the_word_of_a_store_that_the_source_left_behind_brings_nothing_back() -
     unsure = replace(buried(), blind=True)
     assert asked_for(unsure, left_behind) == back
     assert lives_on(unsure, left_behind)
+    record = replace(buried().registration, membership=v1.Membership())
+    assert asked_for(replace(buried(), registration=record), left_behind) == back, "who knows?"
     moved = answer("s9", replace(back, begun_epoch=2, live=False))
     assert lives_on(buried(), view(moved)), "it has moved there since"
 

@@ -300,10 +300,12 @@ def _believed(tombstone: Tombstone, view: View) -> Set[str]:
     Of one that the source may have left behind others do not ask whether they vouch for what they
     deleted: who followed its word could go on alone with what is over for all others.
     """
-    record = tombstone.registration
-    if tombstone.blind or record.membership is None:
-        return view.peers.keys()  # it is in limbo then: it needs the others to go on
-    return membership_from_wire(record.membership).to_policies[-1].stores
+    membership = tombstone.registration.membership
+    goes_to = () if membership is None else membership_from_wire(membership).to_policies
+    if tombstone.blind or not goes_to:
+        # Who vouches for nothing does no harm, and who knows of nobody has nobody else to believe.
+        return view.peers.keys()
+    return goes_to[-1].stores
 
 
 def lives_on(tombstone: Tombstone, view: View) -> bool:
