@@ -391,6 +391,9 @@ async def test_a_live_stream_of_an_epoch_that_is_over_is_left(group: Group) -> N
         assert numbers(await take(receiver, 10)) == list(range(10))
         fenced, group.source.attached = group.source.attached, []
         await group.register_anew(kept_upto=9, inform=False)
+        over = "it is in epoch 1, and 2 was begun elsewhere"
+        left = SourceDetached(NAME, str(Unreachable(group.source.address, over)))
+        assert await told(receiver, SourceDetached) == left
         await group.source.until_attached()
         group.send(19)
         assert numbers(await take(receiver, 10)) == list(range(10, 20))
@@ -425,7 +428,7 @@ async def test_a_clean_end_is_told_and_everything_is_delivered(group: Group) -> 
 
 
 async def test_a_silent_live_stream_is_left(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.live.SILENCE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("quorate.receiver.session.SILENCE_SECONDS_MAX", 0.1)
     await group.announce()
     async with await opened(group) as receiver:
         await told(receiver, SourceAttached)

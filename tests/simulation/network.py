@@ -367,6 +367,12 @@ class End:
             self.transmit(lambda: other.broke(error))
             self._forget_if_over()
 
+    def leave(self, error: QuorateError) -> None:
+        """Nothing more is read here, not even what has arrived: its reader is told this."""
+        self._arrived.clear()
+        self.close(error)
+        self._wake_reader()
+
     def _forget_if_over(self) -> None:
         if self.connection is not None and self.other is not None and self.other.error is not None:
             self._network.forget(self.connection)

@@ -21,7 +21,7 @@ from tests.simulation.world import Event, Pending, Process, Task, World
 from quorate.protocol.answers import AnswerReading
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import Closed, QuorateError, ReceiverActive, Unreachable
-from quorate.protocol.framing import BatchHeader, check_batch
+from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import Range
@@ -30,6 +30,7 @@ from quorate.receiver.core import Room, Stream, Verdict
 from quorate.receiver.cursor import Cursor
 from quorate.receiver.directory import Directory, SourceRecord, record_from_wire
 from quorate.receiver.fetching import take_answer
+from quorate.receiver.following import Detached, Following, Gone, Heard, NotAttached
 from quorate.receiver.inbox import Inbox
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
@@ -57,6 +58,18 @@ HOUSEKEEPING_SECONDS = 1.0
 DEREGISTER_RETRY_SECONDS = 0.1
 LIVE_BYTES_MAX = 1_500
 FETCHED_BYTES_MAX = 4_000
+
+
+class _Stream(Stream):
+    """As it is, but notes a rare state."""
+
+    reached: Callable[[], None]
+
+    def live(self, header: BatchHeader, frame: bytes) -> Verdict:
+        verdict = super().live(header, frame)
+        if verdict is Verdict.NO_ROOM:
+            self.reached()
+        return verdict
 
 
 class _Plan(FetchPlan):
@@ -121,6 +134,7 @@ class ReceiverInstance:
         self.registration: Registration
         self.stream: Stream
         self.plan: FetchPlan
+        self.following: Following
         self.acknowledgements: Acknowledgements
         self.registered = False
         self._identity = f"{name}, the {number}".encode()
@@ -185,7 +199,7 @@ class ReceiverInstance:
             self.name, self.number, self._registered_as, start.first, epoch, is_new=start.is_new
         )
         self.world.note("%s starts at %s %s", self.name, start.first, start.point)
-        self.stream = Stream(
+        self.stream = stream = _Stream(
             start.lineage,
             start.first,
             known_upto=start.point.high,
@@ -193,12 +207,14 @@ class ReceiverInstance:
             hold_back=self.is_stable,
             room=self._room,
         )
-        self.stream.heard_of_epoch(self.record.epoch)
+        stream.reached = partial(self.world.reach, "live batch found no room")
+        stream.heard_of_epoch(self.record.epoch)
         names = [name for name, _ in self.record.stores]
         void = "fetched batch of an outdated lineage"
-        self.plan = _Plan(self.stream, names, partial(self.world.reach, void, self.name))
+        self.plan = _Plan(stream, names, partial(self.world.reach, void, self.name))
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
+        self.following = Following(self.record, stream, self.plan, SILENCE_SECONDS)
         self.acknowledgements = Acknowledgements(start.first)
         if start.is_new or self.record.paced:
             self.acknowledgements.say_start()
@@ -258,6 +274,7 @@ class ReceiverInstance:
             return
         if record.paced:
             self.acknowledgements.say_start()
+        self.following.source_is(record)
         self.plan.source_live = record.live
         self.plan.proxy = record.proxy
         if changed:
@@ -374,82 +391,48 @@ class ReceiverInstance:
     # The live stream.
 
     async def _follow(self) -> None:
-        seconds = 0.05
+        following = self.following
         while True:
-            record = self.record
-            attached = False
-            end = self.network.connect(self.process, record.address, "attach", self.is_stable)
+            address = following.attach()
+            end = self.network.connect(self.process, address, "attach", self.is_stable)
+            watchdog = self.process.start(self._watch_live(end))
             try:
-                attached = await self._live(end, record.address)
+                while True:
+                    following.waits(self.world.now)
+                    await self._take_live(v1.Frame.FromString(await end.read()))
             except QuorateError as error:
-                self.world.note("%s: live stream: %s", self.name, error)
-                attached = self.plan.attached
+                seconds = following.ended(error)
+            watchdog.cancel()
             end.close(Closed("The live stream"))
-            self.plan.attached = False
+            self._note_following()
             self._wake()
-            if attached or self.record != record:
-                seconds = 0.05
-            longest = 1.0 if self.record.live else 10.0
-            if self.record == record:
-                await self._directory_changed.pause(min(seconds, longest))
-            seconds = min(seconds * 2, longest)
+            if seconds is not None:
+                await self._directory_changed.pause(seconds)
 
-    async def _live(self, end: End, address: str) -> bool:
-        stream = self.stream
-        epoch = 0
-        while True:
-            since = self.world.now
-            frame = v1.Frame()
-            while True:
-                try:
-                    frame = v1.Frame.FromString(await end.read(1.0))
-                    break
-                except Unreachable:
-                    if end.error is not None or self.world.now - since > SILENCE_SECONDS:
-                        raise
-                if self.record.address != address:
-                    raise Unreachable(address, "the source moved")
-                if self.plan.attached and epoch < stream.newest_epoch:
-                    raise Unreachable(address, "another epoch was begun elsewhere")
-            match frame.WhichOneof("kind"):
-                case "batch":
-                    batch = frame.batch
-                    header = check_batch(batch)
-                    epoch = max(epoch, header.epoch)
-                    while (verdict := stream.live(header, batch)) is Verdict.NEWER_EPOCH:
-                        await self._learn_lineage(header.epoch)
-                    if verdict is Verdict.NO_ROOM:
-                        self.world.reach("live batch found no room")
-                    if frame.stable_upto > stream.stable_upto:
-                        stream.stable(frame.stable_upto, header.epoch)
-                    self._hand_on()
-                    continue
-                case "attached":
-                    epoch = await self._attached(frame.attached)
-                case "information":
-                    epoch = max(epoch, frame.information.epoch)
-                    self._hear(frame.information)
-            if frame.stable_upto > stream.stable_upto:
-                stream.stable(frame.stable_upto, epoch)
-                self._hand_on()
+    async def _watch_live(self, end: End) -> None:
+        why: QuorateError | None = None
+        while why is None:
+            await self._directory_changed.pause(1.0)
+            why = self.following.why_leave(self.world.now)
+        end.leave(why)
 
-    async def _attached(self, attached: v1.Attached) -> int:
-        record = record_from_wire(
-            attached.information, live=self.record.live, proxy=self.record.proxy
-        )
-        if record.epoch < self.stream.newest_epoch:
-            raise Unreachable(record.address, f"it is in epoch {record.epoch}, which is over")
-        self._hear(attached.information)
-        await self._learn_lineage(record.epoch)
-        self.stream.exists(attached.next_sequence - 1, record.epoch)
-        self.plan.attached = True
+    async def _take_live(self, frame: v1.Frame) -> None:
+        while (epoch := self.following.take(frame)) is not None:
+            self._note_following()
+            await self._learn_lineage(epoch)
+        self._note_following()
         self._hand_on()
-        return record.epoch
 
-    def _hear(self, information: v1.SourceInformation) -> None:
-        record = record_from_wire(information, live=self.record.live, proxy=self.record.proxy)
-        if record.order > self.record.order:
-            self._update(record)
+    def _note_following(self) -> None:
+        told, self.following.events = self.following.events, []
+        for event in told:
+            match event:
+                case Heard(record):
+                    self._update(record)
+                case Gone(last):
+                    self.world.reach("source says goodbye", "%s up to %s", self.name, last)
+                case Detached(error) | NotAttached(error):
+                    self.world.note("%s: live stream: %s", self.name, error)
 
     async def _learn_lineage(self, epoch: int) -> None:
         self.stream.heard_of_epoch(epoch)

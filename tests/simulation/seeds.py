@@ -101,6 +101,7 @@ RARE = (
     "repair filled a hole",
     "delivered messages withdrawn",
     "live stream overrun",
+    "source says goodbye",
     "store said absent",
     "store said unknown",
     "unsynced commit lost",

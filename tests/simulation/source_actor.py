@@ -78,6 +78,8 @@ class _Attached:
         self.wants_stable = wants_stable
         self.told_stable_upto = NOTHING
         self.keepalive_due = False
+        self.ended = False
+        """Nothing follows what waits."""
         self.frames: deque[bytes] = deque()
         self.news = Event(process)
 
@@ -150,6 +152,8 @@ class SourceInstance:
         self._sent = 0
         self._sends_attributes = sends_attributes
         self._was_complete = False
+        self._is_closed = False
+        """Nobody can attach to it any more."""
         self.leaving = False
         """It has stores forget it, and is not done with that."""
         checker.opened(number, setup)
@@ -205,6 +209,7 @@ class SourceInstance:
         for over in self._over.values():
             over.fail(Closed("The source"))
         self._wake()
+        self._say_goodbye()
         left = set(stores)
         for store in stores:
             self.process.start(self._deregister_at(store, epoch, left))
@@ -606,6 +611,12 @@ class SourceInstance:
             attached.frames.append(frame)
             attached.news.set()
 
+    def _say_goodbye(self) -> None:
+        self._publish(self.core.goodbye_frame())
+        self._is_closed = True
+        for attached in self._attached:
+            attached.ended = True
+
     def _stable_advanced(self) -> None:
         if not self.core.window.payloads:
             for attached in self._attached:
@@ -614,6 +625,8 @@ class SourceInstance:
 
     async def attach(self, end: End, wants_stable: bool) -> None:
         core = self.core
+        if self._is_closed:
+            raise Unreachable(self.process.name, "nobody listens")
         if not core.started:
             raise UnknownTopic(core.name.topic, "it is still registering")
         wants_stable = wants_stable or core.pacing.waits
@@ -629,6 +642,8 @@ class SourceInstance:
             if attached.frames:
                 attached.keepalive_due = False
                 await end.write(attached.frames.popleft())
+            elif attached.ended:
+                return
             elif attached.keepalive_due or (
                 attached.wants_stable and attached.told_stable_upto < stable_upto
             ):

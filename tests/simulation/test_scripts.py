@@ -25,6 +25,7 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
+from quorate.receiver.following import Following
 from quorate.source import bringing_up, registration
 from quorate.source.bringing_up import BringingUp
 from quorate.source.core import SourceCore
@@ -35,7 +36,6 @@ from quorate.store.core import StoreCore
 from quorate.store.engine import Engine
 from quorate.store.lifetimes import Lifetimes
 from quorate.store.state import Change, SourceState
-from quorate.v1 import messages_pb2 as v1
 
 A, B, C = "store1", "store2", "store3"
 ALL = (A, B, C)
@@ -459,20 +459,13 @@ def _stable_of_any_epoch(to: pytest.MonkeyPatch) -> None:
     goes over to a newer epoch with its receivers attached has kept all that it sent them, or ends.
     So this guard matters only without that one: both are taken out together.
     """
-    real_stable, real_attached = Stream.stable, ReceiverInstance._attached
+    real = Stream.stable
 
     def stable(self: Stream, upto: int, _: int) -> None:
-        real_stable(self, upto, self.lineage.epoch)
-
-    async def attached(self: ReceiverInstance, attached: v1.Attached) -> int:
-        async def learn_nothing(_: int) -> None:
-            return
-
-        with patch.object(self, "_learn_lineage", learn_nothing):
-            return await real_attached(self, attached)
+        real(self, upto, self.lineage.epoch)
 
     to.setattr(Stream, "stable", stable)
-    to.setattr(ReceiverInstance, "_attached", attached)
+    to.setattr(Following, "_lacks_lineage", lambda *_: False)
 
 
 def _stable_in_a_lineage_that_is_not_known(script: Script) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Guard
 from tests.simulation.rules import Party, Setup
-from tests.simulation.script import Script
+from tests.simulation.script import Script, play
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.test_scripts import ALL, A, B, C, D, _begin
 
@@ -313,3 +313,22 @@ GUARDS = (
         },
     ),
 )
+
+
+def test_a_source_that_ends_says_goodbye_to_its_receivers() -> None:
+    """Nobody attaches to it again, but to the next one."""
+
+    def end(script: Script) -> None:
+        _begin(script)
+        both = [script.receiver(number) for number in range(2)]
+        script.until(lambda: all(receiver.plan.attached for receiver in both))
+        script.source.deregister()
+        script.until(lambda: script.world.reached["source says goodbye"] == len(both))
+        script.until(lambda: not any(receiver.plan.attached for receiver in both))
+        script.run(2.0)
+        assert not any(receiver.plan.attached for receiver in both)
+        _until_deleted(script)
+        script.restart_source()
+        script.until(lambda: all(receiver.plan.attached for receiver in both))
+
+    play(end, 0, **MORTAL)

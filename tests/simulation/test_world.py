@@ -20,7 +20,7 @@ SEEDS = range(200)
 TRACE_LINES = 1_000_000
 FOUND_OUT = 9
 """In this world a store is."""
-MANY_WITNESSES = 745
+MANY_WITNESSES = 271
 """In this one a store that was put back waits for one of many that can tell."""
 
 

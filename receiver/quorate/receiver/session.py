@@ -14,14 +14,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from quorate.protocol.errors import QuorateError, StoreStopping, Unreachable
-from quorate.protocol.framing import BatchHeader
 from quorate.protocol.limits import FRAME_BYTES_MAX
 from quorate.protocol.ranges import Range
 from quorate.receiver import events as event
 from quorate.receiver import registration
 from quorate.receiver.acknowledgements import Acknowledgements
-from quorate.receiver.core import Room, Stream, Verdict
+from quorate.receiver.core import Room, Stream
 from quorate.receiver.directory import SourceRecord
+from quorate.receiver.following import Following
 from quorate.receiver.inbox import Inbox
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import Delivery, ReceiverOptions
@@ -29,6 +29,7 @@ from quorate.receiver.peers import Peers
 from quorate.receiver.plan import SOURCE, Answer, FetchPlan, Request
 from quorate.receiver.registrar import Registrar
 from quorate.receiver.starting import Start, StoreAnswer, decide_start
+from quorate.transport.channels import SILENCE_SECONDS_MAX
 
 log = logging.getLogger("quorate.receiver")
 
@@ -98,6 +99,7 @@ class Session:
         self.registered = asyncio.Event()
         self.stream: Stream
         self.plan: FetchPlan
+        self.following: Following
         self.acknowledgements: Acknowledgements
         self.confirm: Callable[[], Awaitable[None]] | None = None
         """Tells the source what was consumed; while it is attached to and to be told."""
@@ -129,6 +131,7 @@ class Session:
         self.plan = FetchPlan(self.stream, [name for name, _ in self.record.stores])
         self.plan.source_live = self.record.live
         self.plan.proxy = self.record.proxy
+        self.following = Following(self.record, self.stream, self.plan, SILENCE_SECONDS_MAX)
         self.acknowledgements = Acknowledgements(start.first)
         if start.is_new:
             # Else the next instance, should it come before any message, is told of a gap that
@@ -174,6 +177,7 @@ class Session:
         if not self.registered.is_set():
             return
         self._say_start_if_paced()
+        self.following.source_is(record)
         self.plan.source_live = record.live
         self.plan.proxy = record.proxy
         if changed:
@@ -182,15 +186,6 @@ class Session:
             self.plan.source_changed()
             self._staff()
         self.wake()
-
-    async def take_live(self, header: BatchHeader, frame: bytes, stable_upto: int) -> None:
-        """A checked batch of the live stream, and what was stable when it was sent."""
-        stream = self.stream
-        while stream.live(header, frame) is Verdict.NEWER_EPOCH:
-            await self.learn_lineage(header.epoch)
-        if stable_upto > stream.stable_upto:
-            stream.stable(stable_upto, header.epoch)
-        self.hand_on()
 
     async def learn_lineage(self, epoch: int) -> None:
         """Wait until the lineage of this epoch is known."""
