@@ -311,6 +311,7 @@ GUARDS = (
             "lets_go": False,
             "consensus": Behaviour.LOWEST,
         },
+        seeds=10,
     ),
 )
 

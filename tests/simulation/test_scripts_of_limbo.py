@@ -334,7 +334,13 @@ GUARDS = (
     Guard(_answers_of_who_has_not_noted_count, _wiped_and_greets_once, "I1"),
     # C asks B once more before A is wiped, or after.
     Guard(_late_greetings_are_news, _wiped_twice_and_greets_late, "I6", seeds=10),
-    Guard(_begins_of_forgotten_promises, _wiped_after_promising, "I1", {"setups": (FIVE,)}),
+    Guard(
+        _begins_of_forgotten_promises,
+        _wiped_after_promising,
+        "I1",
+        {"setups": (FIVE,)},
+        seeds=10,
+    ),
     Guard(_runs_are_not_compared, _put_back_and_started_twice, "I1"),
     Guard(_commits_are_compared_with_the_present_run_alone, _put_back_and_commits_anew, "I1"),
     # A asks B first, or B asks A.
