@@ -396,7 +396,8 @@ def _log_event(name: SourceName, event: events.Event) -> None:
         case events.StoreUnresponsive(store, reason, _):
             _log.warning("store %s does not take %s: %s", store, name, reason)
         case events.WaitingForStores(missing, seconds):
-            _log.info("%s waits for %s, %.1f s at most", name, ", ".join(missing), seconds)
+            upto = f"{seconds:.1f} s at most" if seconds else "as long as it takes"
+            _log.info("%s waits for %s, %s", name, ", ".join(missing), upto)
         case events.MembershipChanged(_, to_policies, epoch, confirmed):
             _log.info(
                 "%s goes to %s in epoch %d%s",
