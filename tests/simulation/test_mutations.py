@@ -99,13 +99,21 @@ def _promise_leaves_the_stream(to: pytest.MonkeyPatch) -> None:
 def _begin_below_the_promise(to: pytest.MonkeyPatch) -> None:
     """A begin of a lower epoch than the promised one is taken."""
 
-    def begin(self: StoreCore, source: Any, epoch: int, *rest: Any) -> Change[int]:
+    def begin(
+        self: StoreCore,
+        source: Any,
+        epoch: int,
+        lineage: Lineage,
+        membership: Any,
+        instance: bytes,
+        *rest: Any,
+    ) -> Change[int]:
         state = self.sources.get(source)
         if state is not None and state.registration.begun_epoch < epoch:
             state.registration = dataclasses.replace(
-                state.registration, promised_epoch=epoch, promised_to=rest[-1]
+                state.registration, promised_epoch=epoch, promised_to=instance
             )
-        return _real_begin(self, source, epoch, *rest)
+        return _real_begin(self, source, epoch, lineage, membership, instance, *rest)
 
     to.setattr(StoreCore, "begin", begin)
 
@@ -578,7 +586,7 @@ MUTATIONS = (
     Mutation(_begun_epochs_add_up, SUCCESSION, SAFETY, seeds=300),
     Mutation(_stores_count_before_they_begin, SUCCESSION, ("I1",), seeds=300),
     Mutation(_promise_leaves_the_stream, {"kinds": ("pause_source",), "outlives": False}),
-    Mutation(_begin_below_the_promise),
+    Mutation(_begin_below_the_promise, {}, ("I5",), 40),
     Mutation(_same_promise_to_anyone),
     Mutation(
         _promise_is_not_durable,
