@@ -506,5 +506,6 @@ async def test_memory_is_bounded_and_what_overflowed_is_fetched(
             highest = max(highest, receiver._inbox.waiting_bytes + receiver._room.waiting_bytes)
         await asyncio.sleep(0.1)
         highest = max(highest, receiver._inbox.waiting_bytes + receiver._room.waiting_bytes)
-        assert highest < 2 * bound + 1000
+        # What waits behind a hole goes on into the inbox at once, whatever is there by then.
+        assert highest < 3 * bound + 1000
         assert numbers(await take(receiver, 1000)) == list(range(1000))
