@@ -189,7 +189,9 @@ async def test_one_that_slept_between_promise_and_begin_begins_nothing_any_more(
     sleeper.resume()
     await sleeper.until_said("error", "Fenced")
     await sleeper.ended()
-    await successor.send_stable(20)
+    last = await successor.send_stable(20)
+    for store in stores:
+        await store.until_it_has(last)
     assert [store.of()["begun"] for store in stores] == [epoch] * 3
     assert sleeper.lines("opened") == []
     assert not [kind for kind, _ in successor.lines("event") if kind == "QuorumLost"]
