@@ -58,7 +58,7 @@ def extracted(commit: str, directory: Path) -> Path:
 def roots(tree: Path) -> list[str]:
     """The folders of a tree that its packages are in."""
     project = tomllib.loads((tree / "pyproject.toml").read_text())
-    found: list[str] = project["tool"]["hatch"]["build"]["dev-mode-dirs"]
+    found: list[str] = project["tool"]["hatch"]["build"]["targets"]["wheel"]["dev-mode-dirs"]
     return found
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.pairs import ROOT, compared, extracted, figures
+from bench.pairs import ROOT, compared, extracted, figures, roots
 
 OLD = {"rate": 100.0, "latency_ms": {"p50": 2.0, "p99": 0.0}, "settings": {"stores": 3}}
 NEW = {"rate": 90.0, "latency_ms": {"p50": 3.0, "p99": 5.0}, "settings": {"stores": 3}}
@@ -27,7 +27,9 @@ def test_medians_and_the_ratio_of_each_pair() -> None:
 
 
 def test_the_tree_of_a_commit(tmp_path: Path) -> None:
-    assert (extracted("HEAD", tmp_path) / "pyproject.toml").exists()
+    tree = extracted("HEAD", tmp_path)
+    assert {"proto", "console"} < set(roots(tree))
+    assert all((tree / root / "quorate").is_dir() for root in roots(tree))
     with pytest.raises(SystemExit, match=r"there is no tree of no-such-commit: .*no-such-commit"):
         extracted("no-such-commit", tmp_path)
     assert ROOT.samefile(Path(__file__).parent.parent.parent)
