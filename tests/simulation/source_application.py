@@ -214,7 +214,9 @@ class SourceApplication:
 
     def _go_on(self) -> None:
         chooser = self.world.chooser
-        for instance in self.instances[-3:]:
+        # Also one that goes on beside several that were refused.
+        alive = dict.fromkeys((*self.instances[-3:], *self._former, self.current))
+        for instance in alive:
             if self.sending and not instance.over and not instance.process.paused:
                 for _ in range(chooser.randint(1, 5)):
                     if not instance.send():
