@@ -424,7 +424,7 @@ class SourceInstance:
     async def _stream(self, store: str, epoch: int) -> None:
         over = self._over[store] = Pending()
         end = self.network.connect(self.process, store, "append", AppendRequest(self.identity))
-        await end.write(self.core.open_frame())
+        await end.write(self.core.open_frame(store))
         opened = await end.read(SILENCE_SECONDS)
         assert isinstance(opened, Opened)
         self._hear(opened.known, store)

@@ -47,6 +47,14 @@ def begin(core: SourceCore, stores: str, now: float = 0.0) -> None:
         core.begun(store, core.epoch, now)
 
 
+def opened(
+    core: SourceCore, store: str, epoch: int, next_sequence: int, durability: int, now: float
+) -> bool:
+    """The store's stream is opened, and answered at once."""
+    core.open_frame(store)
+    return core.opened(store, epoch, next_sequence, durability, now)
+
+
 def positions(told: Mapping[int, int]) -> Told:
     """A store says so of receivers, all of them living."""
     return Told({receiver: Position(upto) for receiver, upto in told.items()})
@@ -58,7 +66,7 @@ def registered(options: SourceOptions | None = None) -> SourceCore:
     begin(core, "abc")
     for store in "abc":
         core.receivers_told(store, positions({}))
-        core.opened(store, core.epoch, 0, FSYNC, 0.0)
+        opened(core, store, core.epoch, 0, FSYNC, 0.0)
     assert core.complete
     return core
 
@@ -150,4 +158,4 @@ def look(
 
 def streams(core: SourceCore, stores: str, now: float, upto: int = 3) -> None:
     for store in stores:
-        assert core.opened(store, core.epoch, upto + 1, FSYNC, now)
+        assert opened(core, store, core.epoch, upto + 1, FSYNC, now)

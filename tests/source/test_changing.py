@@ -18,7 +18,7 @@ DECLARED = Policy((Group("g", tuple("abc"), backups=("d",)),))
 def open_streams(stores: str) -> Streams:
     streams = Streams("abcd")
     for store in stores:
-        streams.opened(store, 0, FSYNC, 0, Retention(0))
+        streams.opened(store, 0, FSYNC, Retention(0))
     return streams
 
 

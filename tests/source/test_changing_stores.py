@@ -97,6 +97,7 @@ async def test_an_old_configuration_that_somebody_still_runs(stores: RealStores)
     await begin(stores, "abc")
     async with await stores.open("def", previous_policies=[stores.named("abc")]) as source:
         await confirmed(source)
+        await moved(source, "def")
         await source.publish(b"100")
         with pytest.raises(PolicyNotInForce, match="quorum of d, e, f") as raised:
             await stores.open("abc", take_over=True)

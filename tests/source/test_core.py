@@ -13,6 +13,7 @@ from tests.source.core_support import (
     kept,
     may_take,
     new,
+    opened,
     payloads,
     promise,
     registered,
@@ -47,11 +48,11 @@ def test_messages_are_accepted_once_enough_stores_take_the_stream() -> None:
     promise(core, dict.fromkeys("abc", Promise()))
     begin(core, "abc")
     assert core.step("a") == OpenStream(1)
-    core.opened("a", core.epoch, 0, FSYNC, 0.0)
-    core.opened("b", core.epoch, 0, FSYNC, 0.0)
+    opened(core, "a", core.epoch, 0, FSYNC, 0.0)
+    opened(core, "b", core.epoch, 0, FSYNC, 0.0)
     # The third has promised: it is worth a moment.
     assert not core.complete
-    core.opened("c", core.epoch, 0, FSYNC, 0.0)
+    opened(core, "c", core.epoch, 0, FSYNC, 0.0)
     assert core.refusal() is None
     complete = the(core, events.RegistrationComplete)
     assert complete == [events.RegistrationComplete(0, 1, ("a", "b", "c"), ())]
@@ -62,8 +63,8 @@ def test_a_store_that_promises_and_hangs_is_not_waited_for_long() -> None:
     core = new()
     promise(core, dict.fromkeys("abc", Promise()))
     begin(core, "ab")
-    core.opened("a", core.epoch, 0, FSYNC, 1.0)
-    core.opened("b", core.epoch, 0, FSYNC, 1.0)
+    opened(core, "a", core.epoch, 0, FSYNC, 1.0)
+    opened(core, "b", core.epoch, 0, FSYNC, 1.0)
     core.tick(2.9)
     assert not core.complete
     core.tick(3.0)
@@ -87,8 +88,8 @@ def test_what_was_kept_but_is_not_stable_is_sent_again() -> None:
     assert load.holders[6] == ("a",)
     assert core.loading
     core.loaded([kept(6, b"6", b"7"), kept(8, b"8", b"9")], 5.0)
-    core.opened("a", core.epoch, 10, FSYNC, 5.0)
-    core.opened("b", core.epoch, 6, FSYNC, 5.0)
+    opened(core, "a", core.epoch, 10, FSYNC, 5.0)
+    opened(core, "b", core.epoch, 6, FSYNC, 5.0)
     assert core.complete
     assert payloads(frames(core, "b")) == [b"6", b"7", b"8", b"9"]
     assert frames(core, "a") == []
@@ -103,7 +104,7 @@ def test_what_a_store_sets_aside_does_not_count_for_what_gets_its_number() -> No
     promise(core, {"a": earlier(9), "b": earlier(5), "c": earlier(5)})
     begin(core, "abc")
     for store in "bc":
-        core.opened(store, core.epoch, 6, FSYNC, 5.0)
+        opened(core, store, core.epoch, 6, FSYNC, 5.0)
     core.tick(5.0)
     assert core.window.next_sequence == 6
     send(core, b"new 6")
@@ -130,7 +131,7 @@ def test_a_registration_that_gets_stuck_is_begun_anew_and_forgets_nothing() -> N
     core.tick(35.0)
     begin(core, "bc", 35.0)
     for store in "bc":
-        core.opened(store, core.epoch, 4, FSYNC, 35.0)
+        opened(core, store, core.epoch, 4, FSYNC, 35.0)
     assert payloads(frames(core, "b")) == [b"4", b"5"]
 
 
@@ -160,7 +161,7 @@ def test_the_publish_store_goes_on_behind_what_was_kept() -> None:
     assert (load.first, load.last) == (4, 6)
     core.loaded([kept(4, b"4", b"5", b"6")], 5.0)
     assert core.window.next_sequence == 9
-    core.opened("a", core.epoch, 7, FSYNC, 5.0)
+    opened(core, "a", core.epoch, 7, FSYNC, 5.0)
     (frame,) = frames(core, "a")
     header = check_batch(frame.batch)
     assert (header.first, header.last, header.epoch) == (7, 8, 2)
@@ -217,13 +218,13 @@ def test_a_publish_store_that_contradicts_the_stores_is_reported() -> None:
 
 def test_a_store_that_answers_late_is_brought_up() -> None:
     core = resumed(dict.fromkeys("ab", earlier(9)))
-    core.opened("a", core.epoch, 10, FSYNC, 5.0)
-    core.opened("b", core.epoch, 10, FSYNC, 5.0)
+    opened(core, "a", core.epoch, 10, FSYNC, 5.0)
+    opened(core, "b", core.epoch, 10, FSYNC, 5.0)
     send(core, b"10")
     assert core.step("c") == AskPromise(2)
     promise(core, {"c": earlier(9)}, 6.0)
     begin(core, "c", 6.0)
-    core.opened("c", core.epoch, 10, FSYNC, 6.0)
+    opened(core, "c", core.epoch, 10, FSYNC, 6.0)
     assert payloads(frames(core, "c")) == [b"10"]
     core.acknowledged("c", 10, 6.0)
     assert the(core, events.StoreCaughtUp) == [events.StoreCaughtUp("c", 10)]
@@ -278,7 +279,7 @@ def test_what_goes_while_a_stream_is_being_opened_is_skipped() -> None:
     core = registered(SourceOptions(retention_bytes_max=0))
     send(core, b"0", b"1")
     core.failed("c", DOWN, 0.0)
-    opening = Frame.FromString(core.open_frame()).open
+    opening = Frame.FromString(core.open_frame("c")).open
     assert opening.retained_from == 0
     core.acknowledged("a", 1, 0.0)
     core.acknowledged("b", 1, 0.0)
@@ -293,7 +294,7 @@ def test_a_stream_may_go_on_in_the_middle_of_a_batch() -> None:
     core = registered()
     send(core, b"0", b"1", b"2")
     core.failed("c", DOWN, 0.0)
-    core.opened("c", core.epoch, 1, FSYNC, 0.0)
+    opened(core, "c", core.epoch, 1, FSYNC, 0.0)
     assert payloads(frames(core, "c")) == [b"0", b"1", b"2"]
 
 
@@ -311,7 +312,7 @@ def test_a_store_that_reconnects_goes_on_where_it_is() -> None:
     send(core, b"y")
     frames(core, "c")
     core.failed("c", DOWN, 1.0)
-    core.opened("c", core.epoch, 1, FSYNC, 2.0)
+    opened(core, "c", core.epoch, 1, FSYNC, 2.0)
     assert payloads(frames(core, "c")) == [b"y"]
 
 
@@ -323,7 +324,7 @@ def test_a_store_that_lost_its_disk_no_longer_counts_for_what_it_acknowledged() 
     assert core.step("a") == AskPromise(1)
     promise(core, {"a": Promise()}, 1.0)
     begin(core, "a", 1.0)
-    core.opened("a", core.epoch, 0, FSYNC, 1.0)
+    opened(core, "a", core.epoch, 0, FSYNC, 1.0)
     core.acknowledged("b", 0, 1.0)
     assert core.stable_upto == -1
     core.acknowledged("a", 0, 1.0)
@@ -340,7 +341,7 @@ def test_losing_the_quorum_stops_sending_until_it_is_back() -> None:
     assert the(core, events.QuorumLost) == [events.QuorumLost(("a",))]
     core.failed("c", DOWN, 2.0)
     assert len(the(core, events.StoreUnresponsive)) == 2
-    core.opened("c", core.epoch, 0, FSYNC, 3.0)
+    opened(core, "c", core.epoch, 0, FSYNC, 3.0)
     assert core.refusal() is None
     assert the(core, events.RegistrationComplete)[-1].missing == ("b",)
 
@@ -350,8 +351,8 @@ def test_that_a_store_is_back_is_told_once() -> None:
     assert the(core, events.StoreReturned) == []
     core.failed("c", DOWN, 1.0)
     core.failed("c", DOWN, 2.0)
-    core.opened("c", core.epoch, 0, FSYNC, 3.0)
-    core.opened("c", core.epoch, 0, FSYNC, 4.0)
+    opened(core, "c", core.epoch, 0, FSYNC, 3.0)
+    opened(core, "c", core.epoch, 0, FSYNC, 4.0)
     assert the(core, events.StoreReturned) == [events.StoreReturned("c")]
 
 
@@ -380,9 +381,9 @@ def test_a_store_kept_away_by_a_promise_to_nobody_is_won_back_by_a_higher_epoch(
     promise(core, {"a": answer, "b": earlier(-1), "c": earlier(-1)}, 4.0)
     begin(core, "abc", 4.0)
     core.loaded([kept(0, b"x")], 4.0)
-    core.opened("a", core.epoch, 1, FSYNC, 4.0)
-    core.opened("b", core.epoch, 0, FSYNC, 4.0)
-    core.opened("c", core.epoch, 0, FSYNC, 4.0)
+    opened(core, "a", core.epoch, 1, FSYNC, 4.0)
+    opened(core, "b", core.epoch, 0, FSYNC, 4.0)
+    opened(core, "c", core.epoch, 0, FSYNC, 4.0)
     assert core.complete
     assert core.window.next_sequence == 2
     core.release(core.take(0), 4.0)
@@ -421,13 +422,26 @@ def test_quiet_streams_say_that_the_source_lives_and_what_is_stable() -> None:
     assert frame.stable_upto == 0
 
 
+def test_what_changes_while_a_stream_is_being_opened_is_told() -> None:
+    core = registered()
+    core.failed("c", DOWN, 0.0)
+    opening = Frame.FromString(core.open_frame("c")).open
+    promise(core, {"b": Promise()})
+    assert core.information().version > opening.information.version
+    core.opened("c", core.epoch, 0, FSYNC, 0.0)
+    (frame,) = frames(core, "c")
+    assert frame.information.version == core.information().version
+    opened(core, "c", core.epoch, 0, FSYNC, 0.0)
+    assert frames(core, "c") == []
+
+
 def test_stores_are_told_when_a_late_one_gives_a_reg_id() -> None:
     core = new()
     promise(core, dict.fromkeys("ab", Promise()))
     core.tick(3.0)
     begin(core, "ab", 3.0)
     for store in "ab":
-        core.opened(store, core.epoch, 0, FSYNC, 3.0)
+        opened(core, store, core.epoch, 0, FSYNC, 3.0)
     before = core.version
     promise(core, {"c": Promise()}, 4.0)
     assert core.version > before

@@ -16,6 +16,7 @@ from tests.source.core_support import (
     kept,
     look,
     new,
+    opened,
     promise,
     send,
     streams,
@@ -142,7 +143,7 @@ def test_what_is_kept_must_be_stable_before_the_new_policy_is_alone() -> None:
     core = moving(others_kept_upto=1)
     core.loaded([kept(2, b"2", b"3")], 0.2)
     for store in "abcx":
-        assert core.opened(store, core.epoch, 2, FSYNC, 0.3)
+        assert opened(core, store, core.epoch, 2, FSYNC, 0.3)
     first = core.epoch
     assert core.stable_upto == 1
     look(core, dict.fromkeys("abcx", answer_of(core, 3)), 0.4)
@@ -298,7 +299,7 @@ def test_a_backup_steps_in_and_the_member_gets_its_place_back() -> None:
     # The member is back: it takes the stream again, but counts only once it has its place.
     promise(core, {"c": answer_of(core, -1)}, 4.0)
     begin(core, "c", 4.0)
-    assert core.opened("c", core.epoch, 0, FSYNC, 4.0)
+    assert opened(core, "c", core.epoch, 0, FSYNC, 4.0)
     core.tick(4.1)
     assert core.epoch == 3
     frames(core, "c")

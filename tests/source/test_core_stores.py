@@ -12,6 +12,7 @@ from tests.source.core_support import (
     earlier,
     kept,
     new,
+    opened,
     promise,
     registered,
     send,
@@ -49,7 +50,7 @@ def with_named_stores() -> SourceCore:
         named(core, store)
     begin(core, "abc")
     for store in "abc":
-        core.opened(store, core.epoch, 0, FSYNC, 0.0)
+        opened(core, store, core.epoch, 0, FSYNC, 0.0)
     send(core, b"0", b"1")
     return core
 
@@ -64,7 +65,7 @@ def test_what_a_former_incarnation_acknowledged_makes_nothing_stable() -> None:
     assert the(core, events.StoreReplaced) == [events.StoreReplaced("a", b"new disk")]
     named(core, "a", b"new disk")
     begin(core, "a")
-    core.opened("a", core.epoch, 0, FSYNC, 1.0)
+    opened(core, "a", core.epoch, 0, FSYNC, 1.0)
     assert core.stable_upto == -1
     core.acknowledged("a", 1, 1.0)
     assert core.stable_upto == 1

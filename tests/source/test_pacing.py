@@ -17,6 +17,7 @@ from tests.source.core_support import (
     STORES,
     begin,
     earlier,
+    opened,
     positions,
     promise,
     registered,
@@ -146,7 +147,7 @@ def test_it_may_not_send_before_it_knows_whom_to_wait_for() -> None:
     for store in "ab":
         assert not core.complete
         core.receivers_told(store, positions({1: 3}))
-        core.opened(store, core.epoch, 21, FSYNC, 0.0)
+        opened(core, store, core.epoch, 21, FSYNC, 0.0)
     core.tick(9.0)
     assert core.complete
     assert is_held(core), "it had sent 20, and the receiver has 3"
@@ -166,7 +167,7 @@ def test_under_any_stores_of_every_group_must_have_told_of_receivers() -> None:
         core.tick(9.0)
         assert not core.complete
         core.receivers_told(store, positions(known))
-        core.opened(store, core.epoch, 0, FSYNC, 9.0)
+        opened(core, store, core.epoch, 0, FSYNC, 9.0)
     assert core.complete
     core.tick(9.1)
     assert core.window.paced_upto == 9
@@ -182,7 +183,7 @@ def test_a_new_epoch_counts_from_what_it_keeps() -> None:
     core = resumed({"a": earlier(20, 20), "b": earlier(20, 20)}, options=TEN)
     for store in "ab":
         core.receivers_told(store, positions({1: 15}))
-        core.opened(store, core.epoch, 21, FSYNC, 5.0)
+        opened(core, store, core.epoch, 21, FSYNC, 5.0)
     core.tick(9.0)
     assert fill(core) == 25
 
@@ -193,7 +194,7 @@ def test_what_was_accepted_as_lost_nobody_has_to_acknowledge() -> None:
     core = resumed({"a": known, "b": known}, options=TEN)
     for store in "ab":
         core.receivers_told(store, positions({1: 15}))
-        core.opened(store, core.epoch, 21, FSYNC, 5.0)
+        opened(core, store, core.epoch, 21, FSYNC, 5.0)
     core.tick(9.0)
     assert fill(core) == 28
 

@@ -14,6 +14,7 @@ from tests.source.core_support import (
     earlier,
     frames,
     new,
+    opened,
     payloads,
     positions,
     promise,
@@ -47,7 +48,7 @@ def registered(options: SourceOptions | None = None) -> SourceCore:
     begin(core, "abc")
     for store in "abc":
         core.receivers_told(store, positions({}))
-        core.opened(store, core.epoch, 0, STATE_ONLY if store == "c" else FSYNC, 0.0)
+        opened(core, store, core.epoch, 0, STATE_ONLY if store == "c" else FSYNC, 0.0)
     assert core.complete
     return core
 
@@ -58,7 +59,7 @@ def test_it_is_told_and_is_no_store_that_is_missing() -> None:
     assert (complete.stores, complete.missing) == (("a", "b"), ())
     assert the(core, events.StoreKeepsState) == [events.StoreKeepsState("c")]
     core.failed("c", DOWN, 1.0)
-    core.opened("c", core.epoch, 0, STATE_ONLY, 1.0)
+    opened(core, "c", core.epoch, 0, STATE_ONLY, 1.0)
     assert len(the(core, events.StoreKeepsState)) == 1, "it is no news"
 
 
@@ -121,20 +122,20 @@ def test_without_enough_others_nothing_is_accepted() -> None:
     assert isinstance(refusal, NotRegistered)
     assert "stores that take it: a; c keep no messages" in str(refusal)
     core.failed("c", DOWN, 1.0)
-    core.opened("b", core.epoch, 0, FSYNC, 2.0)
+    opened(core, "b", core.epoch, 0, FSYNC, 2.0)
     assert core.complete, "c is not needed for messages"
 
 
 def test_one_that_turns_while_the_source_goes_on_counts_for_what_it_has() -> None:
     core = registered()
     core.failed("c", DOWN, 1.0)
-    core.opened("c", core.epoch, 0, FSYNC, 1.0)
+    opened(core, "c", core.epoch, 0, FSYNC, 1.0)
     send(core, b"0")
     for store in "ac":
         core.acknowledged(store, 0, 1.0)
     assert core.stable_upto == 0
     core.failed("c", DOWN, 2.0)
-    core.opened("c", core.epoch, 1, STATE_ONLY, 2.0)
+    opened(core, "c", core.epoch, 1, STATE_ONLY, 2.0)
     send(core, b"1")
     core.acknowledged("a", 1, 2.0)
     assert core.stable_upto == 0
@@ -201,7 +202,7 @@ def test_stores_that_turn_later_are_waited_for() -> None:
     core = registered()
     for store in "ab":
         core.failed(store, DOWN, 1.0)
-        core.opened(store, core.epoch, 0, STATE_ONLY, 1.0)
+        opened(core, store, core.epoch, 0, STATE_ONLY, 1.0)
     assert (core.complete, core.error) == (False, None)
     core._register_anew(core.epoch + 1, 2.0)
     promise(core, dict.fromkeys("abc", NONE), 2.0)

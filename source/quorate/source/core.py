@@ -506,8 +506,10 @@ class SourceCore:
 
     # -- streams to the stores --------------------------------------------------------------
 
-    def open_frame(self) -> bytes:
-        """The first frame of a stream."""
+    def open_frame(self, store: str) -> bytes:
+        """The first frame of a stream to this store, which `opened` is the answer to."""
+        if (cursor := self.streams.cursors.get(store)) is not None:
+            cursor.information_version = self._version
         return open_frame(
             self.information(),
             self.instance,
@@ -525,9 +527,7 @@ class SourceCore:
         """
         if store not in self.stores or self.step(store) != OpenStream(epoch):
             return False
-        takes_data = self.streams.opened(
-            store, next_sequence, durability, self._version, self.retention
-        )
+        takes_data = self.streams.opened(store, next_sequence, durability, self.retention)
         self._changing.joined(store, now, takes_data)
         if takes_data:
             self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))

@@ -256,7 +256,7 @@ class StoreSession:
 
     async def _open(self, call: AppendCall, epoch: int) -> None:
         try:
-            await call.write(self._core.open_frame())
+            await call.write(self._core.open_frame(self.store.name))
             async with asyncio.timeout(SILENCE_SECONDS_MAX):
                 response = await call.read()
         except TimeoutError:

@@ -29,6 +29,7 @@ class Cursor:
     catching_up: bool = False
     keepalive_due: bool = False
     information_version: int = 0
+    """Of the registration information that was sent last."""
     takes_data: bool = True
     """False: the store keeps no messages of the topic, and is sent none."""
     told_stable_upto: int = NOTHING
@@ -100,13 +101,8 @@ class Streams:
         for cursor in self.cursors.values():
             cursor.keepalive_due = True
 
-    def opened(
-        self, store: str, next_sequence: int, durability: int, version: int, retention: Retention
-    ) -> bool:
-        """The stream goes on from next_sequence; the information of that version was said.
-
-        Returns whether the store takes messages.
-        """
+    def opened(self, store: str, next_sequence: int, durability: int, retention: Retention) -> bool:
+        """The stream goes on from next_sequence; returns whether the store takes messages."""
         takes_data = durability != DURABILITY_STATE_ONLY
         self.cursors[store] = Cursor(
             ordinal=retention.ordinal_of(next_sequence),
@@ -114,7 +110,8 @@ class Streams:
             open=True,
             durability=durability,
             catching_up=takes_data and next_sequence < retention.next_sequence,
-            information_version=version,
+            # Of the opening: what has changed since is still to be said.
+            information_version=self.cursors[store].information_version,
             takes_data=takes_data,
         )
         self._renew_takers()
