@@ -429,6 +429,22 @@ def test_a_promise_is_taken_back_only_by_whom_it_was_given_to_and_where_nothing_
     assert judge_unused(state, 1, b"a") is Verdict.LEAVE
 
 
+def test_who_takes_a_promise_back_does_not_take_that_of_another_one_back() -> None:
+    """That one may have decided, and begun at other stores."""
+    world = World()
+    world.promise(2)
+    world.promise(3, instance=b"b", take_over=True)
+    state = world.restarted().core.sources[ORDERS]
+    assert judge_unused(state, 3, b"b") is Verdict.LEAVE
+
+
+def test_who_takes_a_promise_back_that_it_asked_for_twice_leaves_nothing() -> None:
+    world = World()
+    world.promise(2)
+    world.promise(3)
+    assert judge_unused(world.core.sources[ORDERS], 3, b"a") is Verdict.FORGET
+
+
 def test_who_gives_a_promise_back_keeps_nobody_out() -> None:
     world = World()
     state = filled(world)

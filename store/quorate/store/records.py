@@ -124,7 +124,8 @@ class Registration:
     ended_epoch: int = 0
     """Up to here epochs were of streams that are deleted, here or at other stores; 0: none was."""
     fences: bool = False
-    """One of this name was deleted here before: what that was promised must stay refused."""
+    """Others were promised something here before, or a source of this name that was deleted: what
+    they were promised must stay refused."""
     may_miss_receivers: bool = False
     """An operator had the store leave limbo; which receivers there are it has not heard since."""
     spent_receiver_epoch: int = 0
