@@ -7,7 +7,7 @@ import pytest
 
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
-from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.policy import Group, Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.store.repair_plan import (
     OwnView,
@@ -103,6 +103,15 @@ def test_only_a_begin_that_names_this_store_and_only_the_newest() -> None:
     assert begin_to_adopt(own, [older, newer, stranger]) == newer
     assert begin_to_adopt(own, [older, moving, newer]) == moving, "it came from this store"
     assert begin_to_adopt(own, [PeerView("5", "a", 9, THIRD)]) is None, "no record, no names"
+
+
+def test_one_that_a_backup_stands_in_for_adopts_a_begin_while_it_can_not_read_something() -> None:
+    stands_in = Policy((Group("g", ("a", "b", "d"), backups=("c",)),))
+    peer = PeerView("1", "a", 3, THIRD, Membership((stands_in,), (stands_in,)), answered=True)
+    own = OwnView("c", 1, 1, FIRST, unreadable=RangeSet([Range(7, 7)]))
+    assert begin_to_adopt(own, [peer]) == peer
+    assert begin_to_adopt(replace(own, unreadable=RangeSet()), [peer]) is None
+    assert begin_to_adopt(replace(own, store="e"), [peer]) is None
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,9 @@ def begin_to_adopt(own: OwnView, peers: Iterable[PeerView]) -> PeerView | None:
     """The peer whose begun record this store missed and takes over; None if it missed none.
 
     Only one that names this store, and only if it has promised nothing higher: so it is as if the
-    source's own promise and begin came late.
+    source's own promise and begin came late. A backup, or a member for which one stands in, only
+    while it can not read something: it takes no begin from the source then, and what it can not
+    read need not belong to the stream any more.
     """
     newest = max(
         (peer for peer in peers if peer.begun_epoch > own.begun_epoch and _names(peer, own)),
@@ -96,7 +98,10 @@ def begin_to_adopt(own: OwnView, peers: Iterable[PeerView]) -> PeerView | None:
 def _names(peer: PeerView, own: OwnView) -> bool:
     policies = peer.membership.policies if peer.membership else ()
     names = names_of(own.store, (own.address,), (peer.information,))
-    return any(names & policy.stores for policy in policies)
+    named = {store for policy in policies for store in policy.stores}
+    if own.unreadable:
+        named |= {store for policy in policies for store in policy.backups}
+    return not named.isdisjoint(names)
 
 
 def stable_upto(own: OwnView, peers: Iterable[PeerView]) -> int:
