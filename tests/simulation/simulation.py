@@ -169,6 +169,8 @@ class Simulation:
                 return
             if world.now > deadline - seconds / 2:
                 self.operator.end_retired()
+                if self.checker.is_over():
+                    self.source.follows_on_nobody()
             world.run(world.now + STEP_SECONDS)
         if unfinished:
             # What is stable and not handed over is worse than what is late.

@@ -110,6 +110,14 @@ class SourceApplication:
         if self.world.chooser.random() < 0.5:
             self._named_from = self._setup_at
 
+    def follows_on_nobody(self) -> None:
+        """An operator has the next instance name no stores any more that were switched off: after a
+        deletion no record says that it need not hear them."""
+        if self._named_from < self._oldest_at and not self.current.core.complete:
+            self.world.reach("switched off stores named no more", self.current.process.name)
+            self._named_from = self._oldest_at
+            self.current.kill()
+
     def start(self, take_over: bool) -> None:
         self._starting = False
         store = self._publish_store if self._publish_store.outlives else PublishStore(False)
