@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf, nan
 
 import pytest
 from tests.receiver.fakes import NAME, Group
@@ -186,8 +187,15 @@ async def test_the_application_is_told_who_answers_for_a_source(group: Group) ->
         assert (await told(receiver, ProxyGone)).store == "b"
 
 
-def test_lifetimes_of_nothing_are_refused() -> None:
+@pytest.mark.parametrize("seconds", [0.0, -1.0, inf, nan])
+def test_lifetimes_that_are_none_are_refused(seconds: float) -> None:
     with pytest.raises(InvalidArgument, match="activity_timeout"):
-        ReceiverOptions(activity_timeout=0.0)
+        ReceiverOptions(activity_timeout=seconds)
     with pytest.raises(InvalidArgument, match="state_lifetime"):
-        ReceiverOptions(state_lifetime=0.0)
+        ReceiverOptions(state_lifetime=seconds)
+
+
+@pytest.mark.parametrize("setting", ["wait_for_source", "acknowledge_interval", "request_timeout"])
+def test_what_is_no_number_is_no_time(setting: str) -> None:
+    with pytest.raises(InvalidArgument, match=setting):
+        ReceiverOptions(**{setting: nan})  # type: ignore[arg-type]

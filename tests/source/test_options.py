@@ -1,3 +1,4 @@
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -17,8 +18,14 @@ from quorate.source import SourceOptions
         {"retention_bytes_max": -1},
         {"registration_interval": -1},
         {"stability_lifetime": -1},
+        {"registration_interval": nan},
+        {"backup_after": nan},
         {"activity_timeout": 0},
+        {"activity_timeout": inf},
+        {"activity_timeout": nan},
         {"state_lifetime": -1},
+        {"state_lifetime": inf},
+        {"state_lifetime": nan},
         {"listen": "nowhere"},
         {"listen": "host:port"},
         {"listen": "host:70000"},

@@ -271,6 +271,7 @@ class Client:
         source: SourceName = ORDERS,
         stores: Iterable[str] = (),
         pacing: v1.ReceiverPacing | None = None,
+        lifetimes: v1.Lifetimes | None = None,
     ) -> Stream:
         call = frames_to(
             self._channel, "/quorate.v1.Store/Append", store_v1.AppendResponse.FromString
@@ -281,6 +282,7 @@ class Client:
             instance=instance,
             retained_from=retained_from,
             protocol_version=PROTOCOL_VERSION,
+            lifetimes=lifetimes,
         )
         await stream.send(v1.Frame(open=request, stable_upto=stable_upto))
         response = await stream.read()

@@ -8,8 +8,10 @@ import logging
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
+from math import inf, nan
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import grpc.aio
 import pytest
@@ -35,6 +37,7 @@ from quorate.protocol.errors import (
     OutOfOrder,
     RegIdInUse,
     SourceActive,
+    StorageFailed,
     StoreStopping,
     TopicRefused,
     UnknownTopic,
@@ -48,6 +51,7 @@ from quorate.protocol.wire import source_to_wire
 from quorate.store import append, reading, service
 from quorate.store import node as store_node
 from quorate.store.engine import Engine
+from quorate.store.identities import Identities
 from quorate.store.node import StoreNode
 from quorate.store.reading import StoredBatch
 from quorate.store.receivers import Receivers
@@ -260,6 +264,33 @@ async def test_taking_over_fences_the_live_stream_at_once(client: Client) -> Non
         await client.open(1)
     with pytest.raises(Fenced):
         await client.begin()
+
+
+@pytest.mark.parametrize("seconds", [inf, nan, -1.0])
+async def test_who_asks_for_impossible_lifetimes_leaves_no_stream(
+    client: Client, seconds: float
+) -> None:
+    stream = await client.stream()
+    with pytest.raises(InvalidArgument, match="lifetimes"):
+        await client.open(lifetimes=v1.Lifetimes(activity_timeout_seconds=seconds))
+    await stream.append(0, 9)  # nor does it end the one that is open
+    await stream.close()
+    with pytest.raises(InvalidArgument, match="lifetimes"):
+        await client.open(lifetimes=v1.Lifetimes(state_lifetime_seconds=seconds))
+    assert not (await client.status()).sources[0].live
+    await client.promise(2, b"b")
+
+
+async def test_a_stream_that_could_not_be_opened_is_over(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await client.stream()).close()
+    with monkeypatch.context() as failing:
+        failing.setattr(Identities, "came", Mock(side_effect=StorageFailed("s1", "no space")))
+        with pytest.raises(StorageFailed):
+            await client.open()
+    assert not (await client.status()).sources[0].live
+    await client.promise(2, b"b")
 
 
 async def test_an_identity_is_free_once_its_source_is_gone(client: Client) -> None:

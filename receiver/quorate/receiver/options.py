@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from quorate.protocol.consensus import Behaviour, StartingPoint
 from quorate.protocol.errors import InvalidArgument
@@ -76,12 +77,12 @@ class ReceiverOptions:
             raise InvalidArgument(
                 "buffer_bytes", f"{self.buffer_bytes:,} is below {4 * FRAME_BYTES_MAX:,}"
             )
-        if self.wait_for_source is not None and self.wait_for_source < 0:
-            raise InvalidArgument("wait_for_source", f"{self.wait_for_source} is below 0")
+        if self.wait_for_source is not None and not self.wait_for_source >= 0:
+            raise InvalidArgument("wait_for_source", f"{self.wait_for_source} is not at least 0")
         for name in ("activity_timeout", "state_lifetime"):
             seconds = getattr(self, name)
-            if seconds is not None and seconds <= 0:
-                raise InvalidArgument(name, f"{seconds} is not above 0")
+            if seconds is not None and not 0 < seconds < inf:
+                raise InvalidArgument(name, f"{seconds} is not above 0, and finite")
         for name in ("registration_interval", "acknowledge_interval", "request_timeout"):
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:
                 raise InvalidArgument(name, f"{getattr(self, name)} is not above 0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from math import inf
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import InvalidArgument
@@ -99,12 +100,12 @@ class SourceOptions:
             "backup_after",
             "stability_lifetime",
         ):
-            if getattr(self, setting) < 0:
-                raise InvalidArgument(setting, f"{getattr(self, setting)} is negative")
+            if not getattr(self, setting) >= 0:
+                raise InvalidArgument(setting, f"{getattr(self, setting)} is not at least 0")
         for setting in ("activity_timeout", "state_lifetime"):
             seconds = getattr(self, setting)
-            if seconds is not None and seconds <= 0:
-                raise InvalidArgument(setting, f"{seconds} is not above 0")
+            if seconds is not None and not 0 < seconds < inf:
+                raise InvalidArgument(setting, f"{seconds} is not above 0, and finite")
         if self.message_bytes_max > MESSAGE_BYTES_MAX:
             raise InvalidArgument(
                 "message_bytes_max",

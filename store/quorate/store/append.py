@@ -103,7 +103,8 @@ class AppendCall:
             raise InvalidArgument("append", "its first frame must be AppendOpen")
         request = frame.open
         check_version(self._address, request.protocol_version)
-        engine = self._engine
+        # All that it asks for is read first: what fails later would leave a stream nobody serves.
+        engine, lifetimes = self._engine, lifetimes_from_wire(request.lifetimes)
         waits = pacing_from_wire(request.information) is not None
         change = engine.core.open(
             request.information,
@@ -112,9 +113,9 @@ class AppendCall:
             frame.stable_upto,
         )
         stream = change.answer.stream
-        came = engine.core.identities.came(stream.state, lifetimes_from_wire(request.lifetimes))
-        engine.opened(stream, self)
         try:
+            came = engine.core.identities.came(stream.state, lifetimes)
+            engine.opened(stream, self)
             if came:
                 engine.submit(stream.state, came)
             if waits:
