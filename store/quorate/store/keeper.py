@@ -17,6 +17,7 @@ from quorate.protocol.errors import (
     InLimbo,
     QuorateError,
     ReceiverActive,
+    StorageUnreadable,
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
@@ -91,6 +92,8 @@ class Keeper:
         self._clock = clock
         self._heard: dict[str, float] = {}
         self._forgetting = Forgetting()
+        self._unread: set[SourceName] = set()
+        """Deleted ones that stay as they are, as it can not be read what they had."""
 
     @property
     def observed(self) -> Observed:
@@ -116,7 +119,7 @@ class Keeper:
         news = self._hear_peers()
         for source, tombstone in list(self._identities.tombstones.items()):
             if self._identities.tombstones.get(source) is tombstone:
-                await self._look_at_deleted(source, tombstone)
+                await self._try_to_look_at_deleted(source, tombstone)
         for at, state in enumerate(list(self._core.sources.values())):
             if at % BREATH_SOURCES == 0:
                 await asyncio.sleep(0)
@@ -222,7 +225,19 @@ class Keeper:
     ) -> None:
         self._engine.proxy_of.discard(state.name)
         self._forgetting.deleted(state.name)
+        self._unread.discard(state.name)
         await self._engine.made_durable(state, Change(None, tuple(writes), endings))
+
+    async def _try_to_look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
+        """What can not be read of one source keeps no other."""
+        try:
+            await self._look_at_deleted(source, tombstone)
+        except StorageUnreadable as error:
+            if source not in self._unread:
+                _log.warning("what is left of %s, which was deleted, stays: %s", source, error)
+            self._unread.add(source)
+        else:
+            self._unread.discard(source)
 
     async def _look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
         identities, view = self._identities, self._view(tombstone.registration)
@@ -259,13 +274,13 @@ class Keeper:
         return gone_everywhere(tombstone, self._view(tombstone.registration, since))
 
     async def _bring_back(self, source: SourceName, tombstone: Tombstone, view: View) -> None:
-        _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
         identities, anew = self._identities, begun_anew(tombstone, view)
         if anew or tombstone.dropped:
             # What is left in the index would come up between what is taken now.
             await self._purge_all(source)
         if source not in identities.tombstones:
             return  # the source was faster
+        _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
         promised = None if lives_on(tombstone, view) else asked_for(tombstone, view)
         state, writes = identities.bring_back(source, self._core.reg_ids, promised, anew=anew)
         state.takes_data = self._core.takes_data(source.topic)

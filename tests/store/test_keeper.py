@@ -1,0 +1,78 @@
+"""The keeper of a store's identities beside a disk that is slow, or can not be read everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.store.deleted import Heardsay, Quiet, bury, engine_of, filled, rows, tombstone
+from tests.store.support import TRADES, World
+
+from quorate.protocol.errors import StorageUnreadable
+from quorate.store.keeper import Keeper
+from quorate.store.losses import Losses
+from quorate.store.records import position_of
+from quorate.store.storage import Reads, Row, Table
+
+
+class PartlyUnreadable:
+    """Does not give the index of these RegIDs."""
+
+    def __init__(self, reads: Reads, *reg_ids: int) -> None:
+        self._reads = reads
+        self.reg_ids = set(reg_ids)
+
+    def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
+        return self._reads.get(table, keys)
+
+    def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
+        if table is Table.INDEX and position_of(first[:8]) in self.reg_ids:
+            raise StorageUnreadable("the disk", "checksum mismatch")
+        return self._reads.scan(table, first, last, limit)
+
+    def at_or_before(self, table: Table, key: bytes) -> Row | None:
+        return self._reads.at_or_before(table, key)
+
+
+class Looks(Quiet):
+    """How often the keeper came to its last step."""
+
+    count = 0
+
+    async def look(self, _: float) -> None:
+        self.count += 1
+
+
+def without_grace(world: World, reads: Reads, last_step: Looks) -> Keeper:
+    """Its keeper, which removes at once what is left of a deleted source."""
+    engine = engine_of(world)
+    engine.reads = reads
+    peers: Any = Heardsay()
+    proxying: Any = last_step
+    losses = Losses("s1", world.core.sources, world.storage)
+    return Keeper(engine, peers, proxying, losses, 0.0)
+
+
+@pytest.mark.expects_log("orders/0x10, which was deleted, stays: .*checksum mismatch.*replace")
+async def test_a_deleted_source_that_can_not_be_read_keeps_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    reads = PartlyUnreadable(world.storage, filled(world).reg_id)
+    filled(world, TRADES)
+    bury(world)
+    bury(world, source=TRADES)
+    last_step = Looks()
+    keeper = without_grace(world, reads, last_step)
+    for _ in range(3):
+        await keeper.look(0.0)
+    assert last_step.count == 3
+    assert world.core.identities.tombstones[TRADES].emptied
+    assert len(caplog.records) == 1
+    # It is looked at again all the while.
+    reads.reg_ids.clear()
+    for _ in range(2):
+        await keeper.look(0.0)
+    assert tombstone(world).emptied
+    assert rows(world, Table.INDEX) == 0
