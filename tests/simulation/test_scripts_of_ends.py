@@ -6,10 +6,12 @@ guard and without it.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import pytest
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Guard
-from tests.simulation.rules import Party, Setup
+from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.script import Script, play
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.test_scripts import ALL, A, B, C, D, _begin
@@ -20,6 +22,7 @@ from quorate.protocol.errors import SourceDeleted
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.recovery import Decision
+from quorate.protocol.wire import membership_from_wire
 from quorate.source import registration
 from quorate.source.core import SourceCore
 from quorate.source.registration import Registration
@@ -273,7 +276,48 @@ def _at_the_word_of_one_left_behind(script: Script) -> None:
     script.until_complete()
 
 
+def _only_where_it_goes_is_believed(to: pytest.MonkeyPatch) -> None:
+    """A store asks all that have a part of what it deleted, and believes only those of the newest
+    policy."""
+
+    def believed(tombstone: Tombstone, _: View) -> Set[str]:
+        membership = tombstone.registration.membership
+        assert membership is not None
+        return membership_from_wire(membership).to_policies[-1].stores
+
+    to.setattr(deletion, "_believed", believed)
+
+
+def _expired_in_the_middle_of_a_move(script: Script) -> None:
+    """The source dies while it moves from A, B and C to A, B and D. All but C let it expire; then
+    it is back."""
+    kept = {C}
+    _keep_alive(script, kept)
+    _begin(script)
+    script.source.kill()
+    script.sources.change_setup(1)
+    second = script.start_source()
+    moving = (A, B, C, D)
+    script.until(lambda: all(script.knows(each) and script.begun(each) == 2 for each in moving))
+    second.kill()
+    script.until(lambda: not any(map(script.knows, (A, B, D))))
+    script.start_source()
+    script.run(1.0)
+    kept.clear()
+    script.until_complete()
+
+
 GUARDS = (
+    Guard(
+        _only_where_it_goes_is_believed,
+        _expired_in_the_middle_of_a_move,
+        "I6",
+        {
+            "mortality": Mortality(Lifetimes(0.0, 80.0)),
+            "setups": (majority_of(ALL), majority_of((A, B, D))),
+            "lets_go": False,
+        },
+    ),
     Guard(
         _ended_streams_count,
         _deregistered_while_one_was_away,

@@ -192,6 +192,15 @@ def test_the_word_of_a_store_that_the_source_left_behind_brings_nothing_back() -
     assert lives_on(unsure, left_behind)
     record = replace(buried().registration, membership=v1.Membership())
     assert asked_for(replace(buried(), registration=record), left_behind) == back, "who knows?"
+    policy = Policy.majority_of(["s1", "s9"])
+    for named in (
+        membership_to_wire(Membership((policy,), (Policy.majority_of(["s1", "s2"]),))),
+        membership_to_wire(Membership((), (policy, Policy.majority_of(["s1", "s2"])))),
+    ):
+        moving = replace(buried(), registration=replace(buried().registration, membership=named))
+        assert not gone_everywhere(moving, left_behind), "it is asked"
+        assert asked_for(moving, left_behind) == back, "and believed"
+        assert lives_on(moving, left_behind)
     moved = answer("s9", replace(back, begun_epoch=2, live=False))
     assert lives_on(buried(), view(moved)), "it has moved there since"
 

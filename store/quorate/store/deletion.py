@@ -295,17 +295,15 @@ def given_up(record: Registration, view: View) -> bool:
 
 
 def _believed(tombstone: Tombstone, view: View) -> Set[str]:
-    """The peers at whose word a source is back: all that have a part of it for sure.
+    """The peers at whose word a source is back: those that are asked before this is settled.
 
-    Of one that the source may have left behind others do not ask whether they vouch for what they
-    deleted: who followed its word could go on alone with what is over for all others.
+    No others: who followed the word of one that the source has left behind could go on alone with
+    what is over for everybody else. And no fewer: one that is asked, and not believed, could keep
+    this from being settled for ever.
     """
-    membership = tombstone.registration.membership
-    goes_to = () if membership is None else membership_from_wire(membership).to_policies
-    if tombstone.blind or not goes_to:
-        # Who vouches for nothing does no harm, and who knows of nobody has nobody else to believe.
-        return view.peers.keys()
-    return goes_to[-1].stores
+    named = others(tombstone.registration, view.me)
+    # Who vouches for nothing does no harm, and who knows of nobody has nobody else to believe.
+    return view.peers.keys() if tombstone.blind or not named else named
 
 
 def lives_on(tombstone: Tombstone, view: View) -> bool:
