@@ -190,7 +190,9 @@ class Engine:
         """The call is over; what the stream still had to say is written soon."""
         self._calls.pop(stream, None)
         writes, state = self.core.closed(stream), stream.state
-        if not state.live and self.core.sources.get(state.name) is state:
+        # Perhaps of a stream that has begun anew meanwhile, under the same name.
+        present = self.core.sources.get(state.name)
+        if present is not None and not present.live:
             lives = self.core.identities.lives
             lives.left(Who(state.name), willingly=state.registration.clean)
         if writes:

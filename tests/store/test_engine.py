@@ -1,0 +1,40 @@
+"""What the engine notes when a stream is opened, and when it is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.store.deleted import engine_of
+from tests.store.support import MEMBERSHIP, ORDERS, World, batch
+
+from quorate.protocol.errors import SourceActive
+from quorate.protocol.lineage import Lineage, Term
+from quorate.store.late import Missed
+
+
+class Call:
+    """Serves a stream until it is told that the stream is over."""
+
+    def end(self, error: Exception) -> None:
+        self.ended = error
+
+
+def test_who_streamed_to_a_stream_that_is_over_keeps_nobody_out() -> None:
+    """The store hears from a peer that another one has begun since; then the call ends."""
+    world = World()
+    engine = engine_of(world)
+    stream = world.stream()
+    world.append(stream, batch(0, 9))
+    call: Any = Call()
+    engine.opened(stream, call)
+    with pytest.raises(SourceActive):
+        world.promise(4, instance=b"another")
+    another = Missed(Lineage((Term(3, 0),)), MEMBERSHIP, b"b", None, ended_epoch=1)
+    change = world.core.adopt(ORDERS, another)
+    world.write(change.writes)
+    engine.end_streams(change)
+    assert call.ended
+    engine.closed(stream)
+    assert not world.core.sources[ORDERS].live
+    assert world.promise(4, instance=b"another").registration.promised_to == b"another"
