@@ -144,7 +144,7 @@ class Checker:
         to lose nothing: then it may take an operator to go on.
         """
         forgot = store_disks.forgetful(self._destroyed.values(), self.source)
-        failed = {*self.failed, store, *forgot}
+        failed = {*self.failed, store, *forgot, *store_disks.mistaken(self._stores.values())}
         if beyond_repair:
             return not any(setup.may_be_lost(failed) for setup in self._setups)
         return all(setup.recovers_from(failed) for setup in self._setups)

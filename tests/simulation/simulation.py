@@ -171,6 +171,8 @@ class Simulation:
                 self.operator.end_retired()
                 if self.checker.is_over():
                     self.source.follows_on_nobody()
+                if world.reached["copy goes on in place of its store"]:
+                    self.source.is_started_again()
             world.run(world.now + STEP_SECONDS)
         if unfinished:
             # What is stable and not handed over is worse than what is late.

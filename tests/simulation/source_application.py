@@ -76,6 +76,7 @@ class SourceApplication:
         """Those that go on though a newer one was started."""
         self.sending = True
         self._starting = False
+        self._started_again = False
         self._pause = weather.pause_between_sends
         self.start(take_over=False)
         world.later(0.0, self._go_on)
@@ -116,6 +117,14 @@ class SourceApplication:
         if self._named_from < self._oldest_at and not self.current.core.complete:
             self.world.reach("switched off stores named no more", self.current.process.name)
             self._named_from = self._oldest_at
+            self.current.kill()
+
+    def is_started_again(self) -> None:
+        """An operator does that, once, where a copy has taken the place of its store: what that one
+        said of the copy while both ran, to the source alone, nobody can take back any more."""
+        if not (self._started_again or self.current.core.complete):
+            self._started_again = True
+            self.world.reach("started again as a store is another one", self.current.process.name)
             self.current.kill()
 
     def start(self, take_over: bool) -> None:

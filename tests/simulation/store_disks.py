@@ -128,6 +128,17 @@ def forgetful(stores: Iterable[StoreOf], source: SourceName) -> set[str]:
     }
 
 
+def mistaken(stores: Collection[StoreOf]) -> set[str]:
+    """Those that will be in limbo once they hear what a peer remembers of them, or of a copy."""
+    return {
+        store.name
+        for store in stores
+        for other in stores
+        if (remembered := other.core.standing.peers.get(store.name)) is not None
+        and store.core.standing.check_remembered(remembered)
+    }
+
+
 def has_messages(store: StoreOf, source: SourceName, begins_in: int) -> bool:
     """Whether the store has messages of that stream."""
     key = begun_registration(store, source, begins_in)
