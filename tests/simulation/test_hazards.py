@@ -44,6 +44,7 @@ HAZARDS = {
     "fencing that recovery reads go around": (
         "begin_below_the_promise",
         "deleting_forgets_the_promise",
+        "others_promises_are_taken_back_too",
     ),
     "divergent tails at restart": (
         "nothing_is_set_aside",
@@ -71,6 +72,7 @@ HAZARDS = {
     "corruption read as absence": (
         "unreadable_is_a_no",
         "unreadable_is_absent",
+        "who_stood_back_learns_nothing",
         "unknown_is_a_no",
     ),
     "a hung store": ("hung_stores_are_waited_for",),

@@ -31,10 +31,11 @@ from quorate.source.bringing_up import BringingUp
 from quorate.source.core import SourceCore
 from quorate.source.frames import Packed
 from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
-from quorate.store import keeper, leaving
+from quorate.store import deregistration, keeper, leaving, repair_plan
 from quorate.store.core import StoreCore
 from quorate.store.engine import Engine
 from quorate.store.lifetimes import Lifetimes
+from quorate.store.repair_plan import OwnView, PeerView
 from quorate.store.state import Change, SourceState
 
 A, B, C = "store1", "store2", "store3"
@@ -42,6 +43,7 @@ ALL = (A, B, C)
 D, E = "store4", "store5"
 FIVE = majority_of((*ALL, D, E))
 EITHER = Setup((Party("here", ALL), Party("there", (D, E))), "any")
+BACKED = Setup((Party("stores", ALL, backups=(D,)),))
 OLD = majority_of(ALL)
 NEW = majority_of(["store4", "store5", "store6"])
 KEPT_SECONDS = 2.0
@@ -317,6 +319,43 @@ def _a_promise_is_lost_in_a_crash(script: Script) -> None:
     script.until_complete()
 
 
+def _others_promises_are_taken_back_too(to: pytest.MonkeyPatch) -> None:
+    """Who takes a promise back makes the store forget what it promised before."""
+
+    def may_matter(state: SourceState) -> bool:
+        return bool(state.registration.begun_epoch or state.held.ranges or state.limbo)
+
+    to.setattr(deregistration, "_may_matter", may_matter)
+
+
+def _taken_back_when_a_minority_has_begun(script: Script) -> None:
+    """C alone has begun epoch 3, which A and B have promised, too. The next source reaches only
+    these, gives up, and takes their promises back. The stream begins on A, B and D, of which the
+    last promised epoch 1 to the first; then C is back."""
+    alone = script.cut(C, A, B, D, E)
+    script.until(lambda: all(map(script.knows, ALL)))
+    script.source.kill()
+    second = script.start_source(D, E)
+    script.until(lambda: all(script.promised(each) == 2 for each in ALL))
+    second.kill()
+    third = script.start_source(D, E)
+    script.until_decided(third, lambda: script.cut(third.process.name, A, B))
+    script.until(lambda: script.begun(C) == 3)
+    third.kill()
+    fourth = script.start_source(C, D, E)
+    script.until(lambda: all(map(fourth.core.registration.grant, (A, B))))
+    fourth.give_up()
+    script.run(LOOK_SECONDS)
+    fourth.kill()
+    fifth = script.start_source(C, E)
+    script.until_complete()
+    assert script.send_stable() == 0
+    fifth.kill()
+    alone()
+    script.start_source(A, E)
+    script.until_complete()
+
+
 # What can not be read says nothing.
 
 
@@ -341,6 +380,33 @@ def _only_copy_left_turns(script: Script) -> None:
 
 
 # Quorums of several groups need not meet.
+
+
+def _who_stood_back_learns_nothing(to: pytest.MonkeyPatch) -> None:
+    """One that a backup stands in for takes no begin over from its peers."""
+
+    def names(peer: PeerView, own: OwnView) -> bool:
+        policies = peer.membership.policies if peer.membership else ()
+        return any(own.store in policy.stores for policy in policies)
+
+    to.setattr(repair_plan, "_names", names)
+
+
+def _stands_back_with_a_tail_that_turned(script: Script) -> None:
+    """C alone has 1, and can not read it any more. It hears nobody while the next source begins
+    without 1, and a backup stands in."""
+    _begin(script)
+    script.cut("source1", A, B)
+    assert script.send(C) == 1
+    script.source.kill()
+    script.cut(C, A, B, D)
+    script.flip(C)
+    script.until(lambda: script.state(C).unreadable)
+    script.start_source()
+    script.until(lambda: script.world.reached["backup steps in"])
+    assert script.send_stable() == 1
+    script.network.heal()
+    script.until(lambda: script.begun(C) > 1)
 
 
 def _a_stable_set_is_enough(to: pytest.MonkeyPatch) -> None:
@@ -655,7 +721,19 @@ GUARDS = (
     ),
     Guard(_lineages_are_lists_of_begins, _a_minority_began_in_between, "I1"),
     Guard(_answers_before_the_commit, _a_promise_is_lost_in_a_crash, "I5"),
+    Guard(
+        _others_promises_are_taken_back_too,
+        _taken_back_when_a_minority_has_begun,
+        "I1",
+        {"setups": (FIVE,)},
+    ),
     Guard(_unreadable_is_a_no, _only_copy_left_turns, "I1"),
+    Guard(
+        _who_stood_back_learns_nothing,
+        _stands_back_with_a_tail_that_turned,
+        "I6",
+        {"setups": (BACKED,)},
+    ),
     Guard(_a_stable_set_is_enough, _the_other_group_has_it, "I1", {"setups": (EITHER,)}),
     Guard(_hung_stores_are_waited_for, _one_store_hangs, "I6"),
     Guard(_replaced_ones_come_back, _replaced_and_told_so_by_one, "I6"),
