@@ -111,7 +111,15 @@ class Keeper:
             except Exception:
                 _log.exception("looking after identities failed in a way that was not foreseen")
             # With many identities a look takes long; it must stay a small part of the work.
-            await asyncio.sleep(max(LOOK_SECONDS, 20 * (self._clock() - began)))
+            await self._rest(max(LOOK_SECONDS, 20 * (self._clock() - began)))
+
+    async def _rest(self, seconds: float) -> None:
+        """Time goes on meanwhile, bit by bit: who leaves shortly before the next look must not be
+        as old at once as the rest was long."""
+        until = self._clock() + seconds
+        while (left := until - self._clock()) > 0:
+            await asyncio.sleep(min(left, LOOK_SECONDS))
+            self._lives.observed.look(self._clock())
 
     async def look(self, steady: float) -> None:
         """One look; steady: the time on the monotonic clock. Raises StorageFailed."""
