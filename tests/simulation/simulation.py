@@ -158,7 +158,7 @@ class Simulation:
         if "lose_batch" in self.weather.kinds:
             world.run(world.now + STALL_SECONDS)
             if self.operator.accept_losses():
-                self.source.current.kill()  # the next one has to hear of it
+                self.source.all_end()  # the next one has to hear of it
         seconds = self.weather.complete_seconds
         deadline = world.now + seconds
         while (unfinished := self.unfinished()) and world.now < deadline:

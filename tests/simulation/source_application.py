@@ -224,6 +224,11 @@ class SourceApplication:
         names = ", ".join(one.process.name for one in self._former)
         return f"{names} goes on beside {self.current.process.name}" if names else ""
 
+    def all_end(self) -> None:
+        """Also who goes on though it was started once more."""
+        for one in (*self._former, self.current):
+            one.kill()
+
     def wake(self) -> None:
         """Whatever of it was paused goes on."""
         for one in (*self._former, self.current):
