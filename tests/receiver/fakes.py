@@ -443,6 +443,14 @@ class Group:
         if inform:
             self.source.say(v1.Frame(information=self.source.served.information))
 
+    async def begin_anew(self) -> None:
+        """The stream is ended, with all that stores had of its receivers; another one begins."""
+        self.stable(NOTHING)
+        await self.restart_source(kept_upto=NOTHING)
+        for store in self.stores:
+            for receiver in store.receivers.values():
+                receiver[1] = NOTHING
+
     async def move(self, stores: list[FakeStore], policy: Policy | None = None) -> None:
         """The source goes over to these stores, in a new epoch, and tells the old ones so."""
         old, self.stores = self.stores, stores

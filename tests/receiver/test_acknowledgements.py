@@ -50,6 +50,7 @@ def test_positions_never_move_back_in_a_stream() -> None:
     assert acknowledgements.position(stable_upto=9) == 9
     acknowledgements.withdraw(10)
     assert acknowledgements.position(stable_upto=4) == 9
+    assert acknowledgements.began_anew == 0
 
 
 def test_consuming_what_was_withdrawn_counts_for_nothing() -> None:
@@ -81,6 +82,7 @@ def test_positions_begin_anew_with_a_stream_that_does() -> None:
     acknowledgements.progress.consumed_through(20)
     assert acknowledgements.position(stable_upto=30) == 20
     acknowledgements.withdraw(0)
+    assert acknowledgements.began_anew == 1
     assert acknowledgements.position(stable_upto=30) is None
     acknowledgements.progress.consumed_through(3)
     assert acknowledgements.position(stable_upto=2) == 2

@@ -33,6 +33,7 @@ from quorate.receiver import (
     StartingPoint,
     StoreRefused,
     StoreUnresponsive,
+    Withdrawn,
 )
 
 # Where to start.
@@ -237,6 +238,24 @@ async def test_a_flush_counts_only_what_stores_have_taken(group: Group) -> None:
         group.served()[1].held.add(20, 24)
         await receiver.flush()
         assert [store.receivers[NAME, 0x20][1] for store in group.stores] == [23, 23, 19]
+
+
+@pytest.mark.expects_log("is withdrawn")
+async def test_a_flush_counts_nothing_that_stores_took_of_a_stream_that_is_over(
+    group: Group,
+) -> None:
+    await group.announce()
+    async with await opened(group) as receiver:
+        await told(receiver, SourceAttached)
+        group.send(24)
+        await take(receiver, 25)
+        await receiver.flush()
+        await group.begin_anew()
+        await told(receiver, Withdrawn)
+        group.send(9)
+        await take(receiver, 10)
+        await receiver.flush()
+        assert sum(store.receivers[NAME, 0x20][1] == 8 for store in group.stores) >= 2
 
 
 @pytest.mark.expects_log("refused an acknowledgement")

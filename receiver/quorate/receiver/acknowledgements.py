@@ -83,6 +83,8 @@ class Acknowledgements:
     def __init__(self, start: int) -> None:
         self.start = start
         """The first number that was to be delivered, of the present stream."""
+        self.began_anew = 0
+        """How often positions went back: what stores were told before says nothing any more."""
         self._stretches: deque[Progress] = deque([Progress(start)])
         self._sent = start - 1
         self._says_from = start
@@ -101,6 +103,7 @@ class Acknowledgements:
         for stretch in self._stretches:
             stretch.cut(first - 1)
         # Below what was acknowledged only if that stream was ended, and another has begun.
+        self.began_anew += first <= self._sent
         self.start = min(self.start, first)
         self._sent = min(self._sent, first - 1)
         self._says_from = min(self._says_from, first)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from quorate.protocol.errors import Fenced, QuorateError
 from quorate.protocol.identity import SourceName
@@ -30,6 +31,19 @@ STABLE_SECONDS = 1.0
 """How long a flush waits for what was consumed to become stable."""
 
 
+class _Told(NamedTuple):
+    """Who is told of what; of a stream that begins anew nothing was told, nor is by an answer that
+    was under way."""
+
+    address: str
+    source: SourceName
+    began_anew: int
+
+
+def _told_at(address: str, session: Session) -> _Told:
+    return _Told(address, session.source, session.acknowledgements.began_anew)
+
+
 class Acknowledger:
     """Sends positions to the stores, each at its own pace."""
 
@@ -52,9 +66,9 @@ class Acknowledger:
         self._interval = interval
         self._sessions = sessions
         self._count_taken = count_taken
-        self._told_upto: dict[tuple[str, SourceName], tuple[int, float]] = {}
+        self._told_upto: dict[_Told, tuple[int, float]] = {}
         """What each store was told last, and when."""
-        self._taken: dict[tuple[str, SourceName], int] = {}
+        self._taken: dict[_Told, int] = {}
         """What each has taken of it."""
         self._kicks: dict[str, asyncio.Event] = {}
         self._kicked = asyncio.Event()
@@ -115,7 +129,7 @@ class Acknowledger:
         holders = {
             name
             for name, address in session.record.stores
-            if self._taken.get((address, session.source), NOTHING) >= position
+            if self._taken.get(_told_at(address, session), NOTHING) >= position
         }
         everyone = asyncio.get_running_loop().time() < everyone_until
         if everyone and not holders >= session.registration.joined:
@@ -150,14 +164,16 @@ class Acknowledger:
             names = [name for name, at in session.record.stores if at == address]
             if not names or names[0] not in session.registration.joined:
                 continue
-            upto, at = self._told_upto.get((address, session.source), (NOTHING, 0.0))
-            short = self._taken.get((address, session.source), NOTHING) < position
+            told = _told_at(address, session)
+            upto, at = self._told_upto.get(told, (NOTHING, 0.0))
+            short = self._taken.get(told, NOTHING) < position
             if position > upto or now - at >= (SHORT_SECONDS if short else repeat_seconds):
                 due[session.source] = (session, names[0], position)
         return due
 
     async def _send(self, address: str, due: dict[SourceName, tuple[Session, str, int]]) -> None:
         epochs = {source: session.registration.epoch for source, (session, _, _) in due.items()}
+        told = {source: _told_at(address, session) for source, (session, _, _) in due.items()}
         request = store_v1.AcknowledgeRequest(
             session_id=self._session_id,
             acknowledgements=[
@@ -177,8 +193,8 @@ class Acknowledger:
             source = SourceName(refused.source.topic, refused.source.session_id)
             error = failure_from_wire(refused.failure, address)
             session, name, _ = due.pop(source)
-            self._told_upto.pop((address, source), None)
-            self._taken.pop((address, source), None)
+            self._told_upto.pop(told[source], None)
+            self._taken.pop(told[source], None)
             if not isinstance(error, Fenced):
                 log.warning("%s: store %s refused an acknowledgement: %s", source, address, error)
             registration = session.registration
@@ -187,8 +203,9 @@ class Acknowledger:
                 raise registration.error
         now = asyncio.get_running_loop().time()
         for source, (_, _, position) in due.items():
-            self._told_upto[address, source] = (position, now)
-            self._taken[address, source] = position
+            self._told_upto[told[source]] = (position, now)
+            self._taken[told[source]] = position
         for shortened in response.shortened:
             source = SourceName(shortened.source.topic, shortened.source.session_id)
-            self._taken[address, source] = shortened.upto
+            if source in due:
+                self._taken[told[source]] = shortened.upto
