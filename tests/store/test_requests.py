@@ -18,6 +18,7 @@ from tests.store.support import (
 )
 
 from quorate.protocol.errors import Fenced, InLimbo, ReceiverActive, UnknownTopic
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange
 from quorate.store import restart
@@ -88,8 +89,8 @@ class Store:
         peers: Any = Heardsay()
         proxying: Any = Quiet()
         self.losses = Losses("s1", self.core.sources, self.world.storage)
-        keeper = Keeper(self.engine, peers, proxying, self.losses, 0.0)
-        self.requests = Requests(self.engine, keeper, self.losses)
+        self.keeper = Keeper(self.engine, peers, proxying, self.losses, 0.0)
+        self.requests = Requests(self.engine, self.keeper, self.losses)
 
     async def held_up(self, request: Coroutine[Any, Any, A]) -> asyncio.Task[A]:
         """Ask for it, and return when that waits until something is durable."""
@@ -198,6 +199,21 @@ async def test_what_is_left_of_a_deleted_source_makes_way_for_the_next_one(store
     assert ORDERS not in store.core.sources, "first the old one has to be gone"
     granted = await store.finished(asked)
     assert granted.promised.registration.promised_epoch == 4
+
+
+@pytest.mark.expects_log("is deregistered")
+async def test_what_a_deleted_source_had_on_its_way_to_the_disk_makes_way_too(store: Store) -> None:
+    """Else it came up under the RegID that is the next one's."""
+    world = store.world
+    world.begin(FIRST_LINEAGE)
+    stream = world.open()
+    store.engine.submit(stream.state, store.core.append(stream, batch(0, 9), NOTHING) or ())
+    gone = await store.held_up(store.keeper.deregister(ORDERS, 0, 1, b""))
+    world.core.identities.settled.add(ORDERS)
+    asked = await store.held_up(store.requests.promise(promise(4, b"b")))
+    granted = await store.finished(asked)
+    assert (await gone).reg_id == granted.promised.state.reg_id
+    assert rows(world, Table.INDEX) == 0
     assert (rows(world, Table.INDEX), rows(world, Table.RECEIVERS)) == (0, 0)
 
 

@@ -100,7 +100,14 @@ class Engine:
 
         Raises StorageFailed.
         """
-        await self.writer.durable(self.submitted(state))
+        await self.written_under(state.reg_id)
+
+    async def written_under(self, reg_id: int) -> None:
+        """The same, of whatever has this RegID, or had it until it was deleted.
+
+        Raises StorageFailed.
+        """
+        await self.writer.durable(self._commits.get(reg_id, 0))
 
     def is_written(self, state: SourceState) -> bool:
         """Whether everything that was accepted of this source is durable."""

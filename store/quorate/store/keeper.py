@@ -330,10 +330,15 @@ class Keeper:
         return confirmed and observed.age(tombstone.deleted, None) >= self._grace
 
     async def _purge(self, source: SourceName) -> None:
-        if source in self._identities.tombstones:
-            reg_ids = self._core.reg_ids
-            writes = self._identities.purge(source, self._engine.reads, PURGE_ROWS, reg_ids)
-            await self._engine.writer.durable(self._engine.writer.submit(writes))
+        tombstones, reg_ids = self._identities.tombstones, self._core.reg_ids
+        if (tombstone := tombstones.get(source)) is None:
+            return
+        # What it took last would come up under its RegID when that is another one's.
+        await self._engine.written_under(tombstone.reg_id)
+        if tombstones.get(source) is not tombstone:
+            return
+        writes = self._identities.purge(source, self._engine.reads, PURGE_ROWS, reg_ids)
+        await self._engine.writer.durable(self._engine.writer.submit(writes))
 
     async def _purge_all(self, source: SourceName) -> None:
         tombstones = self._identities.tombstones
