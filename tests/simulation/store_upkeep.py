@@ -26,7 +26,7 @@ from quorate.store import batches, restart, retention
 from quorate.store import repair_plan as plan
 from quorate.store.comparing import Asked, Comparing
 from quorate.store.filling import Fetch, Fetching, Filler, PeerFailed
-from quorate.store.inventory import read_inventory, take_note
+from quorate.store.inventory import AskAgain, Question, heard_from, read_inventory
 from quorate.store.keeper import Keeper
 from quorate.store.leaving import Adoption
 from quorate.store.lifetimes import Who
@@ -112,26 +112,23 @@ class SimulatedPeers:
 
     async def _ask(self, peer: str) -> None:
         store = self._store
-        asked, since = store.world.now, store.core.standing.moment
-        request = store_v1.InventoryRequest(greeting=store.greeting())
+        asked = Question(store.greeting(), store.core.standing.moment, store.world.now)
+        request = store_v1.InventoryRequest(greeting=asked.greeting)
         try:
             answer, who = await inventory_of(store, peer, request)
         except QuorateError:
             self._reachable.discard(peer)
             return
-        if request.greeting.incarnation != store.core.standing.record.incarnation:
+        before = self._heard.get(peer)
+        heard = heard_from(store.engine, asked, answer, who, store.world.now, before)
+        if heard is None:
             return
-        counts = take_note(store.engine, request.greeting, answer, who, since)
-        if not counts:
+        if isinstance(heard, AskAgain) or not heard.counts:
             store.world.reach("answer of who does not know who asks", "%s to %s", peer, store.name)
-            if store.greeting().former != request.greeting.former:
-                await self._ask(peer)
-                return
-        now = store.world.now
-        known = self._heard.get(peer)
-        is_known = known is not None and known.answer.incarnation == answer.incarnation
-        first = known.first if known is not None and is_known else now
-        self._heard[peer] = Heard(answer, asked, now, first, counts)
+        if isinstance(heard, AskAgain):
+            await self._ask(peer)
+            return
+        self._heard[peer] = heard
         self._reachable.add(peer)
         if any(each.live for each in answer.sources.values()):
             store.checker.endings.sign(store.name)

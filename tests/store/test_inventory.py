@@ -8,8 +8,9 @@ import pytest
 from tests.store.deleted import answer, engine_of, filled, knowledge
 from tests.store.support import ORDERS, World
 
-from quorate.store.inventory import take_note
+from quorate.store.inventory import AskAgain, Question, heard_from
 from quorate.store.lifetimes import Who
+from quorate.store.limbo import Heard, PeerAnswer
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -25,6 +26,61 @@ def test_a_source_that_streams_to_a_peer_lives_here_too(remembered: bytes, silen
     known = store_v1.Greeting(store_name="s1", incarnation=remembered)
     told = replace(answer("s2", knowledge(live=True)), remembered=known)
     who = store_v1.Greeting(store_name="s2", incarnation=b"s2", run=store_v1.StoreRun(drawn=b"1"))
-    counts = take_note(engine_of(world), me, told, who, 0)
-    assert counts == (not silent)
+    heard = heard_from(engine_of(world), Question(me, 0, 0.0), told, who, 1.0, None)
+    assert isinstance(heard, Heard)
+    assert heard.counts == (not silent)
     assert lives.silent(Who(ORDERS)) - (before if silent else 0.0) == pytest.approx(silent)
+
+
+PEER = store_v1.Greeting(store_name="s2", incarnation=b"s2", run=store_v1.StoreRun(drawn=b"1"))
+
+
+def asked(world: World, at: float = 0.0) -> Question:
+    """A peer, just now."""
+    return Question(world.standing.greeting("s1:1", 0), world.standing.moment, at)
+
+
+def remembers(incarnation: bytes, peer: bytes = b"s2") -> PeerAnswer:
+    """What a peer of that incarnation answers."""
+    known = store_v1.Greeting(store_name="s1", incarnation=incarnation)
+    return replace(answer("s2"), remembered=known, incarnation=peer)
+
+
+def test_an_answer_to_who_the_store_was_when_it_asked_is_none() -> None:
+    world = World()
+    question = asked(world)
+    world.write(world.core.enter_limbo("it was put back", b"another").writes)
+    told = remembers(question.greeting.incarnation)
+    assert heard_from(engine_of(world), question, told, PEER, 1.0, None) is None
+
+
+def test_who_remembers_another_one_is_asked_again_once_the_store_can_name_that() -> None:
+    world = World()
+    engine, told = engine_of(world), remembers(b"what it was once")
+    world.write(world.core.enter_limbo("its directory is new", b"new").writes)
+    assert isinstance(heard_from(engine, asked(world), told, PEER, 1.0, None), AskAgain)
+    heard = heard_from(engine, asked(world), told, PEER, 1.0, None)
+    assert isinstance(heard, Heard)
+    assert heard.counts
+
+
+def test_who_remembers_what_the_store_never_was_does_not_count() -> None:
+    world = World()
+    told = remembers(b"another")
+    heard = heard_from(engine_of(world), asked(world), told, PEER, 1.0, None)
+    assert isinstance(heard, Heard)
+    assert not heard.counts
+
+
+def test_since_when_a_peer_was_heard_is_since_its_present_incarnation() -> None:
+    world = World()
+    engine, me = engine_of(world), world.standing.record.incarnation
+    first = heard_from(engine, asked(world, 1.0), remembers(me), PEER, 2.0, None)
+    assert isinstance(first, Heard)
+    again = heard_from(engine, asked(world, 3.0), remembers(me), PEER, 4.0, first)
+    assert isinstance(again, Heard)
+    assert (again.asked, again.at, again.first) == (3.0, 4.0, 2.0)
+    another = store_v1.Greeting(store_name="s2", incarnation=b"new", former=[b"s2"])
+    heard = heard_from(engine, asked(world, 5.0), remembers(me, b"new"), another, 6.0, again)
+    assert isinstance(heard, Heard)
+    assert heard.first == 6.0

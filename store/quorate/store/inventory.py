@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from typing import NamedTuple
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
@@ -24,7 +25,7 @@ from quorate.protocol.wire import (
 from quorate.store.deletion import as_it_was
 from quorate.store.engine import Engine
 from quorate.store.lifetimes import Who
-from quorate.store.limbo import Met, PeerAnswer, SourceKnowledge, knows, replacement
+from quorate.store.limbo import Heard, Met, PeerAnswer, SourceKnowledge, knows, replacement
 from quorate.store.receivers import ended_receivers, statuses
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
@@ -111,22 +112,48 @@ def _deleted(engine: Engine) -> Iterator[store_v1.SourceInventory]:
         yield known
 
 
-def take_note(
+class Question(NamedTuple):
+    """How a peer was asked."""
+
+    greeting: store_v1.Greeting
+    since: int
+    """The moment of the store's standing then."""
+    at: float
+    """By this store's clock, in seconds, monotonic."""
+
+
+class AskAgain:
+    """The store can name now what the peer remembers of it."""
+
+
+def heard_from(
     engine: Engine,
-    greeting: store_v1.Greeting,
+    asked: Question,
     answer: PeerAnswer,
     who: store_v1.Greeting,
-    since: int,
-) -> bool:
-    """Learn from a peer's answer what it was itself before, and which stores were replaced: it is
-    written before what follows.
+    now: float,
+    before: Heard | None,
+) -> Heard | AskAgain | None:
+    """What a peer's answer is worth; None: nothing, as it has yet to hear who this store is now.
 
-    greeting: as the peer was asked. who: how it presents itself. since: the moment of the store's
-    standing in which it was asked. Returns whether the answer counts; if not, and the greeting has
-    more names by now, the peer is to be asked again.
+    who: how it presents itself. before: its answer before this one.
     """
+    record = engine.core.standing.record
+    if asked.greeting.incarnation != record.incarnation:
+        return None
+    counts = _take_note(engine, asked, answer, who)
+    if not counts and tuple(asked.greeting.former) != engine.core.standing.record.former:
+        return AskAgain()
+    is_known = before is not None and before.answer.incarnation == answer.incarnation
+    first = before.first if before is not None and is_known else now
+    return Heard(answer, asked.at, now, first, counts)
+
+
+def _take_note(engine: Engine, asked: Question, answer: PeerAnswer, who: store_v1.Greeting) -> bool:
+    """Learn from a peer's answer what it was itself before, and which stores were replaced: it is
+    written before what follows. Returns whether the answer counts."""
     standing = engine.core.standing
-    present = standing.met(who, since)
+    present = standing.met(who, asked.since)
     for met, name in (
         (present, who.store_name),
         *((standing.heard_of(third), third.store_name) for third in answer.known),
@@ -137,7 +164,7 @@ def take_note(
             engine.writer.submit(met.writes, sync=met.is_news)
     if answer.remembered is not None and (rows := standing.comes_after(answer.remembered)):
         engine.writer.submit(rows)
-    counts = present.is_present and knows(greeting, answer.remembered)
+    counts = present.is_present and knows(asked.greeting, answer.remembered)
     if counts:
         _note_lives(engine, answer)
     return counts

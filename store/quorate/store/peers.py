@@ -18,7 +18,7 @@ import grpc.aio
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.store.engine import Engine
-from quorate.store.inventory import read_inventory, take_note
+from quorate.store.inventory import AskAgain, Question, heard_from, read_inventory
 from quorate.store.limbo import Heard
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
@@ -139,9 +139,9 @@ class Peers:
 
     async def _ask(self, peer: _Peer) -> float:
         """Returns how many seconds the answer took; 0 if there was none."""
-        asked, since = time.monotonic(), self._engine.core.standing.moment
+        asked = Question(self._greeting(), self._engine.core.standing.moment, time.monotonic())
         request = store_v1.InventoryRequest(
-            greeting=self._greeting(), protocol_version=PROTOCOL_VERSION
+            greeting=asked.greeting, protocol_version=PROTOCOL_VERSION
         )
         try:
             call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
@@ -153,22 +153,19 @@ class Peers:
             self._failed(peer, error)
             return 0.0
         now = time.monotonic()
-        if who.run == request.greeting.run:
+        if who.run == asked.greeting.run:
             peer.itself = True
             return 0.0
-        if request.greeting.incarnation != self._greeting().incarnation:
-            return now - asked  # the peer has yet to hear of the present one
-        counts = take_note(self._engine, request.greeting, answer, who, since)
-        if not counts and self._greeting().former != request.greeting.former:
-            return await self._ask(peer)  # now this store can name what the peer knows
-        known = peer.heard
-        is_known = known is not None and known.answer.incarnation == answer.incarnation
-        first = known.first if known is not None and is_known else now
-        peer.heard = Heard(answer, asked, now, first, counts)
+        heard = heard_from(self._engine, asked, answer, who, now, peer.heard)
+        if isinstance(heard, AskAgain):
+            return await self._ask(peer)
+        if heard is None:
+            return now - asked.at
+        peer.heard = heard
         if not peer.reachable:
             _log.info("peer %s is store %s", peer.address, answer.store)
         peer.reachable, peer.problem = True, ""
-        return now - asked
+        return now - asked.at
 
     def _failed(self, peer: _Peer, error: QuorateError) -> None:
         peer.reachable = False
