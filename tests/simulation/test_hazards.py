@@ -38,7 +38,6 @@ HAZARDS = {
     "two sources with one identity": (
         "promise_leaves_the_stream",
         "same_promise_to_anyone",
-        "fenced_sources_are_heard",
         "replaced_ones_come_back",
     ),
     "fencing that recovery reads go around": (

@@ -30,7 +30,6 @@ from tests.simulation.circumstances import (
 from tests.simulation.guards import Mutation, Patch, first_found, missed
 from tests.simulation.network import End
 from tests.simulation.source_actor import SourceInstance
-from tests.simulation.store_upkeep import SimulatedRepair
 from tests.simulation.store_writer import SimulatedWriter
 from tests.simulation.test_scripts import (
     _a_stable_set_is_enough,
@@ -77,6 +76,7 @@ from quorate.store.lifetimes import Lives, Who
 from quorate.store.limbo import Met, Standing
 from quorate.store.proxies import Electorate, Gathering
 from quorate.store.receivers import Receivers
+from quorate.store.repair_plan import OwnView
 from quorate.store.state import AppendStream, Change, SourceState
 from quorate.store.unclean import Run
 from quorate.v1 import messages_pb2 as v1
@@ -477,24 +477,17 @@ def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
 
 def _nobody_repairs(to: pytest.MonkeyPatch) -> None:
     """What a store missed is made up for by nobody."""
-
-    async def round_(_: Any) -> None:
-        return
-
-    to.setattr(SimulatedRepair, "round", round_)
+    to.setattr(repair_plan, "lacking", lambda *_: RangeSet())
 
 
 def _repair_waits_for_a_pause(to: pytest.MonkeyPatch) -> None:
-    """A store that takes messages puts off what it missed until nothing comes any more."""
-    real = SimulatedRepair._mend
+    """A store to which a source streams puts off what it missed until the source has left."""
+    real = repair_plan.lacking
 
-    async def mend(self: SimulatedRepair, state: SourceState, *rest: Any, **named: Any) -> bool:
-        taken = vars(self).setdefault("taken", {})
-        before, now = taken.get(state.name), state.held.next_sequence
-        taken[state.name] = now
-        return (state.live and now != before) or await real(self, state, *rest, **named)
+    def lacking(own: OwnView, stable: int) -> RangeSet:
+        return RangeSet() if own.live else real(own, stable)
 
-    to.setattr(SimulatedRepair, "_mend", mend)
+    to.setattr(repair_plan, "lacking", lacking)
 
 
 def _what_was_let_go_is_missed(to: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,13 @@ import pytest
 from tests.simulation.circumstances import PAIR, SAFETY, THREE
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Mutation, missed
+from tests.simulation.test_mutations import _promise_leaves_the_stream
 
 from quorate.protocol import recovery
 from quorate.protocol.identity import SourceName
 from quorate.protocol.wire import membership_from_wire
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.store import deletion, keeper
-from quorate.store.core import StoreCore
 from quorate.store.deregistration import Verdict
 from quorate.store.identities import Identities
 from quorate.store.keeper import Keeper
@@ -123,11 +123,6 @@ def _fenced_receivers_are_heard(to: pytest.MonkeyPatch) -> None:
     to.setattr(Receivers, "acknowledge", acknowledge)
 
 
-def _fenced_sources_are_heard(to: pytest.MonkeyPatch) -> None:
-    """A store goes on with the stream of a source after promising it to another one."""
-    to.setattr(StoreCore, "_end_stream", staticmethod(lambda *_: ()))
-
-
 MORTAL = {
     "mortality": Mortality(Lifetimes(0.0, 40.0), Lifetimes(0.0, 60.0)),
     "kinds": ("rest_source", "rest_source", "part_for_long", "crash_for_long", "crash_source"),
@@ -164,7 +159,7 @@ MUTATIONS = (
     ),
     Mutation(_fenced_receivers_are_heard, {"kinds": ("second_receiver",), **THREE}, ("I5",)),
     Mutation(
-        _fenced_sources_are_heard,
+        _promise_leaves_the_stream,
         {"kinds": ("second_source",), "outlives": False, **THREE},
         ("I5",),
     ),
