@@ -257,6 +257,31 @@ def test_stores_that_nobody_asked_are_named_and_no_problem() -> None:
     assert "not held as its policy asks for" in status.problems[-1], "whatever the other one has"
 
 
+def reached_elsewhere(upto: int, number: int) -> StatusResponse:
+    """A store of a source that reaches it elsewhere than whoever asks does, and knows its name."""
+    made = store(f"node{number}", grouped(upto, POLICY))
+    del made.sources[0].information.stores[:]
+    made.sources[0].information.stores.extend(
+        StoreEntry(name=name, address=f"inside:{at}", store_name=f"node{at}")
+        for at, name in enumerate("abcd")
+    )
+    return made
+
+
+def test_stores_that_are_asked_at_other_addresses_than_the_sources_were_asked() -> None:
+    uptos = (99, 97, 97, 99)
+    status = compare(group(*(reached_elsewhere(upto, n) for n, upto in enumerate(uptos))), 100)
+    assert status.not_asked == {}
+    (problem,) = status.problems
+    assert "not held as its policy asks for" in problem
+    assert "held by a, d" in problem
+    assert [row["satisfied"] for row in status.groups] == [False, True]
+    # One that does not answer was asked, too, if it was named.
+    answers = group(*(reached_elsewhere(99, number) for number in (0, 1, 3)))
+    answers[StoreAddress("node2", "host:9")] = Unreachable("host:9", "refused")
+    assert compare(answers, 100).not_asked == {}
+
+
 def test_people_are_told_which_stores_were_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask_all(
         _: Sequence[StoreAddress], __: float

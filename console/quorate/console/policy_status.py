@@ -30,8 +30,10 @@ def group_rows(
     that is stable; taking: those that the source streams to; names: what the stores call
     themselves, by address; unasked: those of its policies that nobody asked, which may hold all.
     """
+    # Who asks may reach a store elsewhere than the source does.
     called = {
-        entry.name: names.get(entry.address, entry.name) for entry in newest.information.stores
+        entry.name: entry.store_name or names.get(entry.address, entry.name)
+        for entry in newest.information.stores
     }
     rows: list[Row] = []
     problems: list[str] = []
@@ -75,11 +77,16 @@ def unasked(
     addresses = {store.address for store in asked}
     known = {store.name for store in asked} | set(names.values())
     where = {entry.name: entry.address for entry in newest.information.stores}
+    was_asked = known | {
+        entry.name
+        for entry in newest.information.stores
+        if entry.address in addresses or entry.store_name in known
+    }
     return {
         store: where.get(store, "")
         for policy, _ in _policies(newest)
         for store in sorted(policy.stores)
-        if where.get(store) not in addresses and store not in known
+        if store not in was_asked
     }
 
 
