@@ -103,6 +103,13 @@ def test_errors_are_equal_only_to_themselves_and_can_be_raised_twice() -> None:
             raise error
 
 
+def test_who_deleted_a_source_is_not_looked_for_in_the_status() -> None:
+    error = errors.InLimbo("orders/0x10", "a", errors.DELETED_HERE)
+    assert "`quorate status`" not in str(error)
+    assert "`quorate repair --source orders/0x10` says for whom it waits" in str(error)
+    assert "`quorate status` says for whom" in str(errors.InLimbo("orders/0x10", "a", "wiped"))
+
+
 def test_stores_are_to_be_started_only_if_some_did_not_answer() -> None:
     error = errors.NoQuorum("Registering", "a, b", "", "a: it is blank", limbo="a")
     assert "outside limbo. Answered: a, b; of these in limbo: a (a: it is blank)." in str(error)
@@ -112,6 +119,17 @@ def test_stores_are_to_be_started_only_if_some_did_not_answer() -> None:
     error = errors.NoQuorum("Registering", "a", "b", "b: refused")
     assert "limbo" not in str(error)
     assert "not: b (b: refused). Start those that are down" in str(error)
+    error = errors.NoQuorum("Registering", "a", "b", "b: refused", limbo="a", deleted="a")
+    assert "of these in limbo: a" in str(error)
+    assert "Start those that are down" in str(error)
+    assert "Who deleted the source (a) vouches again once the others" in str(error)
+    assert "an empty one in place of one that is gone for good" in str(error)
+    assert "`quorate repair --source TOPIC/SESSION` says for whom it waits" in str(error)
+    for of_no_use in ("`quorate status`", "--accept-loss", "--leave-limbo"):
+        assert of_no_use not in str(error)
+    error = errors.NoQuorum("Registering", "a, b", "", "why", limbo="a, b", deleted="a")
+    assert "an empty one in place" in str(error)
+    assert "--leave-limbo" in str(error), "for the other one"
     error = errors.NoQuorum("Registering", "", "a, b", "it rains")
     assert "than answered. None did: a, b (it rains). Start those" in str(error)
     error = errors.NoQuorum("Registering", "a", "", "a: keeps no messages")

@@ -12,6 +12,7 @@ from tests.receiver.fakes import NAME, Group
 from tests.receiver.support import QUICK, numbers, opened, position_is, take, told
 
 from quorate.protocol.errors import (
+    DELETED_HERE,
     Fenced,
     InLimbo,
     InvalidArgument,
@@ -393,6 +394,17 @@ async def test_too_few_stores(group: Group) -> None:
     options = ReceiverOptions(**QUICK)  # type: ignore[arg-type]
     with pytest.raises(NoQuorum, match="is registered with a, in limbo: none, not registered: b"):
         await Receiver.open("orders", stores=group.addresses, options=options, timeout=3)
+
+
+@pytest.mark.expects_log("directory of|does not register the receiver|waits for more stores")
+async def test_stores_that_deleted_the_source_are_told_from_others_in_limbo(group: Group) -> None:
+    await group.announce()
+    group.stores[0].registrations_fail = InLimbo(str(NAME), "a", DELETED_HERE)
+    group.stores[1].registrations_fail = InLimbo(str(NAME), "b", "blank")
+    options = ReceiverOptions(**QUICK)  # type: ignore[arg-type]
+    with pytest.raises(NoQuorum) as raised:
+        await Receiver.open("orders", stores=group.addresses, options=options, timeout=3)
+    assert (raised.value.limbo, raised.value.deleted) == ("a, b", "a")
 
 
 @pytest.mark.expects_log("directory of|does not register the receiver|waits for more stores")

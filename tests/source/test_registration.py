@@ -5,6 +5,7 @@ import pytest
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
+    DELETED_HERE,
     Fenced,
     InLimbo,
     MissingMessages,
@@ -216,6 +217,17 @@ def test_the_error_says_who_is_in_limbo_and_why_and_does_not_call_them_missing()
     assert isinstance(error, NoQuorum)
     assert (error.answered, error.silent, error.limbo) == ("a, b", "c", "b"), "c is down by now"
     assert "b: it can not read [300, 599]" in str(error)
+
+
+def test_the_error_tells_who_deleted_the_source_from_who_is_in_limbo_otherwise() -> None:
+    made = registration()
+    for store, reason in (("a", DELETED_HERE), ("b", "it was wiped")):
+        promised = dataclasses.replace(grant(Promise(limbo=True)), limbo_reason=reason)
+        made.promised(store, 1, promised)
+    made.failed("c", DOWN, 1.0)
+    error = made.unfinished()
+    assert isinstance(error, NoQuorum)
+    assert (error.limbo, error.deleted) == ("a, b", "a")
 
 
 def test_whoever_waits_no_longer_is_told_why_stores_that_have_begun_take_no_stream() -> None:

@@ -27,6 +27,7 @@ from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
+    DELETED_HERE,
     Closed,
     ContentConflict,
     Deregistered,
@@ -41,9 +42,7 @@ from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
 from quorate.store import keeper, positions
-from quorate.store.deletion import (
-    REASON,
-)
+from quorate.store.deletion import GIVEN_BACK
 from quorate.store.deregistration import (
     Verdict,
     deregistered_elsewhere,
@@ -163,7 +162,7 @@ def test_a_deleted_source_is_answered_for_as_if_in_limbo() -> None:
     filled(world)
     bury(world)
     promised = world.promise(2, instance=b"b")
-    assert promised.limbo == REASON
+    assert promised.limbo == DELETED_HERE
     assert (promised.held, promised.registration.begun_epoch) == ((), 0), "as if it were silent"
     assert ORDERS not in world.core.sources, "nothing was promised"
     with pytest.raises(InLimbo):
@@ -236,7 +235,7 @@ def test_the_instance_that_was_deregistered_stays_out() -> None:
     assert world.promise(2, instance=b"b").limbo
 
 
-@pytest.mark.parametrize(("blind", "limbo"), [(False, ""), (True, REASON)])
+@pytest.mark.parametrize(("blind", "limbo"), [(False, ""), (True, GIVEN_BACK)])
 def test_a_source_that_lives_on_elsewhere_is_back_as_it_was(blind: bool, limbo: str) -> None:
     """It promised nothing meanwhile, and took nothing: it can vouch if it could before."""
     world = World()
@@ -358,7 +357,7 @@ def test_without_its_messages_it_comes_back_empty_and_under_another_reg_id() -> 
     world.core.reg_ids.claim(7, "another")
     state, _ = world.core.identities.bring_back(ORDERS, world.core.reg_ids)
     assert state.reg_id != 7
-    assert (list(state.held.ranges), state.markers, state.limbo) == ([], (), REASON)
+    assert (list(state.held.ranges), state.markers, state.limbo) == ([], (), GIVEN_BACK)
 
 
 @pytest.mark.expects_log("lives on elsewhere")
@@ -376,7 +375,7 @@ async def test_what_was_half_removed_does_not_come_up_between_what_is_taken_anew
     monkeypatch.setattr(keeper, "PURGE_ROWS", 1)
     await keeping(world, living, answer("s3")).look(0.0)
     back = world.core.sources[ORDERS]
-    assert (back.limbo, list(back.held.ranges)) == (REASON, [])
+    assert (back.limbo, list(back.held.ranges)) == (GIVEN_BACK, [])
     assert rows(world, Table.INDEX) == 0
 
 
@@ -536,7 +535,7 @@ def test_whose_state_was_deleted_while_it_was_away_may_ask_once_more() -> None:
     world = World()
     filled(world)
     bury(world)
-    assert world.promise(1, instance=b"a").limbo == REASON
+    assert world.promise(1, instance=b"a").limbo == DELETED_HERE
     world.core.identities.settled.add(ORDERS)
     with pytest.raises(Fenced):
         world.promise(1, instance=b"b")

@@ -11,6 +11,7 @@ import pytest
 from tests.store.support import ORDERS, Client, configuration, free_addresses
 
 from quorate.protocol.errors import (
+    DELETED_HERE,
     Deregistered,
     NoQuorum,
     ReceiverActive,
@@ -332,6 +333,38 @@ async def test_what_one_store_deleted_does_not_count_as_absent(group: Group) -> 
             "a",
             lambda sources: any(one.held and one.held[0].first == 0 for one in sources),
         )
+
+
+@pytest.mark.parametrize("settings", [{"source_state_lifetime": 1.0}])
+async def test_who_deleted_a_source_while_another_one_is_away_says_for_whom_it_waits(
+    group: Group,
+) -> None:
+    async with await group.source() as source:
+        await source.publish(b"0")
+    await group.stop("c")
+    for name in "ab":
+        await group.until(name, blank)
+    with pytest.raises(NoQuorum) as raised:
+        await group.source(timeout=1.0)
+    assert (raised.value.limbo, raised.value.deleted) == ("a, b", "a, b")
+    async with Client(group.address("a")) as client:
+        waits = f"in limbo: {DELETED_HERE}; these have not been heard since: c"
+        async with asyncio.timeout(60):
+            while (said := await repaired(client)).verdict != waits:
+                assert not said.complete
+                await asyncio.sleep(0.05)
+            assert not said.complete
+            await group.start("c")
+            while not (said := await repaired(client)).complete:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    assert said.verdict == "does not know it"
+
+
+async def repaired(client: Client) -> store_v1.RepairProgress:
+    """What a store says when it is to repair the source."""
+    asked = store_v1.RepairRequest(source=source_to_wire(ORDERS), protocol_version=PROTOCOL_VERSION)
+    words: list[store_v1.RepairProgress] = [word async for word in client.stub.Repair(asked)]
+    return words[-1]
 
 
 # Strong RegIDs.

@@ -23,16 +23,16 @@ from tests.store.deleted import (
 )
 from tests.store.support import FIRST_LINEAGE, ORDERS, World
 
-from quorate.protocol.errors import Fenced
+from quorate.protocol.errors import DELETED_HERE, Fenced
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_to_wire
 from quorate.store import deletion
 from quorate.store.deletion import (
-    REASON,
     View,
     asked_for,
+    awaited,
     begun_anew,
     given_up,
     gone_everywhere,
@@ -67,6 +67,22 @@ def test_it_is_settled_at_once_if_nothing_ever_began_here() -> None:
         world.promise(2, instance=b"b")
 
 
+def test_it_says_for_whom_it_waits() -> None:
+    one = buried()
+    gone = knowledge(deletion=EXPIRED, limbo=True)
+    assert awaited(one, view()) == "these have not been heard since: s2, s3"
+    assert awaited(one, view(answer("s2", gone))) == "these have not been heard since: s3"
+    has = awaited(one, view(answer("s2", limbo=True), answer("s3", knowledge())))
+    assert has == "these still have it: s3; these are in limbo: s2"
+    blind = replace(one, blind=True)
+    assert awaited(blind, view(answer("s2"), answer("s3"), answer("s4", knowledge()))) == (
+        "these still have it: s4"
+    )
+    assert awaited(blind, view(answer("s2"), answer("s3"), complete=False)) == (
+        "not every peer has been heard since"
+    )
+
+
 async def test_a_store_that_was_put_back_has_to_hear_of_its_deletions_anew() -> None:
     """Another stream may have begun here since, and ended in what the copy lacks."""
     world = World()
@@ -74,7 +90,7 @@ async def test_a_store_that_was_put_back_has_to_hear_of_its_deletions_anew() -> 
     bury_for_good(world)
     assert not world.core.limbo_without(ORDERS)
     world.done(world.core.enter_limbo("it was put back", b"another"))
-    assert world.core.limbo_without(ORDERS) == REASON
+    assert world.core.limbo_without(ORDERS) == DELETED_HERE
     assert world.restarted().core.identities.tombstones[ORDERS].blind
     anew = answer("s2", knowledge(begun_epoch=0, promised_epoch=3, ended_epoch=1))
     assert not settled(tombstone(world), view(anew, answer("s3", limbo=True)))

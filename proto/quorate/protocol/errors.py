@@ -41,6 +41,9 @@ from quorate.protocol.job_errors import NotArchived as NotArchived
 from quorate.protocol.job_errors import OffsetsBehind as OffsetsBehind
 from quorate.protocol.job_errors import TaskFailed as TaskFailed
 
+DELETED_HERE = "it was deleted here, and other stores may still have it"
+"""The reason of a store that deleted a source, and can not vouch yet that nothing is left of it."""
+
 
 @dataclass(eq=False)
 class Unreachable(QuorateError):
@@ -86,6 +89,8 @@ class NoQuorum(QuorateError):
     detail: str
     limbo: str = ""
     """Of those that answered: who can not vouch for what it lacks, and so does not count."""
+    deleted: str = ""
+    """Of those in limbo: who deleted the source, and waits for others that may still have it."""
     retryable = True
 
     def describe(self) -> str:
@@ -105,7 +110,14 @@ class NoQuorum(QuorateError):
         steps = []
         if self.silent:
             steps.append("Start those that are down, or correct their addresses.")
-        if self.limbo:
+        if self.deleted:
+            steps.append(
+                f"Who deleted the source ({self.deleted}) vouches again once the others have said "
+                "that they deleted it, too, or go on with it: have all of them run, with an empty "
+                "one in place of one that is gone for good. `quorate repair --source "
+                "TOPIC/SESSION` says for whom it waits."
+            )
+        if self.limbo != self.deleted:
             steps.append(
                 "One in limbo can not vouch for what it lacks: `quorate status` says why, and "
                 "`quorate repair` has it filled now. If nobody has it any more: `quorate repair "
@@ -153,8 +165,19 @@ class InLimbo(QuorateError):
     def describe(self) -> str:
         return (
             f"Store {self.store} can not vouch for what it lacks of {self.source} ({self.reason}), "
-            "so it takes nothing yet. It will by itself, once it has heard enough of its peers: "
-            "`quorate status` says for whom it waits, and what to do if they can not help it."
+            f"so it takes nothing yet. It will by itself, once it has heard {self._step()}"
+        )
+
+    def _step(self) -> str:
+        if self.reason == DELETED_HERE:
+            return (
+                "that they deleted it, too, or go on with it: `quorate repair --source "
+                f"{self.source}` says for whom it waits. Have all of them run, with an empty one "
+                "in place of one that is gone for good."
+            )
+        return (
+            "enough of its peers: `quorate status` says for whom it waits, and what to do if they "
+            "can not help it."
         )
 
 

@@ -387,6 +387,7 @@ class Receiver:
         details = [str(watcher.error) for watcher in unheard if watcher.error]
         names = dict(self._names)
         limbo: set[str] = set()
+        deleted: set[str] = set()
         silent = {watcher.address for watcher in unheard}
         for session in self._sessions.values():
             waiting = session.waiting_for_stores()
@@ -394,6 +395,7 @@ class Receiver:
                 if names.setdefault(address, name) == address:
                     names[address] = name  # it was given without a name
                 limbo |= {address} if name in waiting.limbo else set()
+                deleted |= {address} if name in session.registration.deleted else set()
                 silent |= {address} if name in waiting.silent else set()
             details.append(
                 f"{waiting.source} is registered with {', '.join(waiting.vouching) or 'no store'}"
@@ -407,6 +409,7 @@ class Receiver:
             _joined(names, silent),
             "; ".join(details) or "no store's directory was heard in time",
             _joined(names, limbo - silent),
+            _joined(names, (deleted & limbo) - silent),
         )
 
     def _heard(self, store: str, record: SourceRecord | None) -> None:

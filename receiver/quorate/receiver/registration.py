@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from quorate.protocol.consensus import enough_for_receivers
 from quorate.protocol.errors import (
+    DELETED_HERE,
     Fenced,
     InLimbo,
     QuorateError,
@@ -250,6 +251,14 @@ class Registration:
         """Stores that answered, or refused to, because they can not vouch for what they lack."""
         refusing = (name for name, why in self._reasons.items() if isinstance(why, InLimbo))
         return (frozenset(self.answers) - vouching(self.answers)).union(refusing)
+
+    @property
+    def deleted(self) -> frozenset[str]:
+        """Of those in limbo: who deleted the source, and waits for others that may have it."""
+        reasons = self._reasons.items()
+        return frozenset(
+            name for name, why in reasons if isinstance(why, InLimbo) and why.reason == DELETED_HERE
+        )
 
     @property
     def reg_id(self) -> int:

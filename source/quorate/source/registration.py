@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
+    DELETED_HERE,
     ContentConflict,
     Deregistered,
     Fenced,
@@ -652,6 +653,7 @@ class Registration:
         reasons = [self._reason(store) for store in missing]
         limbo = [store for store in answered if self._grants[store].promise.limbo]
         reasons += [f"{store}: {self._grants[store].limbo_reason or 'in limbo'}" for store in limbo]
+        deleted = [store for store in limbo if self._grants[store].limbo_reason == DELETED_HERE]
         keeping = [store for store, grant in self._grants.items() if not grant.promise.takes_data]
         reasons += [f"{store}: keeps no messages of this topic" for store in keeping]
         return NoQuorum(
@@ -660,4 +662,5 @@ class Registration:
             ", ".join(missing),
             "; ".join(reasons) or "too few stores have begun",
             ", ".join(limbo),
+            ", ".join(deleted),
         )

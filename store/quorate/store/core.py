@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from quorate.protocol.errors import (
+    DELETED_HERE,
     Closed,
     ContentConflict,
     Fenced,
@@ -31,7 +32,6 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.store import batches, positions, retention, state_only
-from quorate.store.deletion import REASON as DELETED
 from quorate.store.deletion import check_not_ended
 from quorate.store.ends import forget_all, spent_by_all
 from quorate.store.identities import Identities
@@ -130,7 +130,7 @@ class StoreCore:
         """The same, of a source that this store does not know, or deleted."""
         identities = self.identities
         if source in identities.tombstones and source not in identities.settled:
-            return DELETED
+            return DELETED_HERE
         return self.standing.limbo
 
     def deleting(self, source: SourceName) -> bool:

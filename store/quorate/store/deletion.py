@@ -50,7 +50,7 @@ from quorate.store.storage import Reads, Table, Write
 from quorate.store.upkeep_records import unreadable_key
 from quorate.v1 import store_pb2 as store_v1
 
-REASON = "it was deleted here, and other stores may still have it"
+GIVEN_BACK = "it was deleted here, and what is back of it may not be all"
 
 
 def bury(
@@ -127,7 +127,7 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
     """
     held = tombstone.held
     is_gone = tombstone.dropped and not had_nothing(tombstone)
-    limbo = REASON if is_gone or tombstone.blind else ""
+    limbo = GIVEN_BACK if is_gone or tombstone.blind else ""
     if tombstone.dropped:
         held = replace(held, ranges=RangeSet(), next_sequence=0, released_bytes=held.bytes)
     markers = () if tombstone.dropped else tombstone.markers
@@ -242,6 +242,26 @@ def _know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
         policy.stable(policy.stores & sure) and policy.blocks(policy.stores & sure)
         for policy in in_force
     )
+
+
+def awaited(tombstone: Tombstone, view: View) -> str:
+    """Whom this store waits for to have the deletion settled; for people."""
+    source, told = tombstone.registration.name, view.peers
+    named = others(tombstone.registration, view.me)
+    asks_all = tombstone.blind or not named
+    named |= told.keys() if asks_all else frozenset()
+    unheard = named - told.keys()
+    having = {store for store in named - unheard if not _has_deleted(told[store], source)}
+    unsure = {store for store in named - unheard - having if told[store].limbo}
+    parts = {
+        "these have not been heard since": unheard,
+        "these still have it": having,
+        "these are in limbo": unsure,
+    }
+    texts = [f"{what}: {', '.join(sorted(stores))}" for what, stores in parts.items() if stores]
+    if asks_all and not view.complete and not unheard:
+        texts.append("not every peer has been heard since")
+    return "; ".join(texts)
 
 
 def settled(tombstone: Tombstone, view: View, is_gone: bool) -> bool:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from quorate.protocol.errors import QuorateError
+from quorate.protocol.errors import DELETED_HERE, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.catalogue import Elsewhere, claim_of, merged
@@ -74,8 +74,15 @@ class Engine:
 
     def limbo_reason(self, state: SourceState | None) -> str:
         """Why the store is in limbo for a source, or as a whole, and what it waits for."""
-        reason = self.core.limbo_of(state)
-        waits_for = self.waits_for.get(state.name if state is not None else None, "")
+        return self._with_wait(self.core.limbo_of(state), state.name if state is not None else None)
+
+    def limbo_reason_without(self, source: SourceName) -> str:
+        """The same, of a source that the store does not know, or deleted."""
+        reason = self.core.limbo_without(source)
+        return self._with_wait(reason, source if reason == DELETED_HERE else None)
+
+    def _with_wait(self, reason: str, source: SourceName | None) -> str:
+        waits_for = self.waits_for.get(source, "")
         return f"{reason}; {waits_for}" if reason and waits_for else reason
 
     def submit(

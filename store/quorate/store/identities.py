@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from quorate.protocol.errors import Deregistered, Fenced
+from quorate.protocol.errors import DELETED_HERE, Deregistered, Fenced
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import RangeSet
@@ -70,7 +70,7 @@ class Identities:
         self.check_outlives(source, epoch, instance)
         if source in self.settled:
             return None
-        return SourceState(0, Registration(source, 0, b""), Held(RangeSet()), limbo=deletion.REASON)
+        return SourceState(0, Registration(source, 0, b""), Held(RangeSet()), limbo=DELETED_HERE)
 
     def check_outlives(self, source: SourceName, epoch: int, instance: bytes = b"") -> None:
         """Raise Fenced if this epoch of a source is older than its deletion.

@@ -25,6 +25,7 @@ from quorate.store import ends, positions
 from quorate.store.deletion import (
     View,
     asked_for,
+    awaited,
     begun_anew,
     given_up,
     gone_everywhere,
@@ -254,8 +255,8 @@ class Keeper:
             await self._engine.writer.durable(self._engine.writer.submit(writes))
             return
         is_gone = self._is_gone_at_once(source, tombstone, view)
-        if source not in identities.settled and settled(tombstone, view, is_gone):
-            identities.settled.add(source)
+        if source not in identities.settled:
+            self._judge_settled(source, tombstone, view, is_gone)
         is_settled = source in identities.settled
         if is_settled and lives_on(tombstone, view):
             if had_nothing(tombstone):
@@ -270,6 +271,15 @@ class Keeper:
             return
         if not tombstone.emptied and self._grace_is_over(source, tombstone):
             await self._purge(source)
+
+    def _judge_settled(
+        self, source: SourceName, tombstone: Tombstone, view: View, is_gone: bool
+    ) -> None:
+        if settled(tombstone, view, is_gone):
+            self._identities.settled.add(source)
+            self._engine.waits_for.pop(source, None)
+        else:
+            self._engine.waits_for[source] = awaited(tombstone, view)
 
     def _is_gone_at_once(self, source: SourceName, tombstone: Tombstone, view: View) -> bool:
         """Whether there was a time at which no other store had it any more: all said so, and each
@@ -289,6 +299,7 @@ class Keeper:
         if source not in identities.tombstones:
             return  # the source was faster
         _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
+        self._engine.waits_for.pop(source, None)
         promised = None if lives_on(tombstone, view) else asked_for(tombstone, view)
         state, writes = identities.bring_back(source, self._core.reg_ids, promised, anew=anew)
         state.takes_data = self._core.takes_data(source.topic)

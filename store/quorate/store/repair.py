@@ -349,8 +349,11 @@ class Repair:
         for name in names:
             state = core.sources.get(name)
             if state is None:
+                reason = self._engine.limbo_reason_without(name)
                 yield store_v1.RepairProgress(
-                    source=source_to_wire(name), verdict="does not know it", complete=True
+                    source=source_to_wire(name),
+                    verdict=f"in limbo: {reason}" if reason else "does not know it",
+                    complete=not reason,
                 )
                 continue
             async for progress in self._repair_now(state, thorough):
