@@ -6,7 +6,7 @@ RocksDB stops taking writes once it has compacted over a block whose checksum is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +44,14 @@ async def until(client: Client, so: Callable[[store_v1.StatusResponse], bool]) -
         return status
 
 
-async def filled(client: Client, source: SourceName = ORDERS) -> None:
-    """[0, 99] in batches of ten, all stable."""
+async def filled(client: Client, source: SourceName = ORDERS, stable_upto: int = 99) -> None:
+    """[0, 99] in batches of ten."""
     await client.promise(source=source)
     await client.begin(FIRST, source, membership=RECORD)
     stream = await client.open(source=source)
     for first in range(0, 100, 10):
         await stream.append(first, first + 9, source=source, salt=SALT)
-    await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=99))
+    await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=stable_upto))
     await stream.close()
 
 
@@ -73,6 +73,13 @@ async def lost(client: Client, first: int, last: int) -> None:
         protocol_version=PROTOCOL_VERSION,
     )
     await client.call("AcceptLoss", request)
+
+
+async def deregister(client: Client) -> None:
+    request = store_v1.DeregisterRequest(
+        source=source_to_wire(ORDERS), epoch=1, protocol_version=PROTOCOL_VERSION
+    )
+    await client.call("Deregister", request)
 
 
 async def rounds(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -174,15 +181,39 @@ async def test_a_source_that_can_not_be_read_is_deregistered_and_the_store_goes_
 ) -> None:
     await rotten(tmp_path)
     async with running(tmp_path, deletion_grace=0.0) as node, Client(node.address) as client:
-        request = store_v1.DeregisterRequest(
-            source=source_to_wire(ORDERS), epoch=1, protocol_version=PROTOCOL_VERSION
-        )
-        await client.call("Deregister", request)
+        await deregister(client)
         await until(client, lambda status: status.retention.batches == 9)
         await until(client, lambda status: "checksum mismatch" in status.retention.held_up)
         await rounds(monkeypatch, 10)
         await client.promise(source=TRADES)
     assert in_the_journal(tmp_path) == [5]
+
+
+async def is_set_aside(client: Client) -> None:
+    """From 50 on there is another stream, which knows nothing of it."""
+    await client.promise(2, take_over=True)
+    await client.begin(Lineage((*FIRST.terms, Term(2, 50))), membership=RECORD)
+    (state,) = (each for each in (await client.status()).sources if each.set_aside)
+    assert (state.set_aside, list(state.unreadable)) == (50, [])
+
+
+@pytest.mark.expects_log("can not be read|retention|its messages are deleted|aside|lacks")
+@pytest.mark.parametrize("leaves", [deregister, is_set_aside])
+async def test_what_can_not_be_read_does_not_stop_the_store_once_it_is_no_more_of_a_stream(
+    tmp_path: Path, leaves: Callable[[Client], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays in the journal, beside what is let go."""
+    async with running(tmp_path) as node, Client(node.address) as client:
+        await filled(client, stable_upto=49)
+        await filled(client, TRADES)
+    flip((tmp_path / "rocksdb").glob("*.sst"), payload(55, SALT))
+    async with running(tmp_path) as node, Client(node.address) as client:
+        await client.fetch()  # it finds that out
+        await leaves(client)
+    async with running(tmp_path, retention_messages=20) as node, Client(node.address) as client:
+        await until(client, lambda status: "checksum mismatch" in status.retention.held_up)
+        await rounds(monkeypatch, 10)
+        await client.promise(7, source=TRADES, take_over=True)
 
 
 @pytest.mark.expects_log("retention: nothing goes of orders/0x10|can not be read|lacks")

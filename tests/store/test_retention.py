@@ -21,6 +21,7 @@ from quorate.store.records import IndexEntry, position_key, position_of
 from quorate.store.retention import ACKNOWLEDGED, ARCHIVED, Ages, Bounds, Mark
 from quorate.store.state import SourceState
 from quorate.store.storage import MemoryStorage, Table, Write
+from quorate.store.upkeep_records import BAD_BATCH_KEYS
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -289,7 +290,7 @@ def test_only_what_may_be_unreadable_is_read_before_it_goes() -> None:
     world = Retaining(storage).filled()
     rows = world.rows()[:4]
     world.write(world.state.found_unreadable(20, 24))
-    trusted = retention.readable(world.state, rows)
+    trusted = retention.readable(storage, world.state, rows)
     assert trusted == {row.position for row in rows if row.first != 20}
     world.let_go(39)
     storage.bad = {(Table.JOURNAL, position_key(row.position)) for row in rows}
@@ -393,6 +394,30 @@ def test_what_turns_out_to_be_unreadable_later_is_given_up_too() -> None:
     assert list(state.unreadable) == [Range(70, 79)], "that is still needed"
     assert (state.held.retained_from, list(state.held.ranges)) == (60, [Range(0, 9), Range(20, 99)])
     assert not retention.take_over(world.storage, state, 60)
+
+
+def test_where_the_disk_did_not_give_something_is_known_until_it_does() -> None:
+    storage = Unreadable()
+    world = Retaining(storage).filled()
+    bad = [position_key(row.position) for row in world.rows()[1:3]]
+    storage.bad = {(Table.JOURNAL, key) for key in bad}
+    world.write(retention.bad_batches(storage, world.state.reg_id, Range(10, 29)))
+    assert ("checksum" in retention.still_bad(storage)[0], noted(world)) == (True, 2)
+    rows = world.rows()
+    trusted = retention.readable(storage, world.state, rows)
+    assert trusted == {row.position for row in (rows[0], *rows[3:])}
+    storage.bad.remove((Table.JOURNAL, bad[0]))
+    why, writes = retention.still_bad(storage)
+    world.write(writes)
+    assert ("checksum" in why, noted(world)) == (True, 1)
+    storage.bad.clear()
+    why, writes = retention.still_bad(storage)
+    world.write(writes)
+    assert (why, noted(world)) == ("", 0)
+
+
+def noted(world: World) -> int:
+    return len(world.storage.scan(Table.META, *BAD_BATCH_KEYS, 100))
 
 
 def test_what_others_let_go_is_not_lacking() -> None:

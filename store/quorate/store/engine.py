@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from quorate.protocol.errors import DELETED_HERE, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
+from quorate.store import retention
 from quorate.store.catalogue import Elsewhere, claim_of, merged
 from quorate.store.core import StoreCore
 from quorate.store.directory import Directory
@@ -162,7 +163,8 @@ class Engine:
         writes = state.found_unreadable(part.first, part.last)
         if writes:
             _log.error("%s %s can not be read: %s", state.name, part, problem)
-            self.submit(state, writes)
+            where = retention.bad_batches(self.reads, state.reg_id, part)
+            self.submit(state, (*writes, *where))
         return bool(writes)
 
     def found_readable(self, state: SourceState, part: Range) -> None:

@@ -172,7 +172,7 @@ class Releasing:
             if not going:
                 return
             messages = sum(row.last - row.first + 1 for row in going)
-            trusted = retention.readable(state, going)
+            trusted = retention.readable(self._engine.reads, state, going)
             writes = retention.let_go(self._engine.reads, state, going)
             await self._engine.writer.durable(self._engine.submit(state, writes))
             self.messages += messages
@@ -334,7 +334,7 @@ class Releasing:
         _log.debug("gave %d bytes back in %.1f s", size, time.monotonic() - began)
 
     async def _unreadable(self) -> str:
-        """Why the disk can not read what is held; empty: as far as is known it can."""
+        """Why the disk can not read what it has; empty: as far as is known it can."""
         for state in list(self._engine.core.sources.values()):
             if parts := state.unreadable:
                 why = await self._in_thread(
@@ -342,7 +342,14 @@ class Releasing:
                 )
                 if why:
                     return why
-        return ""
+        # Also of what is deleted, set aside or given up since it was found.
+        writer = self._engine.writer
+        await writer.durable(writer.submit(()))
+        why, writes = await self._in_thread(
+            functools.partial(retention.still_bad, self._engine.reads)
+        )
+        writer.submit(writes, sync=False)
+        return why
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)

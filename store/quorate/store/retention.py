@@ -31,6 +31,7 @@ from quorate.store.records import (
 )
 from quorate.store.state import SourceState
 from quorate.store.storage import Reads, Table, Write
+from quorate.store.upkeep_records import BAD_BATCH_KEYS, bad_batch_key, bad_batch_position
 
 ACKNOWLEDGED, ARCHIVED = "acknowledged", "archived"
 """Conditions."""
@@ -163,14 +164,20 @@ def _count(row: IndexEntry) -> int:
     return row.last - row.first + 1
 
 
-def readable(state: SourceState, going: Iterable[IndexEntry]) -> frozenset[int]:
-    """Where in the journal the batches are of which nothing is known to be unreadable."""
-    return frozenset(
+def readable(reads: Reads, state: SourceState, going: Iterable[IndexEntry]) -> frozenset[int]:
+    """Where in the journal the batches are of which nothing is known to be unreadable.
+
+    What a source has that was deleted, and is back, may only be noted (see bad_batches). Raises
+    StorageFailed.
+    """
+    positions = [
         row.position
         for row in going
         if not state.unreadable
         or state.unreadable.holes(row.first, row.last) == [Range(row.first, row.last)]
-    )
+    ]
+    notes = reads.get(Table.META, [bad_batch_key(each) for each in positions])
+    return frozenset(each for each, note in zip(positions, notes, strict=True) if note is None)
 
 
 def let_go(reads: Reads, state: SourceState, going: Sequence[IndexEntry]) -> list[Write]:
@@ -335,6 +342,37 @@ def unreadable(reads: Reads, reg_id: int, parts: Iterable[Range]) -> str:
     except (StorageFailed, CorruptBatch) as error:
         return str(error)
     return ""
+
+
+def bad_batches(reads: Reads, reg_id: int, part: Range) -> list[Write]:
+    """Note where in the journal what was found unreadable is, for as long as it is there.
+
+    Also when its numbers are those of other messages by then, or nobody's.
+    """
+    try:
+        found = list(batches.entries(reads, reg_id, part.first, part.last))
+    except (StorageFailed, CorruptBatch):
+        return []  # it is not known where it is
+    return [Write(Table.META, bad_batch_key(entry.position), b"") for entry in found]
+
+
+def still_bad(reads: Reads) -> tuple[str, list[Write]]:
+    """Why the disk does not give a batch that was noted (see unreadable); empty: none is left.
+
+    With what forgets those that it gives again. What was noted must be durable. Raises
+    StorageFailed.
+    """
+    writes: list[Write] = []
+    key, end = BAD_BATCH_KEYS
+    while rows := reads.scan(Table.META, key, end, 1024):
+        for key, _ in rows:
+            try:
+                reads.get(Table.JOURNAL, [position_key(bad_batch_position(key))])
+            except StorageFailed as error:
+                return str(error), writes
+            writes.append(Write(Table.META, key, None))
+        key += b"\0"
+    return "", writes
 
 
 # How old what is.

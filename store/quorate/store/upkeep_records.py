@@ -24,9 +24,12 @@ _U64 = struct.Struct(">Q")
 _SIGNED_PAIR = struct.Struct(">qq")
 
 _UNREADABLE_PREFIX = b"unreadable/"
+_BAD_BATCH_PREFIX = b"bad-batch/"
 _LOSS_PREFIX = b"loss/"
 
 UNREADABLE_KEYS = (_UNREADABLE_PREFIX, _UNREADABLE_PREFIX + b"\xff" * 8)
+"""Lowest and highest."""
+BAD_BATCH_KEYS = (_BAD_BATCH_PREFIX, _BAD_BATCH_PREFIX + b"\xff" * 8)
 """Lowest and highest."""
 LOSS_KEYS = (_LOSS_PREFIX, _LOSS_PREFIX + b"\xff" * 8)
 """Lowest and highest."""
@@ -39,6 +42,15 @@ def unreadable_key(reg_id: int) -> bytes:
 
 def unreadable_reg_id(key: bytes) -> int:
     return int(_U64.unpack_from(key, len(_UNREADABLE_PREFIX))[0])
+
+
+def bad_batch_key(position: int) -> bytes:
+    """Of a row without content: the batch at this position of the journal was unreadable."""
+    return _BAD_BATCH_PREFIX + _U64.pack(position)
+
+
+def bad_batch_position(key: bytes) -> int:
+    return int(_U64.unpack_from(key, len(_BAD_BATCH_PREFIX))[0])
 
 
 def pack_ranges(ranges: RangeSet) -> bytes:
