@@ -8,8 +8,9 @@ made in the simulated network.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -96,12 +97,22 @@ class SimulatedPeers:
         self._heard.clear()
 
     async def ask_all(self) -> None:
+        await self._ask_each(self._ask)
+
+    async def ask_briefly(self, heard: list[Heard]) -> None:
+        async def ask(peer: str) -> None:
+            if (answered := await self._question(peer, without_sources=True)) is not None:
+                heard.append(replace(answered, counts=False))
+
+        await self._ask_each(ask)
+
+    async def _ask_each(self, question: Callable[[str], Awaitable[None]]) -> None:
         store = self._store
         left = set(self.addresses)
         answered = Event(store.process)
 
         async def ask(peer: str) -> None:
-            await self._ask(peer)
+            await question(peer)
             left.discard(peer)
             answered.set()
 
@@ -111,27 +122,34 @@ class SimulatedPeers:
             await answered.pause()
 
     async def _ask(self, peer: str) -> None:
+        heard = await self._question(peer)
+        if heard is None:
+            return
+        self._heard[peer] = heard
+        self._reachable.add(peer)
+        if any(each.live for each in heard.answer.sources.values()):
+            self._store.checker.endings.sign(self._store.name)
+
+    async def _question(self, peer: str, *, without_sources: bool = False) -> Heard | None:
         store = self._store
         asked = Question(store.greeting(), store.core.standing.moment, store.world.now)
-        request = store_v1.InventoryRequest(greeting=asked.greeting)
+        request = store_v1.InventoryRequest(
+            greeting=asked.greeting, without_sources=without_sources
+        )
         try:
             answer, who = await inventory_of(store, peer, request)
         except QuorateError:
             self._reachable.discard(peer)
-            return
+            return None
         before = self._heard.get(peer)
         heard = heard_from(store.engine, asked, answer, who, store.world.now, before)
         if heard is None:
-            return
+            return None
         if isinstance(heard, AskAgain) or not heard.counts:
             store.world.reach("answer of who does not know who asks", "%s to %s", peer, store.name)
         if isinstance(heard, AskAgain):
-            await self._ask(peer)
-            return
-        self._heard[peer] = heard
-        self._reachable.add(peer)
-        if any(each.live for each in answer.sources.values()):
-            store.checker.endings.sign(store.name)
+            return await self._question(peer, without_sources=without_sources)
+        return heard
 
 
 async def inventory_of(
@@ -214,16 +232,16 @@ class SimulatedVouching(Vouching):
         store, peers = self._simulated, self._peers
         if not self._standing.unchecked:
             return
+        heard: list[Heard] = []
         asked = Event(store.process)
 
         async def ask() -> None:
-            await peers.ask_all()
+            await peers.ask_briefly(heard)
             asked.set()
 
         store.process.start(ask())
         await asked.wait(CHECK_SECONDS_MAX)
-        heard = peers.heard()
-        if store.witnesses and not store.has_asked_a_witness(heard.values()):
+        if store.witnesses and not store.has_asked_a_witness(heard):
             # Who can tell is not there: to be believed until somebody is, is more than anything
             # can be done about, so that nobody starts it yet.
             store.world.note("%s waits for %s", store.name, sorted(store.witnesses))

@@ -32,8 +32,9 @@ from quorate.protocol.wire import (
     source_to_wire,
 )
 from quorate.source import Source, SourceOptions
-from quorate.store import unclean, vouching
+from quorate.store import service, unclean, vouching
 from quorate.store.engine import Engine
+from quorate.store.inventory import inventory
 from quorate.store.limbo import Standing
 from quorate.store.peers import Peers
 from quorate.store.records import StoreRecord
@@ -353,6 +354,43 @@ async def test_a_directory_that_was_put_back_is_found_out(group: Group, copied: 
         assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
 
 
+@pytest.mark.expects_log("enters limbo|is in limbo")
+async def test_it_is_found_out_however_long_its_peers_take_to_tell_of_all_sources(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what they say at its start passes for no inventory, though it names no source."""
+    await filled(group, a=9, b=9, c=3)
+    await group.stop("c")
+    copy = await group.copy("c")
+    await group.start("c")
+    before = await _writes_on_and_greets(group)
+    await group.put_back("c", copy)
+    told = asyncio.Event()
+
+    async def slow(
+        engine: Engine, me: store_v1.Greeting, request: store_v1.InventoryRequest
+    ) -> AsyncIterator[store_v1.InventoryResponse]:
+        async for each in inventory(engine, me, request):
+            if each.HasField("source"):
+                await told.wait()
+            yield each
+
+    with monkeypatch.context() as slowly:
+        slowly.setattr(service, "inventory", slow)
+        slowly.setattr(vouching, "CHECK_SECONDS_MAX", 20.0)
+        async with asyncio.timeout(10):
+            await group.start("c")
+        async with group.client("c") as client:
+            status = await client.status()
+        assert status.limbo
+        assert status.incarnation != before
+        assert not group.peers("c").heard()
+        told.set()
+    await group.vouching("c")
+    async with group.client("c") as client:
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
 async def _writes_on_and_greets(group: Group) -> bytes:
     """C takes what it lacks, and its peers hear of that; answers with its incarnation."""
     async with group.client("c") as client:
@@ -539,11 +577,11 @@ async def test_a_store_that_just_started_does_not_wait_long_for_a_peer_that_hang
     monkeypatch.setattr(vouching, "CHECK_SECONDS_MAX", 0.05)
     held = asyncio.Event()
 
-    async def hang(*_: object) -> None:
+    async def hang(*_: object, **__: object) -> None:
         await held.wait()
 
     await group.stop("c")
-    monkeypatch.setattr(Peers, "_ask", hang)
+    monkeypatch.setattr(Peers, "_question", hang)
     async with asyncio.timeout(60):
         await group.start("c")
     async with group.client("c") as client:

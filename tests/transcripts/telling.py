@@ -167,7 +167,8 @@ class TellingNetwork(Network):
     ) -> Any:
         if method == "inventory" and self.in_limbo(client.name):
             who = "was just started" if self.unchecked(client.name) else "am in limbo"
-            self._story.once(client.name, server, method, f"I {who}; what do you know?")
+            what = "remember of me" if request.without_sources else "know"
+            self._story.once(client.name, server, method, f"I {who}; what do you {what}?")
         elif (says := words.request(method, request)) is not None:
             self._story.ask(client.name, server, method, says)
         return await super().call(client, server, method, request, seconds)
@@ -182,9 +183,7 @@ class TellingNetwork(Network):
                 self._story.ask(server.name, client.name, "refusal", words.error(error))
                 raise
             if isinstance(value, list) and self.in_limbo(client.name):
-                self._story.once(
-                    server.name, client.name, "knows", words.inventory(value, request.greeting)
-                )
+                self._story.once(server.name, client.name, "knows", words.inventory(value, request))
             elif (says := words.answer(value)) is not None:
                 self._story.tell(server.name, client.name, says)
             return value

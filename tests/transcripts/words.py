@@ -251,9 +251,11 @@ def store_record(before: StoreRecord | None, now: StoreRecord) -> list[str]:
     return parts
 
 
-def inventory(responses: Sequence[store_v1.InventoryResponse], asker: store_v1.Greeting) -> str:
-    """What a store tells one in limbo, which presented itself so."""
-    parts = []
+def inventory(
+    responses: Sequence[store_v1.InventoryResponse], request: store_v1.InventoryRequest
+) -> str:
+    """What a store tells one in limbo."""
+    parts, asker = [], request.greeting
     for response in responses:
         if response.HasField("store"):
             parts += ["I am blank"] if response.store.blank else []
@@ -274,4 +276,5 @@ def inventory(responses: Sequence[store_v1.InventoryResponse], asker: store_v1.G
                 f"a receiver is over up to epoch {receiver.epoch}"
                 for receiver in source.ended_receivers
             ]
-    return "; ".join(parts) or "I know no source"
+    nothing = "nothing against you" if request.without_sources else "I know no source"
+    return "; ".join(parts) or nothing

@@ -579,14 +579,16 @@ class Greeting(_message.Message):
     def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[_Union[StoreRun, _Mapping]] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., former_runs: _Optional[_Iterable[_Union[StoreRun, _Mapping]]] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
-    __slots__ = ("greeting", "source", "protocol_version")
+    __slots__ = ("greeting", "source", "protocol_version", "without_sources")
     GREETING_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_SOURCES_FIELD_NUMBER: _ClassVar[int]
     greeting: Greeting
     source: _messages_pb2.SourceName
     protocol_version: int
-    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., protocol_version: _Optional[int] = ...) -> None: ...
+    without_sources: bool
+    def __init__(self, greeting: _Optional[_Union[Greeting, _Mapping]] = ..., source: _Optional[_Union[_messages_pb2.SourceName, _Mapping]] = ..., protocol_version: _Optional[int] = ..., without_sources: bool = ...) -> None: ...
 
 class InventoryResponse(_message.Message):
     __slots__ = ("store", "source")

@@ -56,10 +56,11 @@ async def inventory(
             )
         )
     ]
+    each_source = () if request.without_sources else (*_sources(engine), *_deleted(engine))
     only = source_from_wire(request.source) if request.HasField("source") else None
     responses += [
         store_v1.InventoryResponse(source=each)
-        for each in (*_sources(engine), *_deleted(engine))
+        for each in each_source
         if only is None or source_from_wire(each.source) == only
     ]
     # What was said of them may still be on its way to the disk.

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import grpc.aio
 
@@ -133,39 +133,59 @@ class Peers:
         asked = [self._ask(peer) for peer in self._peers if not peer.itself]
         return max(await asyncio.gather(*asked), default=0.0)
 
+    async def ask_briefly(self, heard: list[Heard]) -> None:
+        """Ask each peer who it is, and what it remembers of this store; each adds its answer.
+
+        It tells of no source, so that it is quick however many there are. Such an answer is no
+        inventory: it does not count, and is not kept.
+        """
+
+        async def ask(peer: _Peer) -> None:
+            if (answered := await self._question(peer, without_sources=True)) is not None:
+                heard.append(replace(answered, counts=False))
+
+        await asyncio.gather(*(ask(peer) for peer in self._peers if not peer.itself))
+
     def heard(self) -> Mapping[str, Heard]:
         """The latest answer of each peer, by its address; also if it does not count."""
         return {peer.address: peer.heard for peer in self._peers if peer.heard is not None}
 
     async def _ask(self, peer: _Peer) -> float:
         """Returns how many seconds the answer took; 0 if there was none."""
+        heard = await self._question(peer)
+        if heard is None:
+            return 0.0
+        peer.heard = heard
+        if not peer.reachable:
+            _log.info("peer %s is store %s", peer.address, heard.answer.store)
+        peer.reachable, peer.problem = True, ""
+        return heard.at - heard.asked
+
+    async def _question(self, peer: _Peer, *, without_sources: bool = False) -> Heard | None:
+        """What it answers now, of which note is taken; None if that is nothing to go by."""
         asked = Question(self._greeting(), self._engine.core.standing.moment, time.monotonic())
         request = store_v1.InventoryRequest(
-            greeting=asked.greeting, protocol_version=PROTOCOL_VERSION
+            greeting=asked.greeting,
+            protocol_version=PROTOCOL_VERSION,
+            without_sources=without_sources,
         )
         try:
             call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
             answer, who = await read_inventory(peer.address, call)
         except grpc.aio.AioRpcError as error:
             self._failed(peer, error_from_call(peer.address, error))
-            return 0.0
+            return None
         except QuorateError as error:
             self._failed(peer, error)
-            return 0.0
+            return None
         now = time.monotonic()
         if who.run == asked.greeting.run:
             peer.itself = True
-            return 0.0
+            return None
         heard = heard_from(self._engine, asked, answer, who, now, peer.heard)
         if isinstance(heard, AskAgain):
-            return await self._ask(peer)
-        if heard is None:
-            return now - asked.at
-        peer.heard = heard
-        if not peer.reachable:
-            _log.info("peer %s is store %s", peer.address, answer.store)
-        peer.reachable, peer.problem = True, ""
-        return now - asked.at
+            return await self._question(peer, without_sources=without_sources)
+        return heard
 
     def _failed(self, peer: _Peer, error: QuorateError) -> None:
         peer.reachable = False

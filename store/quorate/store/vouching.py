@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
@@ -68,12 +68,13 @@ class Vouching:
         """
         if not self._standing.unchecked:
             return
+        heard: list[Heard] = []
         try:
             async with asyncio.timeout(CHECK_SECONDS_MAX):
-                await self._peers.ask_all()
+                await self._peers.ask_briefly(heard)
         except TimeoutError:
             _log.info("not every peer of store %s answered in time", self._core.store)
-        await self._was_found_out(self._peers.heard())
+        await self._was_found_out(heard)
         self._standing.unchecked = ""
 
     async def run(self) -> None:
@@ -93,7 +94,7 @@ class Vouching:
 
         Returns whether the store was found out as a copy.
         """
-        if await self._was_found_out(heard):
+        if await self._was_found_out(heard.values()):
             return True
         heard = {address: item for address, item in heard.items() if item.counts}
         standing, writer = self._standing, self._engine.writer
@@ -111,13 +112,13 @@ class Vouching:
             await self._leave_as_a_whole(answers)
         return False
 
-    async def _was_found_out(self, heard: Mapping[str, Heard]) -> bool:
+    async def _was_found_out(self, heard: Collection[Heard]) -> bool:
         """Enter limbo if a peer remembers what this store can not have been."""
         before = self._standing.record
-        for item in heard.values():
+        for item in heard:
             if item.answer.remembered is not None:
                 self._standing.learn_former(item.answer.remembered)
-        for item in heard.values():
+        for item in heard:
             remembered = item.answer.remembered
             if remembered is None:
                 continue
