@@ -190,7 +190,7 @@ class SimulatedNeighbours:
         ]
 
 
-def filler_of(store: StoreActor) -> Filler:
+def filler_of(store: StoreActor, peers: SimulatedPeers) -> Filler:
     """Production's, with its peers in the simulated network."""
 
     @asynccontextmanager
@@ -201,7 +201,7 @@ def filler_of(store: StoreActor) -> Filler:
         # What is less than virtual time can tell apart would be slept for ever.
         await store.process.sleep(max(seconds, 1e-6))
 
-    return Filler(store.engine, Pace(store.now), reached, sleep)
+    return Filler(store.engine, Pace(store.now), reached, peers.answering, sleep)
 
 
 def _fetch_from(store: StoreActor, peer: str, state: SourceState, wanted: Range) -> Fetching:
@@ -417,7 +417,7 @@ class StoreUpkeep:
         self._store = store
         self._round = Event(store.process)
         self.peers = SimulatedPeers(store)
-        filler = filler_of(store)
+        filler = filler_of(store, self.peers)
         self._vouching = SimulatedVouching(store, self.peers, filler)
         self._repair = SimulatedRepair(store, self.peers, filler)
         self._scrub = SimulatedScrub(store)

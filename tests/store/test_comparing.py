@@ -83,7 +83,7 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 def compared(executor: ThreadPoolExecutor, ours: World, theirs: World) -> RangeSet:
     engine = engine_of(ours)
     comparing = Comparing(
-        engine, in_threads(executor), Filler(engine, Pace(time.monotonic), reached)
+        engine, in_threads(executor), Filler(engine, Pace(time.monotonic), reached, dict)
     )
     return asyncio.run(comparing.compare(ours.core.sources[ORDERS], PEER, asked_of(theirs), WHOLE))
 

@@ -21,6 +21,7 @@ from quorate.store import digest, filling
 from quorate.store.apart import in_threads
 from quorate.store.comparing import Comparing, asked_by
 from quorate.store.filling import Fetch, Fetching, Filler
+from quorate.store.limbo import Heard, PeerAnswer
 from quorate.store.pace import SHARE, Pace
 from quorate.store.repair_plan import PeerView
 from quorate.store.state import SourceState
@@ -42,9 +43,10 @@ def frames(salt: str = "") -> list[bytes]:
 class Time:
     """A clock, and what it was spent on."""
 
-    def __init__(self, world: World, *, busy: bool) -> None:
-        """busy: a message of another source comes whenever time passes."""
+    def __init__(self, world: World, *, busy: bool, peers_busy: bool = False) -> None:
+        """busy: a message of another source comes whenever time passes. peers_busy: to a peer."""
         self._world = world
+        self.heard = Heard(PeerAnswer(PEER.store, PEER.address, b""), 0, 0, 0, busy=peers_busy)
         self._news = world.stream(source=TRADES) if busy else None
         self._messages = 0
         self.now = self._began = 1000.0
@@ -137,7 +139,10 @@ def filler_of(world: World, time: Time) -> Filler:
 
         yield fetch
 
-    return Filler(engine_of(world), Pace(time), reached, time.rest)
+    def answering() -> dict[str, Heard]:
+        return {PEER.store: time.heard}
+
+    return Filler(engine_of(world), Pace(time), reached, answering, time.rest)
 
 
 async def filled(world: World, time: Time) -> Filler:
@@ -167,8 +172,10 @@ def executor() -> Iterator[ThreadPoolExecutor]:
         yield executor
 
 
-async def test_a_busy_store_fetches_for_its_share_of_the_time(world: World) -> None:
-    time = Time(world, busy=True)
+@pytest.mark.parametrize("where", ["here", "at a peer"])
+async def test_a_busy_store_fetches_for_its_share_of_the_time(world: World, where: str) -> None:
+    """Also one in limbo, to which no source streams, while its peers are busy."""
+    time = Time(world, busy=where == "here", peers_busy=where == "at a peer")
     await filled(world, time)
     assert time.share == pytest.approx(SHARE)
     assert time.longest == pytest.approx(ANSWER_SECONDS), "a step at a time"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,6 +35,7 @@ from quorate.protocol.wire import (
 from quorate.source import Source, SourceOptions
 from quorate.store import service, unclean, vouching
 from quorate.store.engine import Engine
+from quorate.store.filling import Filler
 from quorate.store.inventory import inventory
 from quorate.store.limbo import Standing
 from quorate.store.peers import Peers
@@ -96,6 +98,47 @@ async def test_a_wiped_store_is_refilled_and_only_then_vouches(group: Group) -> 
         assert not status.limbo
         assert not status.sources[0].limbo
         assert status.sources[0].promised_epoch == 1
+
+
+@pytest.mark.parametrize("busy", [True, False])
+async def test_it_is_refilled_at_the_pace_of_a_busy_store_while_its_peers_are_busy(
+    group: Group, monkeypatch: pytest.MonkeyPatch, busy: bool
+) -> None:
+    """No source streams to a store in limbo, so that it sees of none how busy the group is."""
+    seen: list[bool] = []
+    real = Filler.rest
+
+    async def rest(filler: Filler) -> None:
+        await real(filler)
+        core = filler._engine.core
+        if core.store == "c" and core.in_limbo:
+            seen.append(filler.pace.is_busy())
+
+    async def stream_on() -> None:
+        for first in itertools.count(10, 10):
+            await opened.append(first, first + 9)
+            await asyncio.sleep(0.01)
+
+    await filled(group, b=9)
+    await group.wipe("c")
+    await group.stop("b")  # c stays in limbo without it
+    monkeypatch.setattr(Filler, "rest", rest)
+    async with group.client("a") as client, asyncio.timeout(60):
+        opened = await stream(client, 9)
+        streaming = asyncio.create_task(stream_on()) if busy else None
+        await group.start("c")
+        peers = group.peers("c")
+        await peers.next_round()
+        while any(each.busy for each in peers.answering().values()) != busy:
+            await peers.next_round()
+        await group.start("b")
+        while group.nodes["c"].in_limbo:
+            await peers.next_round()
+        if streaming is not None:
+            streaming.cancel()
+            await asyncio.gather(streaming, return_exceptions=True)
+    assert seen
+    assert set(seen) == {busy}
 
 
 @pytest.mark.expects_log(r"accepted by an operator: \[4, 5\]")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
+from quorate.store.limbo import Heard
 from quorate.store.pace import Pace
 from quorate.store.state import SourceState
 from quorate.transport.channels import open_channel
@@ -107,14 +108,17 @@ class Filler:
         engine: Engine,
         pace: Pace,
         reach: Callable[[str], AbstractAsyncContextManager[Fetch]],
+        answering: Callable[[], Mapping[str, Heard]],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """reach: makes a connection to the peer at an address, which lasts as long as the context.
 
-        sleep: returns after so many seconds by the clock of the pace.
+        answering: what the peers say that are there. sleep: returns after so many seconds by the
+        clock of the pace.
         """
         self._engine = engine
         self._reach = reach
+        self._answering = answering
         self._sleep = sleep
         self.pace = pace
         self.taken: Counter[SourceName] = Counter()
@@ -134,8 +138,9 @@ class Filler:
         self._batches += batches
 
     def _look(self) -> None:
-        # Whatever else went into the journal came from a source.
-        self.pace.taken(self._engine.core.position - self._batches)
+        # Whatever else went into the journal came from a source. None streams to a store in limbo.
+        elsewhere = any(heard.busy for heard in self._answering().values())
+        self.pace.taken(self._engine.core.position - self._batches, elsewhere=elsewhere)
 
     async def fill(
         self,

@@ -26,6 +26,7 @@ from quorate.store.deletion import as_it_was
 from quorate.store.engine import Engine
 from quorate.store.lifetimes import Who
 from quorate.store.limbo import Heard, Met, PeerAnswer, SourceKnowledge, knows, replacement
+from quorate.store.pace import is_busy_peer
 from quorate.store.receivers import ended_receivers, statuses
 from quorate.store.state import SourceState
 from quorate.v1 import store_pb2 as store_v1
@@ -147,7 +148,8 @@ def heard_from(
         return AskAgain()
     is_known = before is not None and before.answer.incarnation == answer.incarnation
     first = before.first if before is not None and is_known else now
-    return Heard(answer, asked.at, now, first, counts)
+    busy = is_busy_peer(before, answer, now, in_limbo=engine.core.in_limbo)
+    return Heard(answer, asked.at, now, first, counts, busy)
 
 
 def _take_note(engine: Engine, asked: Question, answer: PeerAnswer, who: store_v1.Greeting) -> bool:

@@ -127,6 +127,8 @@ class Heard:
     counts: bool = True
     """Both know which incarnation the other one has. Else the peer may not have told its sources
     yet that this store was replaced, and what it says is nothing to leave limbo by (G3)."""
+    busy: bool = False
+    """Sources stream to it: see quorate.store.pace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from quorate.protocol.limits import NOTHING
+from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
+
 BUSY_SECONDS = 0.1
 """A store that took something new within this time is busy."""
 SHARE = 0.2
@@ -38,13 +41,16 @@ class Pace:
         self._done: deque[tuple[float, int]] = deque()
 
     def is_busy(self) -> bool:
-        """Something new came just now."""
+        """Something new came just now, here or to a peer."""
         return self._clock() - self._taken_at < BUSY_SECONDS
 
-    def taken(self, count: int) -> None:
-        """So much that is new has come in all; the store is busy if that has grown."""
-        if count > self._taken:
-            self._taken = count
+    def taken(self, count: int, *, elsewhere: bool = False) -> None:
+        """So much that is new has come in all; the store is busy if that has grown.
+
+        elsewhere: its peers are busy, and so it is: what it reads there is their work, too.
+        """
+        if count > self._taken or elsewhere:
+            self._taken = max(count, self._taken)
             self._taken_at = self._clock()
 
     def work(self) -> None:
@@ -87,3 +93,26 @@ class Pace:
     def _forget(self, now: float) -> None:
         while self._done and self._done[0][0] < now - _RATE_SECONDS:
             self._done.popleft()
+
+
+def is_busy_peer(known: Heard | None, answer: PeerAnswer, at: float, *, in_limbo: bool) -> bool:
+    """Whether messages come to a peer as often as keeps a store busy.
+
+    known: its answer before, without which that can not be told: a store in limbo, which begins to
+    fetch at once and soon asks again, takes it for busy. at: when this answer was complete.
+    """
+    if known is None or known.answer.incarnation != answer.incarnation:
+        return in_limbo and any(each.live for each in answer.sources.values())
+    came = sum(
+        max(0, _upto(now) - _upto(known.answer.knowledge(source)))
+        for source, now in answer.sources.items()
+        if now.live  # else it gets them from its peers
+    )
+    seconds = at - known.at
+    if not came:
+        return known.busy and seconds < BUSY_SECONDS  # too soon to tell
+    return came * BUSY_SECONDS >= seconds
+
+
+def _upto(known: SourceKnowledge) -> int:
+    return max(known.stable_upto, known.held[-1].last if known.held else NOTHING)

@@ -104,7 +104,7 @@ class Repair:
         """address: where peers know this store, so that it does not ask itself."""
         self.pace = Pace(clock)
         self._engine = engine
-        self.filler = Filler(engine, self.pace, reached)
+        self.filler = Filler(engine, self.pace, reached, peers.answering)
         self._comparing = Comparing(engine, apart, self.filler)
         self._ask = ask
         self._compare_seconds = COMPARE_SECONDS
