@@ -2,131 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
-
 import pytest
-from tests.store.deleted import FSYNC, Heardsay, Quiet, bury, filled, rows
-from tests.store.support import (
-    FIRST_LINEAGE,
-    MEMBERSHIP,
-    ORDERS,
-    TRADES,
-    World,
-    batch,
-)
+from tests.store.deleted import bury, filled, rows
+from tests.store.held_back import SESSION, Store, position, receiver
+from tests.store.support import FIRST_LINEAGE, MEMBERSHIP, ORDERS, TRADES, batch
 
 from quorate.protocol.errors import Fenced, InLimbo, ReceiverActive, UnknownTopic
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange
 from quorate.store import restart
-from quorate.store.engine import Engine
-from quorate.store.keeper import Keeper
 from quorate.store.lifetimes import Lifetimes, Who
-from quorate.store.losses import Losses
-from quorate.store.requests import (
-    AskedBegin,
-    AskedPosition,
-    AskedPromise,
-    AskedReceiver,
-    Requests,
-)
-from quorate.store.storage import Table, Write
+from quorate.store.requests import AskedBegin, AskedPromise
+from quorate.store.storage import Table
 
-A = TypeVar("A")
-
-SESSION = 0x20
 SECOND_LINEAGE = Lineage((Term(1, 0), Term(2, 6)))
-
-
-class HeldBack:
-    """As the engine's writer; writes what was submitted when it is let."""
-
-    failure = None
-
-    def __init__(self, world: World) -> None:
-        self.committed = 0
-        self.waited_for = asyncio.Event()
-        self._world = world
-        self._submitted: list[Sequence[Write]] = []
-        self._waiting: list[asyncio.Future[None]] = []
-
-    def submit(self, writes: Sequence[Write], *_: object, **__: object) -> int:
-        if writes:
-            self._submitted.append(writes)
-        return self.committed + len(self._submitted)
-
-    async def durable(self, number: int) -> None:
-        if number > self.committed:
-            self._waiting.append(asyncio.get_running_loop().create_future())
-            self.waited_for.set()
-            await self._waiting[-1]
-
-    def let(self) -> None:
-        """Everything that was submitted becomes durable."""
-        for writes in self._submitted:
-            self._world.write(writes)
-        self.committed += len(self._submitted)
-        self._submitted.clear()
-        for future in self._waiting:
-            future.set_result(None)
-        self._waiting.clear()
-
-
-class Store:
-    """A store whose writer is held back."""
-
-    def __init__(self) -> None:
-        self.world = World()
-        self.core = self.world.core
-        self.writer = HeldBack(self.world)
-        writer: Any = self.writer
-        self.engine = Engine(
-            self.core, self.world.receivers, writer, self.world.storage, lambda _: FSYNC
-        )
-        peers: Any = Heardsay()
-        proxying: Any = Quiet()
-        self.losses = Losses("s1", self.core.sources, self.world.storage)
-        self.keeper = Keeper(self.engine, peers, proxying, self.losses, 0.0)
-        self.requests = Requests(self.engine, self.keeper, self.losses)
-
-    async def held_up(self, request: Coroutine[Any, Any, A]) -> asyncio.Task[A]:
-        """Ask for it, and return when that waits until something is durable."""
-        asked = asyncio.create_task(request)
-        await self._waits(asked)
-        assert not asked.done(), "it was answered at once"
-        return asked
-
-    async def finished(self, asked: asyncio.Task[A]) -> A:
-        """Let everything become durable until it is answered."""
-        while not asked.done():
-            self.writer.let()
-            await self._waits(asked)
-        return asked.result()
-
-    async def done(self, request: Coroutine[Any, Any, A]) -> A:
-        """Ask for it, with nothing held back."""
-        asked = asyncio.create_task(request)
-        await self._waits(asked)
-        return await self.finished(asked)
-
-    async def _waits(self, asked: asyncio.Task[A]) -> None:
-        self.writer.waited_for.clear()
-        waits = asyncio.create_task(self.writer.waited_for.wait())
-        await asyncio.wait((asked, waits), return_when=asyncio.FIRST_COMPLETED)
-        waits.cancel()
-
-    def is_put_back(self) -> None:
-        """It finds that it is not who it was last."""
-        self.writer.submit(self.core.enter_limbo("it was put back", b"another").writes)
-
-    async def registered(self, **changes: Any) -> None:
-        """A source has begun, and a receiver has registered."""
-        self.world.begin(FIRST_LINEAGE)
-        self.world.append(self.world.open(), batch(0, 9), stable_upto=9)
-        await self.done(self.requests.register_receiver(receiver(**changes)))
 
 
 @pytest.fixture
@@ -140,15 +30,6 @@ def promise(epoch: int = 1, instance: bytes = b"a", *, take_over: bool = False) 
 
 def begin(lineage: Lineage = FIRST_LINEAGE, *losses: HeldRange) -> AskedBegin:
     return AskedBegin(ORDERS, lineage.epoch, lineage, MEMBERSHIP, b"a", 0, losses)
-
-
-def receiver(**changes: Any) -> AskedReceiver:
-    asked = AskedReceiver(ORDERS, SESSION, 1, b"r", False, Lifetimes(), 0, 0)
-    return asked._replace(**changes)
-
-
-def position(upto: int, epoch: int = 1, **changes: Any) -> AskedPosition:
-    return AskedPosition(ORDERS, epoch, upto, 1, b"r")._replace(**changes)
 
 
 # Sources.
