@@ -489,3 +489,24 @@ def test_what_a_store_was_asked_for_that_left_and_came_back_is_asked_again() -> 
     plan.set_stores(STORES)
     again = request(plan, "b")
     assert (again.first, again.last) == (asked.first, asked.last)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_stores_lacked_before_others_left_proves_nothing(late: bool) -> None:
+    """Those that stay were given it before: a, which has it, leaves."""
+    _, plan = planned(attached=False)
+    for store in ("b", "c"):
+        asked = request(plan, store)
+        if late and store == "c":
+            plan.set_stores(("b", "c"))
+        plan.missing(asked, 0, 9, Answer.ABSENT, "", 0.0)
+        plan.ended(asked, 9, 9, ONE, 0.0)
+    plan.set_stores(("b", "c"))
+    assert plan.gap(0.0) is None
+    for store in ("b", "c"):
+        asked = request(plan, store)
+        plan.missing(asked, 0, 9, Answer.ABSENT, "", 0.0)
+        plan.ended(asked, 9, 9, ONE, 0.0)
+    gap = plan.gap(0.0)
+    assert gap is not None
+    assert (gap.first, gap.last) == (0, 9)

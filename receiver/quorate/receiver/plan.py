@@ -64,6 +64,8 @@ class Request:
     first: int
     last: int
     next: int
+    move: int = 0
+    """How often stores had left the stream when it was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +101,20 @@ class _Peer:
     probe_at: float = 0.0
     poll_at: float = 0.0
 
+    def forget_noes(self) -> None:
+        """What it did not have, or could not say, it may have got since."""
+        self.absent, self.unknown, self.no_until = RangeSet(), RangeSet(), 0.0
+
     def forget_old_answers(self, now: float) -> None:
         if self.no_until and now >= self.no_until:
-            self.absent, self.unknown, self.no_until = RangeSet(), RangeSet(), 0.0
+            self.forget_noes()
         if now >= self.reaches_until:
             self.reaches = SEQUENCE_MAX
 
     def forget_answers(self) -> None:
         """They are of another stream."""
-        self.absent, self.unknown, self.released = RangeSet(), RangeSet(), RangeSet()
-        self.no_until, self.reaches = 0.0, SEQUENCE_MAX
+        self.forget_noes()
+        self.released, self.reaches = RangeSet(), SEQUENCE_MAX
 
     def said_no(self) -> RangeSet:
         return self.absent.union(self.unknown).union(self.released)
@@ -149,6 +155,8 @@ class FetchPlan:
         self._under_way: dict[str, Request] = {}
         self._lost: list[tuple[Range, str, str]] = []
         """Accepted losses, with who said so and what."""
+        self._moves = 0
+        """How often stores have left the stream."""
         self._released_front = (-1, 0.0)
         """The front that a store let go, and since when that is known."""
         self.attached = False
@@ -185,8 +193,17 @@ class FetchPlan:
                 peer.poll_at = 0.0
 
     def set_stores(self, stores: Iterable[str]) -> None:
-        """The stores of the source now; what is known of those that stay is kept."""
-        self._stores = {store: self._stores.get(store) or _Peer() for store in stores}
+        """The stores of the source now; what is known of those that stay is kept.
+
+        But for every no, if others left: before they may those that stay are given all that these
+        had (DESIGN 4.2, changing the stores).
+        """
+        before = self._stores
+        self._stores = {store: before.get(store) or _Peer() for store in stores}
+        if before.keys() - self._stores.keys():
+            self._moves += 1
+            for peer in self._stores.values():
+                peer.forget_noes()
         # Nobody waits any more for the answer of one that left; others have to be asked.
         self._under_way = {
             name: request
@@ -212,7 +229,7 @@ class FetchPlan:
             wanted = self._poll(peer, now)
         if wanted is None:
             return None
-        request = Request(name, wanted.first, wanted.last, wanted.first)
+        request = Request(name, wanted.first, wanted.last, wanted.first, self._moves)
         self._under_way[name] = request
         return request
 
@@ -280,7 +297,7 @@ class FetchPlan:
             peer.detail = detail
         if answer is Answer.RELEASED:
             peer.released.add(first, last)
-        else:
+        elif request.move == self._moves:
             (peer.unknown if answer is Answer.UNKNOWN else peer.absent).add(first, last)
             peer.no_until = peer.no_until or now + NO_SECONDS
         if first <= request.next:
