@@ -69,7 +69,9 @@ def test_a_directory_that_has_been_used_is_left_alone(tmp_path: Path) -> None:
     assert init(tmp_path / "data", "--new").exit_code == 0
     result = init(tmp_path / "data", "--new")
     assert result.exit_code == 78
-    assert "in use by store 'a'. Nothing was changed. That store can be started" in result.stderr
+    assert (
+        "used by store 'a' already. Nothing was changed. The store can be started" in result.stderr
+    )
 
 
 def run_alone(directory: Path) -> Result:

@@ -10,8 +10,9 @@
     ├── CorruptBatch, BrokenAnswer, StorageFailed, StorageUnreadable         bytes or disks are bad
     ├── NotAStore, VersionMismatch, RegIdInUse, UnknownTopic, TopicRefused   the wrong peer or name
     ├── MessageTooLarge, InvalidArgument, Closed                             the call is wrong
-    ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryNewer,
-    │   DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, StoreNotReady  a store can not start
+    ├── ConfigurationInvalid, DataDirectoryInUse, DataDirectoryOfAnother,
+    │   DataDirectoryUsed, DataDirectoryNewer, DataDirectoryOlder,
+    │   DataDirectoryCorrupt, NotFounded, StoreNotReady                      a store can not start
     ├── JavaNotFound, MessagesGone, OffsetsBehind                            no reading with Spark
     └── ArchiveUnusable, NotArchived, ArchiveInvalid, ArchiveNewer,
         ArchiveChanged, ArchiveDiffers, TaskFailed, FunctionFailed,
@@ -634,19 +635,37 @@ class DataDirectoryInUse(QuorateError):
     holder: str
 
     def describe(self) -> str:
-        if self.holder.startswith("process"):
-            what_to_do = "Stop that one, or give this store a directory of its own."
-        elif ", not " not in self.holder:
-            what_to_do = (
-                "Nothing was changed. That store can be started with it as it is; to begin anew, "
-                "remove it first, if what it holds is on other stores, too."
-            )
-        else:
-            what_to_do = (
-                "Nothing was changed. Give this store a directory of its own, or remove this one, "
-                "if what it holds is on other stores, too."
-            )
-        return f"Data directory {self.path} is in use by {self.holder}. {what_to_do}"
+        return (
+            f"Data directory {self.path} is in use by {self.holder}. "
+            "Stop that one, or give this one a directory of its own."
+        )
+
+
+@dataclass(eq=False)
+class DataDirectoryOfAnother(QuorateError):
+    path: str
+    owner: str
+    store: str
+
+    def describe(self) -> str:
+        return (
+            f"Data directory {self.path} is that of store {self.owner!r}, not {self.store!r}. "
+            "Nothing was changed. Give this store a directory of its own, or remove this one, if "
+            "what it holds is on other stores, too."
+        )
+
+
+@dataclass(eq=False)
+class DataDirectoryUsed(QuorateError):
+    path: str
+    store: str
+
+    def describe(self) -> str:
+        return (
+            f"Data directory {self.path} has been used by store {self.store!r} already. Nothing "
+            "was changed. The store can be started with it as it is; to begin anew, remove it "
+            "first, if what it holds is on other stores, too."
+        )
 
 
 @dataclass(eq=False)

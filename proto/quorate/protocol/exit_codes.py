@@ -70,6 +70,8 @@ EXIT_CODES: dict[type[QuorateError], int] = {
     errors.NeverStable: CONFIGURATION,
     errors.ConfigurationInvalid: CONFIGURATION,
     errors.DataDirectoryInUse: CONFIGURATION,
+    errors.DataDirectoryOfAnother: CONFIGURATION,
+    errors.DataDirectoryUsed: CONFIGURATION,
     errors.DataDirectoryNewer: CONFIGURATION,
     errors.DataDirectoryOlder: CONFIGURATION,
     errors.DataDirectoryCorrupt: FAILED,

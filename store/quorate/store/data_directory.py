@@ -25,6 +25,7 @@ from quorate.protocol.errors import (
     DataDirectoryCorrupt,
     DataDirectoryInUse,
     DataDirectoryNewer,
+    DataDirectoryOfAnother,
     DataDirectoryOlder,
     StorageFailed,
 )
@@ -85,8 +86,8 @@ class DataDirectory:
     def __init__(self, path: Path, store: str) -> None:
         """Open it, or make a new one for this store.
 
-        Raises DataDirectoryInUse, DataDirectoryNewer, DataDirectoryOlder, DataDirectoryCorrupt,
-        StorageFailed.
+        Raises DataDirectoryInUse, DataDirectoryOfAnother, DataDirectoryNewer, DataDirectoryOlder,
+        DataDirectoryCorrupt, StorageFailed.
         """
         self.path = path
         try:
@@ -99,7 +100,7 @@ class DataDirectory:
             if identity is None:
                 identity = self._make(store)
             if identity.store != store:
-                raise DataDirectoryInUse(str(path), f"store {identity.store!r}, not {store!r}")
+                raise DataDirectoryOfAnother(str(path), identity.store, store)
             self.identity = identity
             self._mark = _map_mark(path)
         except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from quorate.protocol.errors import DataDirectoryCorrupt, DataDirectoryInUse
+from quorate.protocol.errors import DataDirectoryCorrupt, DataDirectoryUsed
 from quorate.store import restart
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.data_directory import DataDirectory
@@ -17,8 +17,7 @@ def initialize(configuration: StoreConfiguration, new: bool) -> str:
     """Make the directory; with new the store founds a group. Returns its incarnation.
 
     One that was made before, and with which no store was ever started, is taken for a blank one.
-    Raises StorageFailed, DataDirectoryNewer, DataDirectoryOlder, DataDirectoryCorrupt, and
-    DataDirectoryInUse, also if the directory has been used already.
+    Raises DataDirectoryUsed if one was, and what opening a data directory raises.
     """
     directory = DataDirectory(configuration.data_directory, configuration.name)
     try:
@@ -27,7 +26,7 @@ def initialize(configuration: StoreConfiguration, new: bool) -> str:
             made = restart.store_record(storage)
             # Nobody was ever told of a store that did not start: its word can still be changed.
             if made is not None and not (made.blank and made.starts == 0):
-                raise DataDirectoryInUse(str(directory.path), f"store {configuration.name!r}")
+                raise DataDirectoryUsed(str(directory.path), configuration.name)
             incarnation = uuid.UUID(bytes=made.incarnation) if made is not None else uuid.uuid4()
             record = StoreRecord(incarnation.bytes, limbo="" if new else NEW_REASON, blank=not new)
             storage.write((Standing(configuration.name, record, {}).row(),))

@@ -95,8 +95,9 @@ class StoreNode:
     async def start(self) -> None:
         """Open everything and serve.
 
-        Raises StorageFailed, DataDirectoryInUse, DataDirectoryNewer, DataDirectoryOlder,
-        DataDirectoryCorrupt, NotFounded, InvalidArgument if the address can not be listened on.
+        Raises StorageFailed, DataDirectoryInUse, DataDirectoryOfAnother, DataDirectoryNewer,
+        DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, InvalidArgument if the address can
+        not be listened on.
         """
         try:
             await self._start()
