@@ -572,6 +572,7 @@ class ReceiverInstance:
         busy: set[str] = set()
         while not self.fenced:
             await self.process.sleep(ACKNOWLEDGE_SECONDS)
+            self._cursor.count()
             position = self.acknowledgements.position(self.stream.stable_upto)
             if position is None:
                 position = NOTHING

@@ -57,6 +57,7 @@ from quorate.protocol.recovery import Decision, Lost, NeedMore
 from quorate.receiver import fetching
 from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Stream
+from quorate.receiver.cursor import Cursor
 from quorate.receiver.plan import Answer, FetchPlan, ProvenGap
 from quorate.source import registration, survivors
 from quorate.source.registration import Grant, Registration
@@ -217,6 +218,12 @@ def _unstable_is_acknowledged(to: pytest.MonkeyPatch) -> None:
         return self.consumed_upto()
 
     to.setattr(Acknowledgements, "position", position)
+
+
+def _what_is_under_way_is_acknowledged(to: pytest.MonkeyPatch) -> None:
+    """A receiver acknowledges a batch that its application is still at work on."""
+    real = Cursor.count
+    to.setattr(Cursor, "count", lambda self, **_: real(self, last_is_done=True))
 
 
 def _one_no_is_a_gap(to: pytest.MonkeyPatch) -> None:
@@ -608,6 +615,7 @@ MUTATIONS = (
     Mutation(_gaps_are_taken),
     Mutation(_unstable_is_forgotten),
     Mutation(_unstable_is_acknowledged, {"kinds": ("strand_source", "crash_receiver")}),
+    Mutation(_what_is_under_way_is_acknowledged, rules=("I4",)),
     Mutation(
         _one_no_is_a_gap,
         {"kinds": ("leave_behind", "crash_receiver"), "pause_between_sends": 0.03, **THREE},

@@ -21,6 +21,8 @@ class Cursor:
         """The batch under way; who takes a message of it notes that in batch.taken."""
         self.messages: Iterator[Message] = iter(())
         """What was not taken yet of it, if it is taken message by message."""
+        self._at_once = 1
+        """How many messages the application took last: all of these are still under way."""
 
     def leave(self) -> None:
         """More is wanted: all that was taken is done with."""
@@ -31,12 +33,14 @@ class Cursor:
         """Go on to this batch, to take it whole."""
         self.leave()
         batch.taken = batch.last
+        self._at_once = len(batch)
         self.batch = batch
 
     def enter_messages(self, batch: DeliveredBatch) -> None:
         """Go on to this batch, to take it message by message."""
         self.leave()
         self.messages = batch.messages()
+        self._at_once = 1
         self.batch = batch
 
     def rest(self) -> DeliveredBatch | None:
@@ -47,10 +51,10 @@ class Cursor:
         return batch.part(batch.taken + 1, batch.last)
 
     def count(self, *, last_is_done: bool = False) -> None:
-        """Mode "automatic": what was taken is done with; the last of it only if that is said."""
+        """Mode "automatic": what was taken is done with; what was last only if that is said."""
         batch = self.batch
         if self._mode is AcknowledgeMode.AUTOMATIC and batch is not None:
-            done = batch.taken if last_is_done else batch.taken - 1
+            done = batch.taken if last_is_done else batch.taken - self._at_once
             if done >= batch.first:
                 batch.progress.consumed_through(done)
 

@@ -25,7 +25,7 @@ class AcknowledgeMode(enum.Enum):
     """What acknowledges a message."""
 
     AUTOMATIC = "automatic"
-    """Taking the next message, or leaving `async with` without an exception."""
+    """Taking the next message (or batch), or leaving `async with` without an exception."""
     BATCHED = "batched"
     """Message.consumed(), in any order."""
     EXPLICIT = "explicit"

@@ -249,8 +249,8 @@ class Receiver:
     async def close(self) -> None:
         """Send what is to be acknowledged, and let go of everything.
 
-        The message taken last does not count as done with, unless the mode says how it does; leave
-        `async with` for that.
+        The message (or batch) taken last does not count as done with, unless the mode says how it
+        does; leave `async with` for that.
         """
         if self._closed:
             return
