@@ -289,6 +289,8 @@ class ReceiverApplication(Application):
                 if self.settings.get("moody") and time.monotonic() > next_mood:
                     await asyncio.sleep(choice.uniform(0.1, 1.0))
                     next_mood = time.monotonic() + choice.uniform(1.0, 4.0)
+                # It asks for the next one now, which acknowledges this one.
+                tell("taken", batch.last)
         except QuorateError as error:
             tell_error(error)
 

@@ -145,9 +145,9 @@ def check_source(who: str, lines: Lines, final: Content, lost: set[int]) -> int:
 def check_receiver(who: str, receiver: Receiver, final: Content, lost: set[int]) -> None:
     """I2, I3, I4: all of it, in order, over all runs of one receiver."""
     got: Content = {}
-    highest = -1
+    taken = -1
     for at, lines in enumerate(receiver.runs):
-        here = _check_run(f"{who}, run {at + 1}", lines, highest, lost)
+        here = _check_run(f"{who}, run {at + 1}", lines, taken, lost)
         wrong = sorted(number for number, it in here.items() if final.get(number) != it)
         # One that was killed may not have heard that they were withdrawn.
         excused = not receiver.stable and at + 1 < len(receiver.runs)
@@ -157,13 +157,22 @@ def check_receiver(who: str, receiver: Receiver, final: Content, lost: set[int])
             f"there is {[final.get(n) for n in wrong[:3]]}",
         )
         got |= {number: it for number, it in here.items() if final.get(number) == it}
-        highest = max(highest, *here, -1)
+        taken = max(taken, _taken(lines, here))
     missing = sorted(final.keys() - got.keys())
     _must(not missing, f"{who}: was never handed {missing[:3]}")
 
 
-def _check_run(who: str, lines: Lines, highest: int, lost: set[int]) -> Content:
-    """What one run was handed and not told to forget."""
+def _taken(lines: Lines, here: Content) -> int:
+    """The last that it was done with of what it was handed, and so may have acknowledged."""
+    upto = max((line[1] for line in lines if line[0] == "taken"), default=-1)
+    return max((number for number in here if number <= upto), default=-1)
+
+
+def _check_run(who: str, lines: Lines, taken: int, lost: set[int]) -> Content:
+    """What one run was handed and not told to forget.
+
+    taken: the last that those before it may have acknowledged.
+    """
     here: Content = {}
     following: int | None = None
     # An application that says where it starts is asked before it is handed anything.
@@ -175,10 +184,10 @@ def _check_run(who: str, lines: Lines, highest: int, lost: set[int]) -> Content:
             case "delivered", [first, names, epoch]:
                 if following is None:
                     _must(
-                        first <= highest + 1
+                        first <= taken + 1
                         or first == chosen
-                        or set(range(highest + 1, first)) <= lost,
-                        f"{who}: begins at {first} after {highest}",
+                        or set(range(taken + 1, first)) <= lost,
+                        f"{who}: begins at {first} after {taken}",
                     )
                 elif first != following:
                     withdrawal = (first, following - 1)
