@@ -6,20 +6,27 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.store.support import ORDERS, Client, batch, running
+from typer.testing import CliRunner
 
+from quorate.console import group_status, repairing
+from quorate.console import repair as repair_command
+from quorate.console.main import app
 from quorate.console.repairing import parse_range, parse_source
-from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
+from quorate.protocol.identity import StoreAddress
 from quorate.protocol.ranges import Range
 from quorate.store import repair
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1.store_pb2 import StatusResponse
 
 pytestmark = pytest.mark.processes
 
@@ -145,18 +152,72 @@ async def test_a_loss_is_shown_confirmed_and_recorded(group: Group) -> None:
     result = await group.quorate("repair", "--accept-loss", "25-39", *name, *reason, "--yes")
     assert result.code == 1
     assert "s1 has [25, 29] and lacks [30, 39]" in result.err
+    before = datetime.now(UTC).replace(microsecond=0)
     result = await group.quorate("repair", "--accept-loss", "30-39", *name, *reason, "--yes")
     assert result.code == 0, result.err
     for at in (0, 1):
         fetched = await group.clients[at].fetch(25, 49)
         assert fetched.missing == [(30, 39, v1.LOOKUP_LOST)]
     result = await group.quorate("status", "-o", "json")
-    losses = json.loads(result.out)["losses"]
-    assert [(row["store"], row["lost"], row["reason"]) for row in losses] == [
-        (store, "[30, 39]", reason[1]) for store in ("s1", "s2")
+    shown = json.loads(result.out)
+    losses = shown["losses"]
+    assert [(row["store"], row["lost"], row["reason"], row["epoch"]) for row in losses] == [
+        (store, "[30, 39]", reason[1], 1) for store in ("s1", "s2")
     ]
+    for row in losses:
+        assert before <= datetime.fromisoformat(row["time"]) <= datetime.now(UTC)
+    assert shown["sources"][0]["lost"] == {"s1": ["[30, 39]"], "s2": ["[30, 39]"]}
     for missing in (["--accept-loss", "1-2"], ["--accept-loss", "1-2", *name], [*reason]):
         assert (await group.quorate("repair", *missing)).code == 2
+
+
+def _all_answer_but(to: pytest.MonkeyPatch, silent: str) -> None:
+    """All stores but this say that they are in limbo, and know no source."""
+
+    async def ask_all(
+        stores: Sequence[StoreAddress], _: float
+    ) -> dict[StoreAddress, StatusResponse | QuorateError]:
+        return {
+            store: Unreachable(store.address, "refused")
+            if store.name == silent
+            else StatusResponse(store_name=store.name, limbo=True)
+            for store in stores
+        }
+
+    to.setattr(group_status, "ask_all", ask_all)
+
+
+def test_a_loss_that_no_store_records_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    _all_answer_but(monkeypatch, "s2")
+    lost = ("--accept-loss", "30-39", "--source", str(ORDERS), "--reason", "-", "--yes")
+    stores = "s1=127.0.0.1:1,s2=h:2"
+    result = CliRunner().invoke(app, ["repair", "--stores", stores, *lost, "-o", "json"])
+    assert "  s2 does not answer and may have them: " in result.stderr
+    (row,) = json.loads(result.stdout)
+    assert (row["store"], row["recorded"]) == ("s1", False)
+    assert "127.0.0.1:1 can not be reached" in row["detail"]
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "what", [("--accept-loss", "30-39"), ("--leave-limbo", "--store", "s1")], ids=lambda it: it[0]
+)
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
+def test_people_are_asked_before_anything_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, what: Sequence[str], answer: str, code: int
+) -> None:
+    async def accept(stores: Sequence[StoreAddress], *_: object) -> list[dict[str, Any]]:
+        told.extend(stores)
+        return [{"store": store.name, "recorded": True, "detail": ""} for store in stores]
+
+    told: list[StoreAddress] = []
+    _all_answer_but(monkeypatch, "")
+    monkeypatch.setattr(repairing, "accept", accept)
+    monkeypatch.setattr(repair_command, "people_watch", lambda *_: True)
+    command = ["repair", "--stores", "s1=h:1", *what, "--source", str(ORDERS), "--reason", "-"]
+    result = CliRunner().invoke(app, command, input=answer)
+    assert "Record this, for ever?" in result.stderr
+    assert (result.exit_code, [store.name for store in told]) == (code, ["s1"] * (1 - code))
 
 
 @pytest.mark.expects_log(COMPLAINTS)

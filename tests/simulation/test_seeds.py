@@ -71,6 +71,21 @@ def test_a_run_that_reached_everything_is_a_success(
     assert "NEVER REACHED" not in told
 
 
+def test_a_run_says_how_often_what_happened_and_how_fast_it_was(
+    ended: Callable[[Tally], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    worth = tally(ENOUGH)
+    worth.seconds = ENOUGH / 12.5
+    worth.faults["store crash"] = 1_234
+    worth.reached["quorum lost"] = 56
+    ended(worth)
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith("100,000 seeds in 8,000.0 s (12.5/s), ")
+    faults, states = lines.index("faults injected:"), lines.index("rare states reached:")
+    assert lines[faults + 1] == "       1,234  store crash"
+    assert lines[states + 1] == "          56  quorum lost"
+
+
 @pytest.mark.parametrize(("seeds", "states"), NEEDED.items())
 def test_a_run_that_never_reached_what_it_should_have_is_a_failure(
     ended: Callable[[Tally], int],
