@@ -20,6 +20,7 @@ from quorate.protocol.errors import (
     NotAStore,
     RegIdInUse,
     UnknownTopic,
+    Unreachable,
     VersionMismatch,
 )
 from quorate.protocol.identity import SourceName
@@ -315,7 +316,8 @@ async def test_a_silent_store_holds_up_registration_no_longer_than_the_interval(
     async with await opened(group, options={"registration_interval": 0.3}) as receiver:
         complete = await told(receiver, RegistrationComplete)
         assert complete.missing == ("c",)
-        assert (await told(receiver, StoreUnresponsive)).store == "c"
+        reason = str(Unreachable(group.stores[2].address, "it did not answer in time"))
+        assert await told(receiver, StoreUnresponsive) == StoreUnresponsive(NAME, "c", reason)
         assert numbers(await take(receiver, 10)) == list(range(10))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -85,9 +86,11 @@ async def test_a_receiver_gets_what_is_sent_from_then_on(stores: Stores) -> None
         await source.send(b"1")
         frame = await call.read()
         assert read_payloads(frame.batch, check_batch(frame.batch)) == [b"1"]
-        assert (await event_of(source, ReceiverAttached)).session_id == 0x20
+        came = await event_of(source, ReceiverAttached)
+        assert came == ReceiverAttached(0x20, came.address)
+        assert re.fullmatch(r"ipv4:127\.0\.0\.1:\d+", came.address)
         call.cancel()
-        assert (await event_of(source, ReceiverDetached)).session_id == 0x20
+        assert await event_of(source, ReceiverDetached) == ReceiverDetached(0x20, came.address)
 
 
 async def test_live_does_not_wait_for_stable_and_stable_is_told_at_once(stores: Stores) -> None:
@@ -150,6 +153,20 @@ async def test_a_receiver_that_is_too_slow_sees_a_jump_and_slows_nobody(stores: 
             if last == source.next_sequence - 1:
                 break
         assert jumps > 0
+
+
+async def test_what_is_dropped_for_a_receiver_that_is_too_slow_is_counted(stores: Stores) -> None:
+    options = SourceOptions(receiver_queue_bytes=2_000_000)
+    async with await open_source(stores, options=options) as source, Client(source) as client:
+        call = client.attach()
+        await call.read()
+        frame = m.Frame(batch=b"x" * 900_000).SerializeToString()
+        # At once: nothing is sent between them.
+        for _ in range(6):
+            source._engine.live.publish(frame)
+        for nth in (1, 2):
+            assert await event_of(source, ReceiverOverrun, nth) == ReceiverOverrun(0x20, 2)
+        call.cancel()
 
 
 async def numbers_upto(call: Any, upto: int) -> list[int]:

@@ -38,3 +38,19 @@ def test_who_streamed_to_a_stream_that_is_over_keeps_nobody_out() -> None:
     engine.closed(stream)
     assert not world.core.sources[ORDERS].live
     assert world.promise(4, instance=b"another").registration.promised_to == b"another"
+
+
+def test_who_answers_for_a_source_gives_way_once_that_streams() -> None:
+    """Not only at the next look, until which receivers would be sent to the wrong one."""
+    world = World()
+    engine = engine_of(world)
+    engine.address = "s1:1"
+    stream = world.stream()
+    world.core.closed(stream)
+    engine.proxy_of.add(ORDERS)
+    entry = engine.entry(ORDERS)
+    assert entry is not None
+    assert (entry.live, entry.proxy) == (False, "s1")
+    call: Any = Call()
+    engine.opened(world.open(), call)
+    assert not engine.proxy_of
