@@ -39,9 +39,16 @@ class Operator:
         there: set[int] = set()
         for store in self._stores:
             there |= self._checker.on_disk(store, store.disk.synced, 0, upto).keys()
-        # What is below was let go, or may be.
+        # What is below was let go, or may be; but who holds it still, and can not read it, has to
+        # be told.
         begins = self._checker.retained_from
-        lost = RangeSet(Range(n, n) for n in range(begins, upto + 1) if n not in there)
+        doubted = RangeSet()
+        for store in self._stores:
+            if (state := store.core.sources.get(self._source)) is not None:
+                doubted = doubted.union(state.unreadable)
+        lost = RangeSet(
+            Range(n, n) for n in range(upto + 1) if n not in there and (n >= begins or n in doubted)
+        )
         for part in lost:
             self._checker.loses(part)
             for store in self._stores:

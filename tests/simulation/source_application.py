@@ -18,7 +18,7 @@ from tests.simulation.source_actor import (
     RETENTION_BYTES_MAX,
     SourceInstance,
 )
-from tests.simulation.weather import Weather
+from tests.simulation.weather import LASTING, Weather
 from tests.simulation.world import World
 
 from quorate.protocol.errors import Fenced, MissingMessages, SourceActive, SourceDeleted
@@ -78,6 +78,9 @@ class SourceApplication:
         self._starting = False
         self._started_again = False
         self._pause = weather.pause_between_sends
+        self._may_be_deleted = (
+            weather.mortality not in LASTING or "deregister_source" in weather.kinds
+        )
         self.start(take_over=False)
         world.later(0.0, self._go_on)
 
@@ -108,20 +111,14 @@ class SourceApplication:
     def settles(self) -> None:
         """What was before the present configuration nobody runs any more."""
         self._oldest_at = self._setup_at
-        if self.world.chooser.random() < 0.5:
+        # Where deletions take the record that stores which were switched off need not be heard,
+        # nobody goes on naming them.
+        if self.world.chooser.random() < 0.5 or self._may_be_deleted:
             self._named_from = self._setup_at
 
-    def follows_on_nobody(self) -> None:
-        """An operator has the next instance name no stores any more that were switched off: after a
-        deletion no record says that it need not hear them."""
-        if self._named_from < self._oldest_at and not self.current.core.complete:
-            self.world.reach("switched off stores named no more", self.current.process.name)
-            self._named_from = self._oldest_at
-            self.current.kill()
-
     def is_started_again(self) -> None:
-        """An operator does that, once, where a copy has taken the place of its store: what that one
-        said of the copy while both ran, to the source alone, nobody can take back any more."""
+        """An operator does that, once, where a copy ran beside its store: what the one that ended
+        said of the other, to the source alone, nobody can take back any more."""
         if not (self._started_again or self.current.core.complete):
             self._started_again = True
             self.world.reach("started again as a store is another one", self.current.process.name)

@@ -18,7 +18,7 @@ Wait = Union["Pending[Any]", float, None]
 """What a task waits for: a value to come, or some virtual seconds."""
 
 TRACE_LINES = 80
-_STEPS_MAX = 120_000
+_STEPS_MAX = 250_000
 _BEGINNING = 1_800_000_000.0
 """The time of day when a world begins, in seconds since 1970."""
 _TURN_SECONDS = 0.00002
