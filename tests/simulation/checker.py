@@ -536,9 +536,9 @@ class Checker:
         return max((self._life.newest, *went_on)) <= self.endings.deregistered_upto
 
     def is_gone(self) -> bool:
-        """Whether the owner of the present stream has had it forgotten, and no store takes part in
-        it any more: where anybody is in it says nothing."""
-        return self._is_deregistered() and not any(
+        """Whether the present stream is over, and no store takes part in it any more: where anybody
+        is in it says nothing."""
+        return self.is_over() and not any(
             store_disks.begun_registration(store, self.source, self._life.begins_in)
             for store in self._stores.values()
         )

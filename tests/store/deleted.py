@@ -56,10 +56,11 @@ def bury(
     source: SourceName = ORDERS,
     *,
     blind: bool = False,
+    upto: int = 0,
 ) -> None:
-    state = world.core.sources[source]
-    world.core.remove(source, Closed("x"))
-    world.write(world.core.identities.bury(state, cause, world.core.reg_ids, 1.0, blind=blind))
+    state, core = world.core.sources[source], world.core
+    core.remove(source, Closed("x"))
+    world.write(core.identities.bury(state, cause, core.reg_ids, 1.0, blind=blind, upto=upto))
 
 
 def rows(world: World, table: Table) -> int:

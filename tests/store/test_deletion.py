@@ -22,6 +22,7 @@ from tests.store.deleted import (
     promised_only,
     rows,
     tombstone,
+    view,
 )
 from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World
 
@@ -42,7 +43,7 @@ from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
 from quorate.store import keeper, positions
-from quorate.store.deletion import GIVEN_BACK
+from quorate.store.deletion import GIVEN_BACK, brought_back, ended_epoch, lives_on
 from quorate.store.deregistration import (
     Verdict,
     deregistered_elsewhere,
@@ -477,6 +478,21 @@ def test_who_registers_anew_is_told_what_was_ended(cause: store_v1.Deletion) -> 
     assert world.promise(2, instance=b"b").registration.ended_epoch == 1
     world.core.begin(ORDERS, 2, Lineage((Term(2, 0),)), MEMBERSHIP, b"b")
     assert world.core.sources[ORDERS].registration.ended_epoch == 1
+
+
+def test_who_was_away_when_a_stream_went_on_knows_up_to_which_epoch_it_was_ended() -> None:
+    """Others that were not told may have begun the last ones: none of that counts any more."""
+    world = World()
+    filled(world)
+    bury(world, DEREGISTERED, upto=5)
+    world = world.restarted()
+    one = tombstone(world)
+    assert (one.registration.begun_epoch, ended_epoch(one)) == (1, 5)
+    assert not lives_on(one, view(answer("s2", knowledge(begun_epoch=5))))
+    assert lives_on(one, view(answer("s2", knowledge(begun_epoch=6))))
+    assert brought_back(one)[0].registration.ended_epoch == 0, "it was not ended then"
+    world.core.identities.settled.add(ORDERS)
+    assert world.promise(6, instance=b"b").registration.ended_epoch == 5
 
 
 @pytest.mark.parametrize("ended", [0, 1])

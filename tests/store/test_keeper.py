@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.store.deleted import Heardsay, Quiet, bury, engine_of, filled, rows, tombstone
-from tests.store.support import TRADES, World
+from tests.store.deleted import (
+    Heardsay,
+    Quiet,
+    bury,
+    engine_of,
+    filled,
+    keeping,
+    rows,
+    tombstone,
+)
+from tests.store.support import ORDERS, TRADES, World
 
 from quorate.protocol.errors import StorageUnreadable
+from quorate.store.inventory import inventory, read_inventory
 from quorate.store.keeper import Keeper
 from quorate.store.losses import Losses
 from quorate.store.records import position_of
 from quorate.store.storage import Reads, Row, Table
+from quorate.v1 import store_pb2 as store_v1
 
 
 class PartlyUnreadable:
@@ -76,3 +88,18 @@ async def test_a_deleted_source_that_can_not_be_read_keeps_nothing_else(
         await keeper.look(0.0)
     assert tombstone(world).emptied
     assert rows(world, Table.INDEX) == 0
+
+
+@pytest.mark.expects_log("deregistered, and its messages are deleted")
+async def test_up_to_which_epoch_it_is_deleted_goes_from_store_to_store() -> None:
+    """Neither has begun the last ones; the second was away when the first was told."""
+    first, second = World(), World()
+    for world in (first, second):
+        filled(world)
+    await keeping(first).deregister(ORDERS, 0, 5, b"")
+    assert tombstone(first).deleted_upto == 5
+    engine, me = engine_of(first), first.standing.greeting("s1:1", 0)
+    responses = inventory(engine, me, store_v1.InventoryRequest())
+    told, _ = await read_inventory("s2:1", responses)
+    await keeping(second, replace(told, store="s2")).look(2.0)
+    assert tombstone(second).deleted_upto == 5

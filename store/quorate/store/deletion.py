@@ -54,12 +54,13 @@ GIVEN_BACK = "it was deleted here, and what is back of it may not be all"
 
 
 def bury(
-    state: SourceState, cause: store_v1.Deletion, wall: float, *, blind: bool
+    state: SourceState, cause: store_v1.Deletion, wall: float, *, blind: bool, upto: int = 0
 ) -> tuple[Tombstone, list[Write]]:
     """The first phase: what is left of a source, and the rows that make it so.
 
-    blind: the store could not vouch for what it lacks of it. What it can not read it does not lack:
-    should it be given back, that is found out again.
+    upto: up to which epoch it is deleted, as whoever has it deleted says. blind: the store could
+    not vouch for what it lacks of it. What it can not read it does not lack: should it be given
+    back, that is found out again.
     """
     tombstone = Tombstone(
         state.reg_id,
@@ -71,6 +72,7 @@ def bury(
         state.markers,
         ended={receiver: replace(end, reread=True) for receiver, end in state.ended.items()},
         receivers={each: replace(row, instance=b"") for each, row in state.receivers.items()},
+        deleted_upto=upto,
     )
     key = reg_id_key(state.reg_id)
     writes = [
@@ -330,7 +332,7 @@ def lives_on(tombstone: Tombstone, view: View) -> bool:
     """Whether the source has been heard of at a peer since it was deleted here."""
     record, believed = tombstone.registration, _believed(tombstone, view)
     return any(
-        (known.live and store in believed) or known.begun_epoch > record.begun_epoch
+        (known.live and store in believed) or known.begun_epoch > _deleted_upto(tombstone)
         for store, peer in view.peers.items()
         if (known := peer.sources.get(record.name)) is not None and not known.deletion
     )
@@ -372,7 +374,7 @@ def begun_anew(tombstone: Tombstone, view: View) -> bool:
     """Whether it lives on as another stream: what was stable here was given up by its stores."""
     source, lineage = tombstone.registration.name, tombstone.registration.lineage
     return any(
-        known.begun_epoch > tombstone.registration.begun_epoch
+        known.begun_epoch > _deleted_upto(tombstone)
         and diverges_at(lineage, known.lineage) <= tombstone.held.stable_upto
         for peer in view.peers.values()
         if (known := peer.sources.get(source)) is not None and not known.deletion
@@ -384,7 +386,12 @@ def ended_epoch(tombstone: Tombstone) -> int:
 
     Not what was promised only: if that was to no avail, another stream may have begun below it.
     """
-    return max(tombstone.registration.begun_epoch, tombstone.registration.ended_epoch)
+    return max(_deleted_upto(tombstone), tombstone.registration.ended_epoch)
+
+
+def _deleted_upto(tombstone: Tombstone) -> int:
+    """The newest epoch of the stream that was deleted, as far as this store was told."""
+    return max(tombstone.registration.begun_epoch, tombstone.deleted_upto)
 
 
 def check_not_ended(
@@ -404,6 +411,7 @@ def void(tombstone: Tombstone) -> Tombstone:
     return replace(
         tombstone,
         dropped=False,
+        deleted_upto=0,
         registration=Registration(
             record.name,
             record.promised_epoch,

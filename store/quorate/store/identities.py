@@ -122,12 +122,14 @@ class Identities:
         steady: float,
         *,
         blind: bool,
+        upto: int = 0,
     ) -> list[Write]:
         """Have a tombstone take the place of a source, which is out of service already.
 
-        blind: the store could not vouch for what it lacks of it.
+        blind: the store could not vouch for what it lacks of it. upto: see deletion.bury.
         """
-        tombstone, writes = deletion.bury(state, cause, self.lives.observed.wall, blind=blind)
+        wall = self.lives.observed.wall
+        tombstone, writes = deletion.bury(state, cause, wall, blind=blind, upto=upto)
         self.tombstones[state.name] = tombstone
         self.buried_at[state.name] = steady
         self.seemed_gone.pop(state.name, None)
@@ -154,6 +156,7 @@ class Identities:
             tombstone,
             registration=replace(record, promised_epoch=epoch),
             cause=store_v1.DELETION_DEREGISTERED,
+            deleted_upto=max(epoch, tombstone.deleted_upto),
         )
         return [deletion.tombstone_row(tombstone)]
 

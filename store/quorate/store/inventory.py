@@ -110,7 +110,7 @@ def _deleted(engine: Engine) -> Iterator[store_v1.SourceInventory]:
         if source in identities.unlisted or source in engine.core.sources:
             continue
         known = _source(as_it_was(tombstone), bool(engine.core.limbo_without(source)))
-        known.deletion = tombstone.cause
+        known.deletion, known.deleted_upto = tombstone.cause, tombstone.deleted_upto
         yield known
 
 
@@ -280,4 +280,5 @@ def _knowledge(wire: store_v1.SourceInventory) -> SourceKnowledge:
         tuple(wire.ended_receivers),
         wire.may_miss_receivers,
         wire.spent_receiver_epoch,
+        wire.deleted_upto,
     )

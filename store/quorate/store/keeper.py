@@ -160,7 +160,7 @@ class Keeper:
         for known in told:
             if deregistered_elsewhere(state, known, told):
                 _log.info("%s was deregistered while this store was away", state.name)
-                await self._bury(state, store_v1.DELETION_DEREGISTERED)
+                await self._bury(state, store_v1.DELETION_DEREGISTERED, known.deleted_upto)
                 return
         if self._core.limbo_of(state):
             # First it has to know all that there is; but there may be nobody left to tell it.
@@ -223,10 +223,12 @@ class Keeper:
 
     # Sources that are deleted.
 
-    async def _bury(self, state: SourceState, cause: store_v1.Deletion) -> None:
+    async def _bury(self, state: SourceState, cause: store_v1.Deletion, upto: int = 0) -> None:
         blind = bool(self._core.limbo_of(state))
         endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
-        writes = self._identities.bury(state, cause, self._core.reg_ids, self._clock(), blind=blind)
+        writes = self._identities.bury(
+            state, cause, self._core.reg_ids, self._clock(), blind=blind, upto=upto
+        )
         await self._gone(state, writes, endings)
 
     async def _gone(
@@ -403,7 +405,7 @@ class Keeper:
             _log.warning("%s is deregistered, and its messages are deleted", source)
             record = state.registration
             state.registration = replace(record, promised_epoch=max(epoch, record.promised_epoch))
-            await self._bury(state, store_v1.DELETION_DEREGISTERED)
+            await self._bury(state, store_v1.DELETION_DEREGISTERED, epoch)
         elif verdict is Verdict.FORGET:
             _log.info("%s is forgotten: it never began", source)
             endings = self._core.remove(source, Deregistered(f"Source {source}"))

@@ -113,6 +113,9 @@ class Tombstone:
     """By session ID, its receivers that were deregistered: other stores may not have heard yet."""
     receivers: Mapping[int, ReceiverRecord] = field(default_factory=dict)
     """By session ID, those that were registered: other stores may rely on this one's word."""
+    deleted_upto: int = 0
+    """Up to which epoch it was deleted, as whoever had it deleted said: this store need not have
+    begun the last ones. 0: its time was over."""
 
 
 _ENDED_PREFIX = b"ended/"
@@ -160,9 +163,9 @@ def unpack_end(value: bytes) -> End:
     return End(epoch, is_settled, reread=True)
 
 
-_TOMBSTONE = struct.Struct(">BBd???QIIIII")
+_TOMBSTONE = struct.Struct(">BBd???QQIIIII")
 _MARKER = struct.Struct(">qI")
-_TOMBSTONE_VERSION = 2
+_TOMBSTONE_VERSION = 3
 
 
 def pack_tombstone(tombstone: Tombstone) -> bytes:
@@ -176,6 +179,7 @@ def pack_tombstone(tombstone: Tombstone) -> bytes:
         tombstone.dropped,
         tombstone.emptied,
         tombstone.reg_id,
+        tombstone.deleted_upto,
         len(registration),
         len(held),
         len(tombstone.markers),
@@ -193,9 +197,10 @@ def pack_tombstone(tombstone: Tombstone) -> bytes:
 
 def unpack_tombstone(value: bytes) -> Tombstone:
     try:
-        (version, cause, deleted, blind, dropped, emptied, reg_id, *sizes, count, ends, rows) = (
+        (version, cause, deleted, blind, dropped, emptied, reg_id, upto, *sizes) = (
             _TOMBSTONE.unpack_from(value)
         )
+        *sizes, count, ends, rows = sizes
         if version != _TOMBSTONE_VERSION:
             raise Malformed(f"a tombstone has version {version}")
         at = _TOMBSTONE.size
@@ -225,6 +230,7 @@ def unpack_tombstone(value: bytes) -> Tombstone:
         emptied,
         {receiver: unpack_end(row) for receiver, row in ended.items()},
         {receiver: unpack_receiver(row) for receiver, row in receivers.items()},
+        upto,
     )
 
 

@@ -78,6 +78,8 @@ class SourceKnowledge:
     """That it does not know a receiver says nothing."""
     spent_receiver_epoch: int = 0
     """The highest in which any receiver was over."""
+    deleted_upto: int = 0
+    """Up to which epoch the peer deleted it, as whoever had it deleted said."""
 
 
 UNKNOWN = SourceKnowledge()
