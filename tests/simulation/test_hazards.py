@@ -96,6 +96,7 @@ HAZARDS = {
     ),
     "receiver positions that disagree": (
         "positions_are_made_up",
+        "what_is_under_way_is_acknowledged",
         "fenced_receivers_are_heard",
         "withdrawn_stays_consumed",
         "positions_outlive_their_stream",

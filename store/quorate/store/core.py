@@ -194,13 +194,10 @@ class StoreCore:
         # behind in an older instance, nor by the signs of life that it gave itself.
         if not (take_over or decided_epoch) and self.identities.protected(state, instance):
             raise SourceActive(str(source), self.store)
+        # Whoever was promised something before may have begun at other stores.
+        fences = record.fences or (record.promised_epoch > 0 and record.promised_to != instance)
         state.registration = replace(
-            record,
-            promised_epoch=epoch,
-            promised_to=instance,
-            taken_over=False,
-            # Whoever was promised something before may have begun at other stores.
-            fences=record.fences or (record.promised_epoch > 0 and record.promised_to != instance),
+            record, promised_epoch=epoch, promised_to=instance, taken_over=False, fences=fences
         )
         endings = self._end_stream(state, Fenced(str(source), record.begun_epoch, epoch))
         # What is held goes with it: the answer must not be taken back by a crash.
