@@ -65,6 +65,13 @@ class Group:
         shutil.copytree(self.directory / name, copy)
         return copy
 
+    async def copied(self, name: str) -> Path:
+        """A copy of a store's directory, made while it is stopped; it runs again."""
+        await self.stop(name)
+        copy = await self.copy(name)
+        await self.start(name)
+        return copy
+
     async def put_back(self, name: str, copy: Path) -> None:
         """Stop a store, and have it find that copy when it starts."""
         await self.wipe(name)

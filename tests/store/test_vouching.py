@@ -377,9 +377,7 @@ async def test_a_directory_that_was_put_back_is_found_out(group: Group, copied: 
     """By the number of its starts; or, if it has not been started since, by that of its commits."""
     await filled(group, a=9, b=9, c=3)
     if copied == "while it was stopped":
-        await group.stop("c")
-        copy = await group.copy("c")
-        await group.start("c")
+        copy = await group.copied("c")
     else:
         copy = await group.copy("c")
     async with group.client("c") as client:
@@ -403,9 +401,7 @@ async def test_it_is_found_out_however_long_its_peers_take_to_tell_of_all_source
 ) -> None:
     """And what they say at its start passes for no inventory, though it names no source."""
     await filled(group, a=9, b=9, c=3)
-    await group.stop("c")
-    copy = await group.copy("c")
-    await group.start("c")
+    copy = await group.copied("c")
     before = await _writes_on_and_greets(group)
     await group.put_back("c", copy)
     told = asyncio.Event()
@@ -468,9 +464,7 @@ async def test_it_is_found_out_also_if_it_has_written_as_much_anew(group: Group)
 async def test_it_is_found_out_by_a_run_that_it_has_not_been_through(group: Group) -> None:
     """It was started more often since, and has all commits that any peer was told of."""
     await filled(group, a=9, b=9, c=3)
-    await group.stop("c")
-    copy = await group.copy("c")
-    await group.start("c")
+    copy = await group.copied("c")
     before = await _writes_on_and_greets(group)
     await group.put_back("c", copy)
     async with group.alone("c"):
@@ -491,9 +485,7 @@ async def test_an_operator_may_be_faster_than_the_peers(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(group, a=9, b=9, c=9)
-    await group.stop("c")
-    copy = await group.copy("c")
-    await group.start("c")
+    copy = await group.copied("c")
     await group.greeted("a", by="c")
     await group.put_back("c", copy)
     settled, ended = Engine.settled, []
@@ -513,9 +505,7 @@ async def test_an_operator_may_be_faster_than_the_peers(
 @pytest.mark.expects_log("enters limbo|is in limbo")
 async def test_a_copy_that_runs_under_the_same_name_is_found_out(group: Group) -> None:
     await filled(group, a=9, b=9, c=9)
-    await group.stop("c")
-    copy = await group.copy("c")
-    await group.start("c")
+    copy = await group.copied("c")
     await group.greeted("a", by="c")
     async with group.client("c") as client:
         before = (await client.status()).incarnation
