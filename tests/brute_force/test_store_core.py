@@ -10,7 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from tests.brute_force.definitions import Terms, epoch_at
-from tests.store.support import MEMBERSHIP, ORDERS, World, batch, information
+from tests.store.support import INCARNATION, MEMBERSHIP, ORDERS, World, batch, information
 
 from quorate.protocol.errors import Fenced, NotRegistered
 from quorate.protocol.limits import NOTHING
@@ -89,10 +89,12 @@ def take(world: World, step: Step) -> None:
             world.promise(epoch, who.encode(), take_over=True)
         case "begin":
             lineage = Lineage(tuple(Term(*term) for term in LINEAGES[epoch]))
-            change = world.core.begin(ORDERS, epoch, lineage, MEMBERSHIP, who.encode())
+            change = world.core.begin(ORDERS, epoch, lineage, MEMBERSHIP, who.encode(), INCARNATION)
             world.done(change)
         case _:
-            opening = world.core.open(information(ORDERS, epoch), who.encode(), 0, NOTHING)
+            opening = world.core.open(
+                information(ORDERS, epoch), who.encode(), INCARNATION, 0, NOTHING
+            )
             opened = world.done(opening)
             number = opened.next_sequence
             named = epoch_at(LINEAGES[epoch], number)

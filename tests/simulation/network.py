@@ -35,6 +35,7 @@ class Network:
         self.slow_rate = 0.0
         self._servers: dict[str, tuple[Process, Any]] = {}
         self._doubles: dict[str, str] = {}
+        self._leads: dict[str, str] = {}
         """By name: under which name another process can be reached that has it, too."""
         self._led_to: dict[tuple[str, str], str] = {}
         self._blocked: Counter[tuple[str, str]] = Counter()
@@ -95,16 +96,21 @@ class Network:
         """This name leads to another process as well, now to the one and now to the other."""
         self._doubles[name] = other
 
+    def lead(self, name: str, process: str) -> None:
+        """It leads to this one of the two, whoever calls."""
+        self._leads[name] = process
+
     def undouble(self, name: str) -> None:
         """It leads to the one that has it."""
         del self._doubles[name]
+        self._leads.pop(name, None)
         for way in [way for way in self._led_to if way[1] == name]:
             del self._led_to[way]
 
     def _resolved(self, client: Process, name: str) -> str:
         """Whom a client reaches under this name: mostly whom it has reached before."""
-        if name not in self._doubles:
-            return name
+        if name not in self._doubles or name in self._leads:
+            return self._leads.get(name, name)
         way, chooser = (client.name, name), self.world.chooser
         if way not in self._led_to or chooser.random() < TURN_RATE:
             self._led_to[way] = chooser.choice((name, self._doubles[name]))

@@ -482,6 +482,7 @@ class StoreActor:
                 step.lineage,
                 membership_to_wire(step.membership),
                 instance,
+                step.incarnation,
                 step.ended_epoch,
                 step.losses,
             )
@@ -502,7 +503,11 @@ class StoreActor:
         before = self.core.sources.get(name)
         lacks_from = before.held.next_sequence if before is not None else 0
         change = self.core.open(
-            asked.information, request.instance, asked.retained_from, frame.stable_upto
+            asked.information,
+            request.instance,
+            asked.incarnation,
+            asked.retained_from,
+            frame.stable_upto,
         )
         stream = change.answer.stream
         if asked.retained_from > lacks_from and stream.state.takes_data:

@@ -133,13 +133,20 @@ def _wiped_twice_and_greets_late(script: Script) -> None:
     script.until(lambda: script.knows(A) and not script.state(A).limbo)
 
 
+def _any_of_two_begins(to: pytest.MonkeyPatch) -> None:
+    """A store begins, and takes data, of whoever dealt with a copy of it before."""
+    to.setattr(Standing, "check_named", lambda *_: None)
+
+
 def _begins_of_forgotten_promises(to: pytest.MonkeyPatch) -> None:
     """G1: a store begins what it does not remember having promised.
 
-    A source that hears of the replaced store takes what that had promised for void by itself, so
-    that this matters only where it does not hear: both are taken out together.
+    A source that hears of the replaced store takes what that had promised for void by itself, and
+    one that does not names the former store, so that this matters where neither is so: all are
+    taken out together.
     """
     _replaced_stores_go_unnoticed(to)
+    _any_of_two_begins(to)
     to.setattr(StoreCore, "_was_promised", staticmethod(lambda *_: True))
 
 
@@ -279,6 +286,35 @@ def _of_two_each_comes_after_the_other(script: Script) -> None:
     script.until_complete()
 
 
+def _one_of_two_promises_the_other_begins(script: Script) -> None:
+    """A copy of C runs beside it, and C does not hear of that. The next source is promised its
+    epoch by C, and hears from A that C is not what it was; then by the copy. What begins is C, and
+    is sent 1. It ends, and the source after that needs the copy."""
+    _begin(script)
+    a, c = script.stores[A], script.stores[C]
+    copy = script.copy(C)
+    c.process.start(c.commits_anew(5))
+    script.until(lambda: a.core.standing.peers[C].commits > copy.acknowledged)
+    script.cut(C, A, B)
+    copied = script.double(C, copy, A)
+    script.network.lead(C, copied.label)
+    script.until(lambda: copied.core.standing.record.former and not copied.core.in_limbo)
+    script.cut("source1", B, copied.label)
+    assert script.send(A) == 1
+    script.source.kill()
+    script.network.lead(C, C)
+    source = script.start_source(B)
+    script.until(lambda: script.promised(C) == 2)
+    script.network.lead(C, copied.label)
+    script.until_decided(source, lambda: script.network.lead(C, C))
+    script.cut(A, B, copied.label)
+    script.run(5.0)
+    source.kill()
+    script.take_its_place(copied)
+    script.start_source(A)
+    script.until_complete()
+
+
 def _wiped_stores_found(to: pytest.MonkeyPatch) -> None:
     """Some blank stores found a group, though not every peer has answered."""
     real = Standing.founders
@@ -350,6 +386,7 @@ GUARDS = (
         "I6",
         seeds=10,
     ),
+    Guard(_any_of_two_begins, _one_of_two_promises_the_other_begins, "I1"),
     Guard(_wiped_stores_found, _two_of_three_are_wiped, "I1"),
     Guard(_filled_stores_found, _all_but_a_filled_one_are_wiped, "I1", {"setups": (FIVE,)}),
 )

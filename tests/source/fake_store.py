@@ -169,6 +169,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             await abort(context, self.refusal)
         if request.epoch < self.promised:
             await abort(context, Fenced("source", request.epoch, self.promised))
+        await self._check_named(request.source.topic, request.incarnation, context)
         self.promised = self.begun = request.epoch
         self.lineage = lineage_from_wire(request.lineage)
         self.membership = request.membership
@@ -182,6 +183,10 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         }
         return v1.BeginResponse(set_aside=aside, known=self._known_in("begin"))
 
+    async def _check_named(self, topic: str, incarnation: bytes, context: Context) -> None:
+        if incarnation != self.incarnation:
+            await abort(context, NotRegistered(topic, "another data directory"))
+
     async def Append(
         self, requests: AsyncIterator[m.Frame], context: Context
     ) -> AsyncIterator[v1.AppendResponse]:
@@ -191,6 +196,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         epoch = opening.information.epoch
         if epoch < self.promised:
             await abort(context, Fenced("source", epoch, self.promised))
+        await self._check_named(opening.information.source.topic, opening.incarnation, context)
         if epoch != self.begun:
             await abort(context, NotRegistered(opening.information.source.topic, "not begun"))
         expected = opening.retained_from

@@ -280,7 +280,7 @@ def test_what_goes_while_a_stream_is_being_opened_is_skipped() -> None:
     send(core, b"0", b"1")
     core.failed("c", DOWN, 0.0)
     opening = Frame.FromString(core.open_frame("c")).open
-    assert opening.retained_from == 0
+    assert (opening.incarnation, opening.retained_from) == (b"disk", 0)
     core.acknowledged("a", 1, 0.0)
     core.acknowledged("b", 1, 0.0)
     send(core, b"2")

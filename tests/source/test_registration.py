@@ -118,6 +118,22 @@ def test_while_something_is_missing_stores_are_asked_again_until_it_is_accepted_
     assert isinstance(made.step("a"), AskBegin)
 
 
+def test_a_begin_names_the_data_directory_that_promised() -> None:
+    """Who has another one asks for a promise anew: a copy may run beside a store."""
+    made = registration()
+    promise_all(made, "abc")
+    decided(made)
+    asked = made.step("c")
+    assert isinstance(asked, AskBegin)
+    assert asked.incarnation == b"disk"
+    made.failed("c", NotRegistered("orders", "another data directory"), 1.0)
+    assert made.step("c") == AskPromise(1)
+    made.promised("c", 1, grant(disk="copy"))
+    asked = made.step("c")
+    assert isinstance(asked, AskBegin)
+    assert asked.incarnation == b"copy"
+
+
 def test_one_answer_of_three_decides_nothing_and_the_error_names_the_stores() -> None:
     made = registration()
     promise_all(made, "a")

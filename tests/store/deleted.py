@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from tests.store.support import FIRST_LINEAGE, ORDERS, World, batch
+from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, World, batch
 
 from quorate.protocol.errors import Closed
 from quorate.protocol.identity import SourceName
@@ -37,7 +37,7 @@ MEMBERSHIP = membership_to_wire(Membership((POLICY,), (POLICY,)))
 def filled(world: World, source: SourceName = ORDERS, reg_id: int = 0) -> SourceState:
     """A source of three stores with messages, a receiver and a marker; it has left."""
     world.promise(1, source=source, reg_id=reg_id)
-    world.done(world.core.begin(source, 1, FIRST_LINEAGE, MEMBERSHIP, b"a"))
+    world.done(world.core.begin(source, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION))
     stream = world.open(source=source)
     for first in range(0, 30, 10):
         world.append(stream, batch(first, first + 9, source=source))

@@ -37,6 +37,7 @@ from quorate.v1.store_pb2_grpc import StoreStub
 ORDERS = SourceName("orders", 0x10)
 TRADES = SourceName("trades", 0x11)
 MEMBERSHIP = v1.Membership()
+INCARNATION = b"incarnation"
 FIRST_LINEAGE = Lineage((Term(1, 0),))
 
 
@@ -94,7 +95,7 @@ class World:
         reg_ids = RegIds("s1")
         sources = restart.sources(self.storage, reg_ids)
         position = restart.last_commit(self.storage).position
-        self.standing = Standing("s1", StoreRecord(b"incarnation"), restart.peers(self.storage))
+        self.standing = Standing("s1", StoreRecord(INCARNATION), restart.peers(self.storage))
         lives = Lives(Observed(0.0, 1_700_000_000.0), lambda _: Lifetimes())
         identities = restart.identities(self.storage, reg_ids, sources, lives)
         self.core = StoreCore(
@@ -146,7 +147,8 @@ class World:
             self.promise(epoch, source=source, take_over=True)
         state = self.core.sources.get(source)
         instance = state.registration.promised_to if state is not None else b"a"
-        change = self.core.begin(source, epoch, lineage, membership, instance)
+        incarnation = self.standing.record.incarnation
+        change = self.core.begin(source, epoch, lineage, membership, instance, incarnation)
         count: int = self.done(change)
         return count
 
@@ -158,9 +160,9 @@ class World:
         stable_upto: int = NOTHING,
         source: SourceName = ORDERS,
     ) -> AppendStream:
-        opened = self.done(
-            self.core.open(information(source, epoch), instance, retained_from, stable_upto)
-        )
+        incarnation = self.standing.record.incarnation
+        asked = information(source, epoch)
+        opened = self.done(self.core.open(asked, instance, incarnation, retained_from, stable_upto))
         stream: AppendStream = opened.stream
         return stream
 
@@ -249,6 +251,7 @@ class Client:
         instance: bytes = b"a",
         membership: v1.Membership = MEMBERSHIP,
         losses: Iterable[HeldRange] = (),
+        incarnation: bytes = b"",
     ) -> store_v1.BeginResponse:
         request = store_v1.BeginRequest(
             source=source_to_wire(source),
@@ -257,6 +260,7 @@ class Client:
             membership=membership,
             protocol_version=PROTOCOL_VERSION,
             instance=instance,
+            incarnation=incarnation or (await self.status()).incarnation,
             accepted_losses=held_to_wire(losses),
         )
         response: store_v1.BeginResponse = await self.call("Begin", request)
@@ -272,7 +276,10 @@ class Client:
         stores: Iterable[str] = (),
         pacing: v1.ReceiverPacing | None = None,
         lifetimes: v1.Lifetimes | None = None,
+        incarnation: bytes = b"",
     ) -> Stream:
+        """incarnation: of the store; empty: the one that it has."""
+        incarnation = incarnation or (await self.status()).incarnation
         call = frames_to(
             self._channel, "/quorate.v1.Store/Append", store_v1.AppendResponse.FromString
         )
@@ -280,6 +287,7 @@ class Client:
         request = v1.AppendOpen(
             information=information(source, epoch, 1, stores, pacing),
             instance=instance,
+            incarnation=incarnation,
             retained_from=retained_from,
             protocol_version=PROTOCOL_VERSION,
             lifetimes=lifetimes,

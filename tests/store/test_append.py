@@ -9,7 +9,7 @@ from typing import Any
 import grpc.aio
 import pytest
 from tests.store.held_back import Store
-from tests.store.support import FIRST_LINEAGE, ORDERS, batch, information
+from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, batch, information
 
 from quorate.protocol.errors import ContentConflict
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
@@ -64,7 +64,10 @@ async def source(store: Store) -> AsyncIterator[Source]:
     """It waits for its receivers, and its stream is open."""
     source = Source(store)
     opening = v1.AppendOpen(
-        information=information(pacing=PACED), instance=b"a", protocol_version=PROTOCOL_VERSION
+        information=information(pacing=PACED),
+        instance=b"a",
+        incarnation=INCARNATION,
+        protocol_version=PROTOCOL_VERSION,
     )
     source.send(v1.Frame(open=opening, stable_upto=NOTHING))
     assert (await store.done(source.told())).HasField("opened")

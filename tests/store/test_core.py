@@ -3,7 +3,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.store.support import FIRST_LINEAGE, MEMBERSHIP, ORDERS, TRADES, World, batch, information
+from tests.store.support import (
+    FIRST_LINEAGE,
+    INCARNATION,
+    MEMBERSHIP,
+    ORDERS,
+    TRADES,
+    World,
+    batch,
+    information,
+)
 
 from quorate.protocol.errors import (
     Closed,
@@ -215,7 +224,7 @@ def test_a_fenced_stream_changes_nothing(world: World) -> None:
 
 def test_a_second_stream_of_one_instance_ends_the_first(world: World) -> None:
     first = world.stream()
-    change = world.core.open(information(), b"a", 0, NOTHING)
+    change = world.core.open(information(), b"a", INCARNATION, 0, NOTHING)
     assert [(ending.stream, type(ending.error)) for ending in change.endings] == [(first, Closed)]
     with pytest.raises(Closed):
         world.append(first, batch(0, 0))
@@ -245,21 +254,32 @@ def test_begin_without_a_promise_is_refused(world: World) -> None:
     """What it promised may have been to a source that no other store knows."""
     lineage = Lineage((Term(3, 0),))
     with pytest.raises(NotRegistered, match="has not promised"):
-        world.core.begin(ORDERS, 3, lineage, MEMBERSHIP, b"a")
+        world.core.begin(ORDERS, 3, lineage, MEMBERSHIP, b"a", INCARNATION)
     world.promise(3, b"b")
     with pytest.raises(NotRegistered, match="has not promised"):
-        world.core.begin(ORDERS, 3, lineage, MEMBERSHIP, b"a")
+        world.core.begin(ORDERS, 3, lineage, MEMBERSHIP, b"a", INCARNATION)
     world.promise(2, b"b", source=TRADES)
     with pytest.raises(NotRegistered, match="has not promised"):
-        world.core.begin(TRADES, 3, lineage, MEMBERSHIP, b"b")
+        world.core.begin(TRADES, 3, lineage, MEMBERSHIP, b"b", INCARNATION)
     world.promise(3, b"b", source=TRADES)
-    world.done(world.core.begin(TRADES, 3, lineage, MEMBERSHIP, b"b"))
+    world.done(world.core.begin(TRADES, 3, lineage, MEMBERSHIP, b"b", INCARNATION))
     assert world.append(world.open(3, b"b", source=TRADES), batch(0, 0, 3, TRADES))
+
+
+def test_who_dealt_with_another_incarnation_can_neither_begin_nor_send(world: World) -> None:
+    """A copy of this directory may run beside it, and have promised in its place."""
+    world.promise(1)
+    with pytest.raises(NotRegistered, match="another data directory"):
+        world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", b"another")
+    world.begin(FIRST_LINEAGE)
+    with pytest.raises(NotRegistered, match="another data directory"):
+        world.core.open(information(), b"a", b"another", 0, NOTHING)
+    assert world.core.sources[ORDERS].stream is None
 
 
 def test_a_lineage_must_end_with_its_epoch(world: World) -> None:
     with pytest.raises(InvalidArgument, match="lineage"):
-        world.core.begin(ORDERS, 2, FIRST_LINEAGE, MEMBERSHIP, b"a")
+        world.core.begin(ORDERS, 2, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION)
 
 
 def test_begin_again_changes_nothing(world: World) -> None:

@@ -24,7 +24,7 @@ from tests.store.deleted import (
     tombstone,
     view,
 )
-from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World
+from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, TRADES, World
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
@@ -476,7 +476,7 @@ def test_who_registers_anew_is_told_what_was_ended(cause: store_v1.Deletion) -> 
     bury(world, cause)
     world.core.identities.settled.add(ORDERS)
     assert world.promise(2, instance=b"b").registration.ended_epoch == 1
-    world.core.begin(ORDERS, 2, Lineage((Term(2, 0),)), MEMBERSHIP, b"b")
+    world.core.begin(ORDERS, 2, Lineage((Term(2, 0),)), MEMBERSHIP, b"b", INCARNATION)
     assert world.core.sources[ORDERS].registration.ended_epoch == 1
 
 
@@ -502,7 +502,7 @@ def test_a_store_that_was_away_when_a_stream_was_ended_follows_the_next_one(ende
     state.held.stable_upto = 29
     world.promise(2, instance=b"b", take_over=True)
     lineage = Lineage((Term(2, 0),))
-    begin = partial(world.core.begin, ORDERS, 2, lineage, MEMBERSHIP, b"b", ended)
+    begin = partial(world.core.begin, ORDERS, 2, lineage, MEMBERSHIP, b"b", INCARNATION, ended)
     if not ended:
         with pytest.raises(ContentConflict):
             begin()
@@ -526,7 +526,9 @@ def test_nobody_goes_on_with_what_was_deleted_who_was_not_told(told: bool) -> No
         bury_for_good(world)
         if anew:
             world.promise(2, instance=b"b")
-            step = partial(world.core.begin, ORDERS, 2, old, MEMBERSHIP, b"b", int(told))
+            step = partial(
+                world.core.begin, ORDERS, 2, old, MEMBERSHIP, b"b", INCARNATION, int(told)
+            )
         else:
             missed = Missed(old, MEMBERSHIP, b"b", None, ended_epoch=int(told))
             step = partial(world.core.adopt, ORDERS, missed)
@@ -558,7 +560,7 @@ def test_whose_state_was_deleted_while_it_was_away_may_ask_once_more() -> None:
     again = world.promise(1, instance=b"a")
     assert (again.limbo, again.held, again.registration.ended_epoch) == ("", (), 1)
     with pytest.raises(NotRegistered):
-        world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a")
+        world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", INCARNATION)
 
 
 def test_what_is_taken_over_begins_to_live_then() -> None:

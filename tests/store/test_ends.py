@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 from tests.store.deleted import MEMBERSHIP, bury
-from tests.store.support import FIRST_LINEAGE, ORDERS, World, batch
+from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, World, batch
 
 from quorate.protocol.errors import Fenced, NotRegistered
 from quorate.protocol.limits import NOTHING
@@ -196,7 +196,7 @@ def test_it_stays_where_a_store_hears_of_the_stream_that_begins_anew_first(world
     register(world, 3)
     world.promise(5)
     lineage = Lineage((Term(5, 0),))
-    world.done(world.core.begin(ORDERS, 5, lineage, MEMBERSHIP, b"a", ended_epoch=1))
+    world.done(world.core.begin(ORDERS, 5, lineage, MEMBERSHIP, b"a", INCARNATION, ended_epoch=1))
     assert not state(world).receivers
     assert register(world, 1).spent_epoch == 3
     assert state(world.restarted()).registration.spent_receiver_epoch == 3

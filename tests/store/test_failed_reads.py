@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from tests.store.support import FIRST_LINEAGE, MEMBERSHIP, ORDERS, World, batch, information
+from tests.store.support import (
+    FIRST_LINEAGE,
+    INCARNATION,
+    MEMBERSHIP,
+    ORDERS,
+    World,
+    batch,
+    information,
+)
 
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.limits import NOTHING
@@ -107,7 +115,7 @@ def _fill(setup: Setup) -> Any:
 
 def _begin(setup: Setup) -> Any:
     setup.world.promise(2, b"b", take_over=True)
-    return lambda: setup.core.begin(ORDERS, 2, SECOND_LINEAGE, MEMBERSHIP, b"b")
+    return lambda: setup.core.begin(ORDERS, 2, SECOND_LINEAGE, MEMBERSHIP, b"b", INCARNATION)
 
 
 def _accept_a_loss(setup: Setup) -> Any:
@@ -120,7 +128,7 @@ def _take_over_what_was_let_go(setup: Setup) -> Any:
 
 def _let_go(setup: Setup) -> Any:
     setup.world.promise(2, b"b", take_over=True)
-    setup.world.done(setup.core.begin(ORDERS, 2, SECOND_LINEAGE, MEMBERSHIP, b"b"))
+    setup.world.done(setup.core.begin(ORDERS, 2, SECOND_LINEAGE, MEMBERSHIP, b"b", INCARNATION))
     going = list(entries(setup.storage, setup.state.reg_id, 0, 9))
     return lambda: retention.let_go(setup.storage, setup.state, going)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.store.support import ORDERS, TRADES, World, batch, information
+from tests.store.support import INCARNATION, ORDERS, TRADES, World, batch, information
 
 from quorate.protocol.errors import (
     BeingDeleted,
@@ -126,7 +126,7 @@ def test_it_goes_on_behind_the_archive_with_a_higher_epoch(world: World) -> None
     assert isinstance(decision, Decision)
     assert (decision.kept_upto, decision.floor) == (99, 99)
     lineage = decision.lineage.extended(decision.kept_upto, 5)
-    world.done(world.core.begin(ORDERS, 5, lineage, RECORD, b"n"))
+    world.done(world.core.begin(ORDERS, 5, lineage, RECORD, b"n", INCARNATION))
     stream = world.open(5, b"n", retained_from=100, stable_upto=99)
     assert world.append(stream, batch(100, 109, 5))
     assert frames(world)[0] == batch(0, 49, 1)
@@ -145,7 +145,7 @@ def test_until_all_is_there_no_number_can_be_given_away(world: World) -> None:
     outcome = decide(POLICY, {"s1": as_promise(promised), "s2": nothing, "s3": nothing})
     assert outcome == Lost(Range(50, 99), ("s1",))
     with pytest.raises(InLimbo):
-        after.core.begin(ORDERS, 4, LINEAGE, RECORD, b"z")
+        after.core.begin(ORDERS, 4, LINEAGE, RECORD, b"z", INCARNATION)
 
 
 def test_a_crash_leaves_what_running_it_again_completes(world: World) -> None:
@@ -183,9 +183,9 @@ def test_what_was_promised_when_it_was_archived_stays_fenced(world: World) -> No
 def test_the_instance_that_had_the_epoch_can_not_go_on_without_asking(world: World) -> None:
     restore(world)
     with pytest.raises(NotRegistered):
-        world.core.open(information(epoch=4), b"a", 100, 99)
+        world.core.open(information(epoch=4), b"a", INCARNATION, 100, 99)
     with pytest.raises(NotRegistered):
-        world.core.begin(ORDERS, 4, LINEAGE, RECORD, b"a")
+        world.core.begin(ORDERS, 4, LINEAGE, RECORD, b"a", INCARNATION)
 
 
 def test_the_reg_id_is_the_same_again_if_it_is_free(world: World) -> None:
@@ -260,10 +260,10 @@ def test_whoever_was_promised_more_must_ask_again(world: World) -> None:
     assert (record.promised_epoch, record.begun_epoch) == (9, 4)
     # What it was answered, that there is nothing, is not true any more.
     with pytest.raises(NotRegistered):
-        world.core.begin(ORDERS, 9, Lineage((Term(9, 0),)), RECORD, b"n")
+        world.core.begin(ORDERS, 9, Lineage((Term(9, 0),)), RECORD, b"n", INCARNATION)
     promised = world.promise(9, b"n")
     assert (promised.stable_upto, promised.limbo) == (99, "")
-    world.done(world.core.begin(ORDERS, 9, LINEAGE.extended(99, 9), RECORD, b"n"))
+    world.done(world.core.begin(ORDERS, 9, LINEAGE.extended(99, 9), RECORD, b"n", INCARNATION))
     assert world.core.sources[ORDERS].held.ranges == RangeSet([Range(0, 99)])
 
 
@@ -273,7 +273,7 @@ def test_also_if_all_of_it_is_lost(world: World) -> None:
     state = open_it(world, replace(HISTORY, losses=LINEAGE.parted(RangeSet([Range(0, 99)])))).state
     assert (state.limbo, state.held.stable_upto) == ("", 99)
     with pytest.raises(NotRegistered):
-        world.core.begin(ORDERS, 9, Lineage((Term(9, 0),)), RECORD, b"n")
+        world.core.begin(ORDERS, 9, Lineage((Term(9, 0),)), RECORD, b"n", INCARNATION)
 
 
 def test_a_promise_of_the_archived_epoch_is_nobodys(world: World) -> None:
@@ -291,7 +291,7 @@ def known(world: World, last: int = 99, stable_upto: int = 99) -> None:
     stream = world.stream()
     world.append(stream, batch(0, 49), min(stable_upto, 49))
     world.done(world.core.promise(ORDERS, 4, b"n", 0, True))
-    world.done(world.core.begin(ORDERS, 4, LINEAGE, RECORD, b"n"))
+    world.done(world.core.begin(ORDERS, 4, LINEAGE, RECORD, b"n", INCARNATION))
     stream = world.open(4, b"n", retained_from=50)
     if last >= 50:
         world.append(stream, batch(50, last, 4), stable_upto)
@@ -339,14 +339,14 @@ def test_a_store_that_did_not_know_how_far_it_is_stable_learns_it(world: World) 
     assert state.held.ranges == RangeSet([Range(0, 99)])
     # Who had decided from what was here before must look again.
     with pytest.raises(NotRegistered):
-        world.core.open(information(epoch=4), b"n", 70, 69)
+        world.core.open(information(epoch=4), b"n", INCARNATION, 70, 69)
     assert world.promise(4, b"n").stable_upto == 99
 
 
 def test_nothing_is_given_to_a_source_that_streams_above_what_is_stable(world: World) -> None:
     known(world, last=69, stable_upto=59)
     world.promise(5, b"m")
-    world.done(world.core.begin(ORDERS, 5, LINEAGE.extended(69, 5), RECORD, b"m"))
+    world.done(world.core.begin(ORDERS, 5, LINEAGE.extended(69, 5), RECORD, b"m", INCARNATION))
     stream = world.open(5, b"m", retained_from=70, stable_upto=59)
     history = replace(HISTORY, last=69)
     refill = open_it(world, history)
@@ -394,7 +394,7 @@ def test_an_epoch_that_the_store_missed_is_taken_from_the_archive(world: World) 
 def test_a_newer_epoch_is_not_disturbed(world: World) -> None:
     known(world)
     world.promise(7, b"m")
-    world.done(world.core.begin(ORDERS, 7, LINEAGE.extended(99, 7), RECORD, b"m"))
+    world.done(world.core.begin(ORDERS, 7, LINEAGE.extended(99, 7), RECORD, b"m", INCARNATION))
     stream = world.open(7, b"m", retained_from=100, stable_upto=99)
     restore(world)
     assert world.append(stream, batch(100, 109, 7), 109)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.store.deleted import bury, filled, rows
 from tests.store.held_back import SESSION, Store, position, receiver
-from tests.store.support import FIRST_LINEAGE, MEMBERSHIP, ORDERS, TRADES, batch
+from tests.store.support import FIRST_LINEAGE, INCARNATION, MEMBERSHIP, ORDERS, TRADES, batch
 
 from quorate.protocol.errors import Fenced, InLimbo, ReceiverActive, UnknownTopic
 from quorate.protocol.limits import NOTHING
@@ -29,7 +29,7 @@ def promise(epoch: int = 1, instance: bytes = b"a", *, take_over: bool = False) 
 
 
 def begin(lineage: Lineage = FIRST_LINEAGE, *losses: HeldRange) -> AskedBegin:
-    return AskedBegin(ORDERS, lineage.epoch, lineage, MEMBERSHIP, b"a", 0, losses)
+    return AskedBegin(ORDERS, lineage.epoch, lineage, MEMBERSHIP, b"a", INCARNATION, 0, losses)
 
 
 # Sources.

@@ -172,6 +172,15 @@ async def test_another_protocol_version_is_refused(
         await client.call(method, request_)
 
 
+async def test_who_dealt_with_another_data_directory_is_refused(client: Client) -> None:
+    await client.promise()
+    with pytest.raises(NotRegistered, match="another data directory"):
+        await client.begin(incarnation=b"another")
+    await client.begin()
+    with pytest.raises(NotRegistered, match="another data directory"):
+        await client.open(incarnation=b"another")
+
+
 async def test_a_stream_begins_with_its_opening(client: Client) -> None:
     stream = await client.stream()
     await stream.close()

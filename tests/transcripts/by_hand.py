@@ -19,18 +19,21 @@ from quorate.v1 import messages_pb2 as v1
 async def _play(stage: Stage, process: Process, batches: dict[str, int]) -> None:
     """Register, and send each store one batch with everything up to its number."""
     me, policy = process.name.encode(), Policy.majority_of(stage.stores)
-    step = AskBegin(1, Lineage((Term(1, 0),)), Membership((policy,), (policy,)))
+    lineage, membership = Lineage((Term(1, 0),)), Membership((policy,), (policy,))
+    disks: dict[str, bytes] = {}
     for store in stage.stores:
         asked = AskedPromise(SOURCE, 1, me, take_over=False, decided_epoch=0)
-        await stage.network.call(process, store, "promise", asked)
+        promised = await stage.network.call(process, store, "promise", asked)
+        disks[store] = promised.grant.incarnation
     for store in stage.stores:
+        step = AskBegin(1, lineage, membership, disks[store])
         await stage.network.call(process, store, "begin", AskedBegin(SOURCE, step, me))
     information = v1.SourceInformation(
         source=source_to_wire(SOURCE), epoch=1, policy=policy_to_wire(policy), version=1
     )
     for store, upto in batches.items():
         end = stage.network.connect(process, store, "append", AppendRequest(me))
-        await end.write(open_frame(information, me, 0, -1, v1.Lifetimes()))
+        await end.write(open_frame(information, me, disks[store], 0, -1, v1.Lifetimes()))
         await end.read()
         payloads = [f"by hand {number}".encode() for number in range(upto + 1)]
         await end.write(batch_frame(encode_batch(SOURCE, 1, 0, payloads, 0), -1))

@@ -196,18 +196,20 @@ class Frame(_message.Message):
     def __init__(self, batch: _Optional[bytes] = ..., open: _Optional[_Union[AppendOpen, _Mapping]] = ..., skip: _Optional[_Union[Skip, _Mapping]] = ..., keepalive: _Optional[_Union[Keepalive, _Mapping]] = ..., information: _Optional[_Union[SourceInformation, _Mapping]] = ..., attached: _Optional[_Union[Attached, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., stable_upto: _Optional[int] = ...) -> None: ...
 
 class AppendOpen(_message.Message):
-    __slots__ = ("information", "instance", "retained_from", "protocol_version", "lifetimes")
+    __slots__ = ("information", "instance", "retained_from", "protocol_version", "lifetimes", "incarnation")
     INFORMATION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     RETAINED_FROM_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     LIFETIMES_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     information: SourceInformation
     instance: bytes
     retained_from: int
     protocol_version: int
     lifetimes: Lifetimes
-    def __init__(self, information: _Optional[_Union[SourceInformation, _Mapping]] = ..., instance: _Optional[bytes] = ..., retained_from: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[Lifetimes, _Mapping]] = ...) -> None: ...
+    incarnation: bytes
+    def __init__(self, information: _Optional[_Union[SourceInformation, _Mapping]] = ..., instance: _Optional[bytes] = ..., retained_from: _Optional[int] = ..., protocol_version: _Optional[int] = ..., lifetimes: _Optional[_Union[Lifetimes, _Mapping]] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
 
 class Lifetimes(_message.Message):
     __slots__ = ("activity_timeout_seconds", "state_lifetime_seconds")

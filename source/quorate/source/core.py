@@ -510,9 +510,11 @@ class SourceCore:
         """The first frame of a stream to this store, which `opened` is the answer to."""
         if (cursor := self.streams.cursors.get(store)) is not None:
             cursor.information_version = self._version
+        grant = self.registration.grant(store)
         return open_frame(
             self.information(),
             self.instance,
+            grant.incarnation if grant is not None else b"",
             self.retention.first,
             self.stable_upto,
             lifetimes_of(self._options),

@@ -48,6 +48,7 @@ def batch_of(frame: bytes) -> bytes:
 def open_frame(
     information: SourceInformation,
     instance: bytes,
+    incarnation: bytes,
     retained_from: int,
     stable_upto: int,
     lifetimes: Lifetimes,
@@ -57,6 +58,7 @@ def open_frame(
         open=AppendOpen(
             information=information,
             instance=instance,
+            incarnation=incarnation,
             retained_from=retained_from,
             protocol_version=PROTOCOL_VERSION,
             lifetimes=lifetimes,

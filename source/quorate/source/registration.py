@@ -71,6 +71,8 @@ class AskBegin:
     epoch: int
     lineage: Lineage
     membership: Membership
+    incarnation: bytes
+    """Of the store, which promised the epoch: the data directory whose answer was decided on."""
     losses: tuple[HeldRange, ...] = ()
     """What operators accepted as lost, so that every store hears of it."""
     ended_epoch: int = 0
@@ -221,7 +223,14 @@ class Registration:
             return AskPromise(self.epoch) if again else Hold()
         if self._begun.get(store) == self.membership and not self._waits_longer:
             return Hold()
-        return AskBegin(self.epoch, self.lineage, self.membership, self._losses, self._ended_epoch)
+        return AskBegin(
+            self.epoch,
+            self.lineage,
+            self.membership,
+            grant.incarnation,
+            self._losses,
+            self._ended_epoch,
+        )
 
     def time_passes(self, now: float) -> None:
         """Who waits for some stores longer than that shows the others that it lives: else what it

@@ -216,6 +216,7 @@ class StoreSession:
                 lineage=lineage_to_wire(step.lineage),
                 membership=membership_to_wire(step.membership),
                 instance=self._instance,
+                incarnation=step.incarnation,
                 accepted_losses=held_to_wire(step.losses),
                 ended_epoch=step.ended_epoch,
                 protocol_version=PROTOCOL_VERSION,

@@ -109,6 +109,7 @@ class AppendCall:
         change = engine.core.open(
             request.information,
             check_instance(request.instance),
+            request.incarnation,
             request.retained_from,
             frame.stable_upto,
         )

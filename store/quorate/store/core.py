@@ -218,6 +218,7 @@ class StoreCore:
         lineage: Lineage,
         membership: v1.Membership,
         instance: bytes,
+        incarnation: bytes,
         ended_epoch: int = 0,
     ) -> Change[int]:
         """Take a lineage over; answers how many messages were set aside.
@@ -225,8 +226,8 @@ class StoreCore:
         ended_epoch: up to there epochs were of streams that are deleted; this store may have been
         away.
 
-        Only from the instance that this store itself promised the epoch: what another one was told
-        by a former incarnation of this store may not be true any more.
+        Only from the instance that this very incarnation promised the epoch: what another one was
+        told, or the same by a former incarnation of this store, may not be true any more.
         Every write of this source so far must be readable. Raises TopicRefused, InvalidArgument,
         Fenced, InLimbo, NotRegistered, and ContentConflict if the lineage would take back what this
         store was told is stable.
@@ -238,6 +239,7 @@ class StoreCore:
         if state is not None and epoch < state.registration.promised_epoch:
             raise Fenced(str(source), epoch, state.registration.promised_epoch)
         self._check_vouches(source, state)
+        self.standing.check_named(source, incarnation)
         if state is None or not self._was_promised(state.registration, epoch, instance):
             raise NotRegistered(
                 str(source), f"store {self.store} has not promised epoch {epoch} to this instance"
@@ -287,9 +289,7 @@ class StoreCore:
             record = replace(
                 record, promised_epoch=epoch, promised_to=missed.promised_to, taken_over=True
             )
-        information, known = missed.information, record.information
-        if information is not None and (known is None or _order(information) > _order(known)):
-            record = replace(record, information=information)
+        record = replace(record, information=_newer(record.information, missed.information))
         ended = max(missed.ended_epoch, ended)
         change = self._follow(state, record, missed.lineage, missed.membership, ended)
         return replace(change, writes=(*old, *change.writes))
@@ -522,6 +522,7 @@ class StoreCore:
         self,
         information: v1.SourceInformation,
         instance: bytes,
+        incarnation: bytes,
         retained_from: int,
         stable_upto: int,
     ) -> Change[Opened]:
@@ -535,6 +536,7 @@ class StoreCore:
         if state is not None and epoch < state.registration.promised_epoch:
             raise Fenced(str(source), epoch, state.registration.promised_epoch)
         self._check_vouches(source, state)
+        self.standing.check_named(source, incarnation)
         if state is None:
             raise NotRegistered(str(source), f"store {self.store} does not know it")
         record = state.registration
@@ -769,10 +771,6 @@ def _forgets(known: v1.Membership | None, other: v1.Membership) -> bool:
         return False
     named = len(membership_from_wire(known).policies)
     return 0 < named < len(membership_from_wire(other).policies)
-
-
-def _order(information: v1.SourceInformation) -> tuple[int, int]:
-    return information.epoch, information.version
 
 
 def _check_belongs(state: SourceState, header: BatchHeader) -> None:

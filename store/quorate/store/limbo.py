@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from quorate.protocol.errors import NotFounded
+from quorate.protocol.errors import NotFounded, NotRegistered
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
@@ -183,6 +183,17 @@ class Standing:
             former=self.record.former,
             former_runs=map(run_to_wire, self.record.runs[:-1]),
         )
+
+    def check_named(self, source: SourceName, incarnation: bytes) -> None:
+        """Raise NotRegistered unless this is the incarnation that a source has dealt with.
+
+        A directory and a copy of it may both run, and calls reach now the one and now the other:
+        what the one promised, the other one has not.
+        """
+        if incarnation != self.record.incarnation:
+            raise NotRegistered(
+                str(source), f"store {self.store} has another data directory than the one it had"
+            )
 
     def row(self) -> Write:
         return Write(Table.META, STORE_KEY, pack_store(self.record))

@@ -44,6 +44,8 @@ class AskedBegin(NamedTuple):
     lineage: Lineage
     membership: v1.Membership
     instance: bytes
+    incarnation: bytes
+    """Of the store, which promised the epoch."""
     ended_epoch: int
     losses: Sequence[HeldRange]
     """That operators accepted, as whoever begins was told."""
@@ -145,9 +147,9 @@ class Requests:
         return set_aside
 
     def _begin(self, asked: AskedBegin) -> Change[int]:
-        source, epoch, lineage, membership, instance, ended_epoch, _ = asked
+        source, epoch, lineage, membership, instance, incarnation, ended_epoch, _ = asked
         core = self._engine.core
-        change = core.begin(source, epoch, lineage, membership, instance, ended_epoch)
+        change = core.begin(source, epoch, lineage, membership, instance, incarnation, ended_epoch)
         core.identities.lives.heard(Who(source))
         return change
 

@@ -185,6 +185,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             _lineage(request),
             request.membership,
             request.instance,
+            request.incarnation,
             request.ended_epoch,
             held_from_wire(request.accepted_losses),
         )
