@@ -160,6 +160,7 @@ class Registration:
         self._incarnations: dict[str, tuple[str, bytes]] = {}
         self._said: dict[str, dict[str, bytes]] = {}
         self._former: set[bytes] = set()
+        self._disbelieved: set[str] = set()
         self.phase = Phase.PROMISING
         self.epoch = 1
         self.lineage = NO_LINEAGE
@@ -246,7 +247,9 @@ class Registration:
         if epoch != self.epoch:
             return False
         if not self._is_present(grant.store_name, grant.incarnation):
+            self._disbelieved.add(store)
             return False
+        self._disbelieved.discard(store)
         former = self._incarnations.get(store)
         another = former is not None and former[1] != grant.incarnation
         if another:
@@ -641,6 +644,11 @@ class Registration:
 
     def _reason(self, store: str) -> str:
         unheard = "no answer yet"
+        if store in self._disbelieved:
+            unheard = (
+                "it answers from a data directory that other stores know as a former one of it. If "
+                "a copy of it ran beside it, see that one runs alone, and start this source again"
+            )
         if self.addresses and store not in self.addresses:
             unheard = "nobody knows where it is; name it in previous_policies"
         reason = str(self._failures.get(store, unheard))
