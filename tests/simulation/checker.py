@@ -135,18 +135,15 @@ class Checker:
 
     # What is destroyed, and whether the rules tolerate it.
 
-    def tolerates(self, store: str, beyond_repair: bool = False) -> bool:
+    def tolerates(self, store: str) -> bool:
         """Whether the data of this store may be destroyed now, too.
 
         A store counts as failed for all it held until it vouches again; one that the stream left,
         while it has forgotten the source: those that remember stop who runs an old configuration.
-        What is left must be enough to recover everything by itself; or, if beyond_repair, at least
-        to lose nothing: then it may take an operator to go on.
+        What is left must be enough to recover everything by itself.
         """
         forgot = store_disks.forgetful(self._destroyed.values(), self.source)
         failed = {*self.failed, store, *forgot, *store_disks.mistaken(self._stores.values())}
-        if beyond_repair:
-            return not any(setup.may_be_lost(failed) for setup in self._setups)
         return all(setup.recovers_from(failed) for setup in self._setups)
 
     def destroys(self, store: str) -> None:

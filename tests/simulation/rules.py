@@ -101,10 +101,6 @@ class Setup:
     def without(self, stores: Collection[str]) -> tuple[str, ...]:
         return tuple(store for store in self.stores if store not in stores)
 
-    def may_be_lost(self, destroyed: Collection[str]) -> bool:
-        """Whether a message may have been stable on these stores alone."""
-        return self.stable(destroyed)
-
     def recovers_from(self, destroyed: Collection[str]) -> bool:
         """Whether the other stores know every promise and every message that may be stable."""
         return self.knows_everything(self.without(destroyed))
