@@ -8,7 +8,7 @@ nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tests.simulation import store_disks
 from tests.simulation.content import contents_of
@@ -110,6 +110,8 @@ class Checker:
         """By store: what it let go on purpose; that makes nothing less stable."""
         self._twice: set[str] = set()
         """Stores that run twice, each on its own copy of the disk; they count as failed."""
+        self._heard_late: dict[str, Callable[[], bool]] = {}
+        """By store that ran twice: whether what the one that ended said is on its way."""
         self.wiped: set[str] = set()
         """Stores that vouch again, though they were failed once."""
         self._deleted: set[str] = set()
@@ -139,11 +141,14 @@ class Checker:
         """Whether the data of this store may be destroyed now, too.
 
         A store counts as failed for all it held until it vouches again; one that the stream left,
-        while it has forgotten the source: those that remember stop who runs an old configuration.
+        while it has forgotten the source: those that remember stop who runs an old configuration;
+        one that ran twice, also while a peer may yet find it out by what the one that ended said.
         What is left must be enough to recover everything by itself.
         """
         forgot = store_disks.forgetful(self._destroyed.values(), self.source)
-        failed = {*self.failed, store, *forgot, *store_disks.mistaken(self._stores.values())}
+        late = {name for name, is_on_its_way in self._heard_late.items() if is_on_its_way()}
+        late |= store_disks.mistaken(self._stores.values(), self.source)
+        failed = {*self.failed, store, *forgot, *late}
         return all(setup.recovers_from(failed) for setup in self._setups)
 
     def destroys(self, store: str) -> None:
@@ -171,11 +176,12 @@ class Checker:
         self.destroys(store)
         self._twice.add(store)
 
-    def goes(self, gone: StoreOf) -> None:
+    def goes(self, gone: StoreOf, is_on_its_way: Callable[[], bool]) -> None:
         """One of the two ends for good; what it has counts as held as long as the store is failed.
 
-        The other one has the name alone.
+        The other one has the name alone. is_on_its_way: whether something that it said is.
         """
+        self._heard_late[gone.name] = is_on_its_way
         self.check_store(gone)
         held = self.on_disk(gone, gone.disk.synced, 0, SEQUENCE_MAX)
         self.failed[gone.name].update(held)

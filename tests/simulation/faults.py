@@ -408,11 +408,11 @@ class Faults:
         self._network.undouble(store.name)
         if double.witnesses or self._chooser.random() < 0.5:
             self._world.note("%s ends", double.label)
-            self._checker.goes(double)
+            self._checker.goes(double, self._network.on_its_way(double.label))
             double.go()
         else:
             self._world.reach("copy goes on in place of its store", store.name)
-            self._checker.goes(store)
+            self._checker.goes(store, self._network.on_its_way(store.label))
             store.put_back(double.go(), ())
             self._restart(store)
         self._goes_on(store)

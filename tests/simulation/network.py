@@ -71,6 +71,22 @@ class Network:
 
         return arrive
 
+    def on_its_way(self, sender: str) -> Callable[[], bool]:
+        """Whether something arrives yet of what this one has sent so far, whenever it is asked."""
+        last = max((at for way, at in self._latest.items() if way[0] == sender), default=0.0)
+        waits = [
+            (way, one)
+            for way, waiting in self._waiting.items()
+            for one in waiting
+            if way[0] == sender
+        ]
+
+        def is_any() -> bool:
+            still = any(one in self._waiting.get(way, ()) for way, one in waits)
+            return still or self.world.now < last
+
+        return is_any
+
     def heal(self) -> None:
         """Every way is free again; what waited arrives now."""
         self._blocked.clear()

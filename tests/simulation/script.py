@@ -195,11 +195,17 @@ class Script:
         self.network.double(store, double.label)
         return double
 
+    def end_copy(self, double: StoreActor) -> None:
+        """It ends for good, and the store that it is a copy of goes on alone."""
+        self.network.undouble(double.name)
+        self.checker.goes(double, self.network.on_its_way(double.label))
+        double.go()
+
     def take_its_place(self, double: StoreActor) -> None:
         """The store that it is a copy of ends for good, and it goes on alone."""
         store = self.stores[double.name]
         self.network.undouble(store.name)
-        self.checker.goes(store)
+        self.checker.goes(store, self.network.on_its_way(store.label))
         store.put_back(double.go(), ())
         store.start()
 

@@ -128,9 +128,11 @@ def forgetful(stores: Iterable[StoreOf], source: SourceName) -> set[str]:
     }
 
 
-def mistaken(stores: Collection[StoreOf]) -> set[str]:
-    """Those that will be in limbo once they hear what a peer remembers of them, or of a copy."""
-    return {
+def mistaken(stores: Collection[StoreOf], source: SourceName) -> set[str]:
+    """Those that will be in limbo once they hear what a peer remembers of them, or of a copy; and
+    those that are: what they heard may be of a copy that ended before they vouched again."""
+    known = [(store.name, store.core.sources.get(source)) for store in stores]
+    return {name for name, state in known if state is not None and state.limbo} | {
         store.name
         for store in stores
         for other in stores

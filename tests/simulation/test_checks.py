@@ -108,6 +108,31 @@ def test_a_store_that_was_away_is_looked_at_as_far_as_it_follows(script: Script)
         script.run(2 * CHECK_SECONDS)
 
 
+@pytest.mark.expects_log("enters limbo: ")
+def test_a_store_that_a_copy_has_found_out_late_is_failed_meanwhile(script: Script) -> None:
+    """What the copy said last arrives when its store is believed again: A knows another one now.
+    Who loses C then has two stores of three that do not vouch, and it takes an operator."""
+    checker, a, b = script.checker, script.stores[A], script.stores[B]
+    copy = script.copy(B)
+    b.process.start(b.commits_anew(5))
+    script.until(lambda: a.core.standing.peers[B].commits > copy.acknowledged)
+    copied = script.double(B, copy, A)
+    script.until(lambda: copied.core.standing.record.limbo)
+    arrive = script.cut(copied.label, A, C)
+    script.run(1.0)
+    script.end_copy(copied)
+    script.until(lambda: B not in checker.failed)
+    assert not checker.tolerates(C), "A has not heard all that the copy said"
+    arrive()
+    script.until(lambda: a.core.standing.peers[B].incarnation != b.core.standing.record.incarnation)
+    assert not checker.tolerates(C), "B has not heard what A knows"
+    script.until(lambda: b.core.standing.limbo)
+    assert not checker.tolerates(C), "B does not vouch"
+    script.until(lambda: not b.core.standing.limbo)
+    script.run(1.0)
+    assert checker.tolerates(C)
+
+
 @pytest.fixture
 def moving() -> Script:
     """The stream is about to move, and the new stores do not reach the old ones."""
