@@ -162,7 +162,7 @@ class Checker:
         self.failed.setdefault(store, {}).update(held)
         self._deleted.discard(store)
         self._promised.pop(store, None)
-        self.receivers.forgotten(store)
+        self.receivers.destroyed(store)
         self.wiped.discard(store)
 
     def may_lose(self, store: str) -> bool:
@@ -232,6 +232,7 @@ class Checker:
         if state is not None and not store_disks.can_be_read(store, state):
             return
         del self.failed[store.name]
+        self.receivers.vouches_again(store.name)
         if store.name in self._deleted:
             self._deleted.discard(store.name)
             self._dropped.discard(store.name)
@@ -303,6 +304,7 @@ class Checker:
         if any(write.table is Table.SET_ASIDE for write in writes):
             self.check_store(self._stores[store])
         ended = self.endings.receivers_ended(store, writes)
+        self.receivers.over(store, ended)
         for write in writes:
             if write.table is Table.META and write.key == self._gone_key:
                 self._tombstone(store, write.value)

@@ -6,6 +6,7 @@ identity may run at once. What is stable, and what streams there are, the checke
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,8 @@ class ReceiverChecks:
         self._identities: dict[str, _Identity] = {}
         self._registered: dict[tuple[str, int], int] = {}
         """By store and receiver: the epoch in which it is registered."""
+        self._had: dict[tuple[str, int], int] = {}
+        """The same of stores whose data was destroyed, as it was then, until they vouch again."""
 
     def added(self, name: str, *, stable_only: bool) -> None:
         self._identities[name] = _Identity(stable_only)
@@ -161,8 +164,15 @@ class ReceiverChecks:
         self._checker.endings.receiver_starts(name)
 
     def _registered_at(self, registered_as: RegisteredAs) -> set[str]:
-        """The stores that have it now; what they answered may be long ago."""
-        return self._checker.registered_at(registered_as.session_id, registered_as.epoch)
+        """The stores that have it now; what they answered may be long ago.
+
+        One that has lost its data since counts with what it had, as with messages, until it vouches
+        again: a receiver that waits for others goes on by what it was answered, rightly, for so
+        many stores may be lost; and nobody can tell it.
+        """
+        who = registered_as.session_id, registered_as.epoch
+        had = {store for (store, receiver), epoch in self._had.items() if (receiver, epoch) == who}
+        return self._checker.registered_at(*who) | had
 
     def registered_anew(self, name: str, instance: int, registered_as: RegisteredAs) -> None:
         """An instance that goes on has registered once more: if it was over it is not any more, and
@@ -292,6 +302,21 @@ class ReceiverChecks:
         for known in [known for known in self._registered if known[0] == store]:
             if receiver in (0, known[1]):
                 del self._registered[known]
+
+    def destroyed(self, store: str) -> None:
+        """The store loses what it has of receivers."""
+        self._had |= {known: each for known, each in self._registered.items() if known[0] == store}
+        self.forgotten(store)
+
+    def over(self, store: str, ended: Mapping[int, int]) -> None:
+        """The store hears up to which epochs these are over: that ends also what it had."""
+        for receiver, upto in ended.items():
+            if self._had.get((store, receiver), upto + 1) <= upto:
+                del self._had[store, receiver]
+
+    def vouches_again(self, store: str) -> None:
+        """What counts is what it has."""
+        self._had = {known: each for known, each in self._had.items() if known[0] != store}
 
     # The end.
 

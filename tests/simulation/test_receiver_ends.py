@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.simulation.disk import Snapshot
 from tests.simulation.endings import AGES, Mortality
 from tests.simulation.guards import Guard, Mutation, missed
 from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverInstance
@@ -587,6 +588,101 @@ def test_an_instance_that_was_over_before_it_started_goes_on_as_a_new_receiver()
         assert again.epoch > epoch
 
     play(goes_on, 0, **KEPT)
+
+
+# A store loses its disk after it has registered a receiver that waits for another store still.
+
+
+def _copy(script: Script) -> Snapshot:
+    """Of C's disk; B can tell that C has had another since."""
+    copy = script.copy(C)
+    script.stores[C].crash()
+    script.stores[C].start()
+    script.until(lambda: script.stores[B].remembers_more(script.stores[C], copy))
+    return copy
+
+
+def _until_told(script: Script, receiver: ReceiverInstance, *stores: str) -> None:
+    """These alone have registered it since it ended, and it has heard of that."""
+
+    def is_told() -> bool:
+        answers = receiver.registration.answers
+        return answers.keys() == {*stores} and all(each.told_ended for each in answers.values())
+
+    script.until(is_told)
+
+
+def _starts_after(script: Script, receiver: ReceiverInstance) -> int:
+    """Where the next instance starts, once all reach each other."""
+    receiver.kill()
+    script.stores[C].start()
+    script.network.heal()
+    again = script.start_receiver(0)
+    script.until(lambda: again.registered)
+    return again.stream.next
+
+
+def test_what_is_acknowledged_counts_where_one_of_enough_stores_was_put_back() -> None:
+    """It goes on though it was deregistered, and has heard so of B and C, which register it. While
+    it waits for A, C gets its disk back as it was before."""
+
+    def goes_on(script: Script) -> None:
+        receiver, copy = _begin(script), _copy(script)
+        script.cut(A, B, C, receiver.name)
+        script.deregister_receiver(receiver)
+        script.send(*ALL)
+        _until_told(script, receiver, B, C)
+        script.put_back(C, copy, B)
+        script.until(lambda: script.acknowledged(B, 0) == 1)
+        assert _starts_after(script, receiver) == 2
+
+    play(goes_on, 0, **KEPT, **HIGHEST)
+
+
+def test_a_receiver_begins_anew_where_who_told_it_so_was_put_back() -> None:
+    """A is down while it is deregistered, so that the next instance hears of that from C alone.
+    While it waits for B, C gets its disk back as it was before."""
+
+    def begins_anew(script: Script) -> None:
+        receiver, copy = _begin(script), _copy(script)
+        receiver.kill()
+        script.stores[A].crash()
+        script.deregister_receiver(receiver)
+        script.until(lambda: script.endings.receiver_is_over(receiver.name, [OLD]))
+        script.cut(B, A, C, receiver.name)
+        script.stores[A].start()
+        again = script.start_receiver(0)
+        script.until(lambda: script.acknowledged(C, 0) is not None)
+        _until_told(script, again, A, C)
+        script.put_back(C, copy, B)
+        script.until(lambda: script.acknowledged(A, 0) == 0)
+        assert _starts_after(script, again) == 1
+
+    play(begins_anew, 0, **KEPT, **HIGHEST)
+
+
+def test_a_receiver_is_over_before_it_starts_where_its_store_was_put_back() -> None:
+    """C alone has told it where it was, and gets its disk back as it was before. Then the receiver
+    is deregistered everywhere, and starts with what it was told: it does not begin anew."""
+
+    def goes_on(script: Script) -> None:
+        former, copy = _begin(script), _copy(script)
+        former.kill()
+        again = script.start_receiver(0)
+        frees = [script.mute(store, again.name) for store in (A, B)]
+        script.until(lambda: hasattr(again, "registration") and C in again.registration.answers)
+        script.cut(C, A, again.name)
+        script.put_back(C, copy, B)
+        script.stores[C].start()
+        script.until(lambda: script.stores[C].core.standing.record.limbo)
+        script.deregister_receiver(again)
+        script.until(lambda: script.endings.receiver_forgotten_at(again.name) == {*ALL})
+        for free in frees:
+            free()
+        script.until(lambda: again.registered)
+        assert again.stream.next == 1
+
+    play(goes_on, 0, **KEPT, **HIGHEST)
 
 
 def test_a_store_hears_that_the_epoch_is_over_with_which_a_new_receiver_came() -> None:
