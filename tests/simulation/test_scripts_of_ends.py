@@ -25,8 +25,8 @@ from quorate.protocol.recovery import Decision
 from quorate.protocol.wire import membership_from_wire
 from quorate.source import registration
 from quorate.source.core import SourceCore
-from quorate.source.registration import Registration
-from quorate.store import core, deletion
+from quorate.source.registration import Phase, Registration
+from quorate.store import core, deletion, records
 from quorate.store.deletion import View, gone_everywhere
 from quorate.store.identities import Identities
 from quorate.store.keeper import Keeper
@@ -307,7 +307,58 @@ def _expired_in_the_middle_of_a_move(script: Script) -> None:
     script.until_complete()
 
 
+def _whoever_was_named_is_waited_for(to: pytest.MonkeyPatch) -> None:
+    """A store waits for all that the source named when it was heard last."""
+    real = deletion.others
+
+    def others(record: records.Registration, me: str) -> frozenset[str]:
+        information = record.information
+        named = information.stores if information is not None else ()
+        return real(record, me) | {store.name for store in named} - {me}
+
+    to.setattr(deletion, "others", others)
+
+
+def _switched_off_before_all_know_that_they_were_left(script: Script) -> None:
+    """The source has moved from A and B to C and D, and dies before A and B have heard so: what it
+    told C and D names these, too. They are switched off. C and D let the source expire; then it is
+    back."""
+    script.until_complete()
+    script.source.kill()
+    script.sources.change_setup(1)
+    second = script.start_source()
+    registration = second.core.registration
+    script.until(lambda: registration.final and registration.phase is Phase.CONFIRMING)
+    script.cut("source2", A, B)
+
+    def names_all(store: str) -> bool:
+        information = script.state(store).registration.information
+        assert information is not None
+        is_news = information.epoch == second.core.epoch
+        return is_news and {each.name for each in information.stores} == {A, B, C, D}
+
+    script.until(lambda: names_all(C) and names_all(D))
+    second.kill()
+    assert script.checker.retires({A, B}, script.sources.to_come)
+    for store in (A, B):
+        script.stores[store].crash()
+    script.sources.settles()
+    script.until(lambda: not script.knows(C) and not script.knows(D))
+    script.start_source()
+    script.until_complete()
+
+
 GUARDS = (
+    Guard(
+        _whoever_was_named_is_waited_for,
+        _switched_off_before_all_know_that_they_were_left,
+        "I6",
+        {
+            "mortality": Mortality(Lifetimes(0.0, 80.0)),
+            "setups": (_pair(A, B), _pair(C, D)),
+            "lets_go": False,
+        },
+    ),
     Guard(
         _only_where_it_goes_is_believed,
         _expired_in_the_middle_of_a_move,

@@ -8,6 +8,7 @@ import pytest
 from tests.store.deleted import (
     DEREGISTERED,
     EXPIRED,
+    POLICY,
     Heardsay,
     answer,
     buried,
@@ -219,6 +220,50 @@ def test_the_word_of_a_store_that_the_source_left_behind_brings_nothing_back() -
         assert lives_on(moving, left_behind)
     moved = answer("s9", replace(back, begun_epoch=2, live=False))
     assert lives_on(buried(), view(moved)), "it has moved there since"
+
+
+def named(one: Tombstone, policy: Policy | None, *stores: str) -> Tombstone:
+    """The same of a source that began with this policy, and named these stores when it was heard
+    last."""
+    record = replace(
+        one.registration,
+        membership=membership_to_wire(Membership((policy,), (policy,))) if policy else None,
+        information=v1.SourceInformation(
+            epoch=1, version=2, stores=[v1.StoreEntry(name=store) for store in stores]
+        ),
+    )
+    return replace(one, registration=record)
+
+
+def test_nobody_waits_for_a_store_that_only_old_information_of_the_source_names() -> None:
+    """It left that one, which may be switched off since, and was not heard any more."""
+    gone = knowledge(deletion=EXPIRED, limbo=True)
+    deleted = view(answer("s2", gone), answer("s3", gone))
+    one = named(buried(), POLICY, "s1", "s2", "s3", "s9")
+    assert gone_everywhere(one, deleted)
+    assert awaited(one, deleted) == ""
+    back = answer("s9", knowledge(promised_epoch=2, promised_to=b"b", live=True))
+    left = view(answer("s2", gone), answer("s3", gone), back)
+    assert gone_everywhere(one, left)
+    assert not lives_on(one, left), "who is not asked is not believed"
+    assert asked_for(one, left) is None
+
+
+def test_a_member_that_a_backup_stands_in_for_is_waited_for() -> None:
+    """It takes the stream, too, and gets its place back; a spare that is not needed has nothing."""
+    gone = knowledge(deletion=EXPIRED, limbo=True)
+    policy = Policy((Group("stores", ("s1", "s2", "s4"), backups=("s3", "s5")),))
+    deleted = view(answer("s2", gone), answer("s4", gone))
+    one = named(buried(), policy, "s1", "s2", "s3", "s4")
+    assert awaited(one, deleted) == "these have not been heard since: s3"
+    has = view(*deleted.peers.values(), answer("s3", knowledge(live=True)))
+    assert awaited(one, has) == "these still have it: s3"
+    assert lives_on(one, has)
+
+
+def test_without_a_record_the_stores_that_the_source_named_are_waited_for() -> None:
+    one = named(buried(), None, "s1", "s2")
+    assert awaited(one, view()) == "these have not been heard since: s2"
 
 
 @pytest.mark.expects_log("lives on elsewhere")

@@ -194,11 +194,16 @@ def policies(record: Registration) -> tuple[Policy, ...]:
 
 
 def others(record: Registration, me: str) -> frozenset[str]:
-    """Every other store that may have a part of a source, or of its receivers."""
-    names = {store for policy in policies(record) for store in policy.stores}
-    information = record.information
-    if information is not None:
-        names |= {store.name for store in information.stores}
+    """Every other store that may have a part of a source, or of its receivers.
+
+    The record in force names them, apart from members that a backup stands in for. Whoever else the
+    source named when it was heard last it has left: it may have gone before it could say so here.
+    """
+    in_force, information = policies(record), record.information
+    names = {store.name for store in information.stores} if information is not None else set()
+    if in_force:
+        names &= {store for policy in in_force for store in policy.backups}
+        names |= {store for policy in in_force for store in policy.stores}
     return frozenset(names - {me})
 
 
