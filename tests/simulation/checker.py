@@ -147,8 +147,8 @@ class Checker:
         """
         forgot = store_disks.forgetful(self._destroyed.values(), self.source)
         late = {name for name, is_on_its_way in self._heard_late.items() if is_on_its_way()}
-        late |= store_disks.mistaken(self._stores.values(), self.source)
-        failed = {*self.failed, store, *forgot, *late}
+        mistaken = store_disks.mistaken(self._stores.values(), self.source, self._heard_late)
+        failed = {*self.failed, store, *forgot, *mistaken, *late}
         return all(setup.recovers_from(failed) for setup in self._setups)
 
     def destroys(self, store: str) -> None:

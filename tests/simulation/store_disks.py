@@ -128,11 +128,14 @@ def forgetful(stores: Iterable[StoreOf], source: SourceName) -> set[str]:
     }
 
 
-def mistaken(stores: Collection[StoreOf], source: SourceName) -> set[str]:
+def mistaken(
+    stores: Collection[StoreOf], source: SourceName, ran_twice: Collection[str]
+) -> set[str]:
     """Those that will be in limbo once they hear what a peer remembers of them, or of a copy; and
-    those that are: what they heard may be of a copy that ended before they vouched again."""
+    of those that ran twice who is: what it heard may be of a copy that ended before it vouched."""
     known = [(store.name, store.core.sources.get(source)) for store in stores]
-    return {name for name, state in known if state is not None and state.limbo} | {
+    in_limbo = {name for name, state in known if state is not None and state.limbo}
+    return in_limbo.intersection(ran_twice) | {
         store.name
         for store in stores
         for other in stores
