@@ -509,9 +509,10 @@ class Checker:
         if self._is_deregistered() or (self._life.was_over and self._may_be_told()):
             return True
         names = {store.name for store in self._in_place()} - (self.failed.keys() - self._deleted)
-        return self._life.had & names <= self._life.deleted and not any(
-            self._has_messages(self._stores[name]) for name in names
-        )
+        # Of one that had no messages, all that a store can have is a part in it.
+        has_part = self._has_messages if self._life.had else self._has_begun
+        deleted = self._life.had & names <= self._life.deleted
+        return deleted and not any(has_part(self._stores[name]) for name in names)
 
     def _note_end(self) -> None:
         """If the stream is over, and no disk in place has any of it, remember that it once was."""
@@ -538,15 +539,15 @@ class Checker:
             for epoch in self._life.stable_in
             if any(setup.stable(self._begun.get(epoch, ())) for setup in self._setups)
         ]
-        return max((self._life.newest, *went_on)) <= self.endings.deregistered_upto
+        return max(1, self._life.newest, *went_on) <= self.endings.deregistered_upto
 
     def is_gone(self) -> bool:
         """Whether the present stream is over, and no store takes part in it any more: where anybody
         is in it says nothing."""
-        return self.is_over() and not any(
-            store_disks.begun_registration(store, self.source, self._life.begins_in)
-            for store in self._stores.values()
-        )
+        return self.is_over() and not any(map(self._has_begun, self._stores.values()))
+
+    def _has_begun(self, store: StoreOf) -> bool:
+        return store_disks.begun_registration(store, self.source, self._life.begins_in) != b""
 
     def _has_messages(self, store: StoreOf) -> bool:
         return store_disks.has_messages(store, self.source, self._life.begins_in)
@@ -742,11 +743,7 @@ class Checker:
 
     def registered_at(self, session_id: int, epoch: int) -> set[str]:
         """The stores on whose disks the receiver is registered in this epoch."""
-        return {
-            store.label
-            for store in self._stores.values()
-            if store_disks.receiver_epoch(store, self.source, session_id) == epoch
-        }
+        return store_disks.registered_at(self._stores.values(), self.source, session_id, epoch)
 
     # The end.
 

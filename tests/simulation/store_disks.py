@@ -151,7 +151,14 @@ def has_messages(store: StoreOf, source: SourceName, begins_in: int) -> bool:
     return held is not None and bool(unpack_held(held).ranges)
 
 
-def receiver_epoch(store: StoreOf, source: SourceName, session_id: int) -> int:
+def registered_at(
+    stores: Iterable[StoreOf], source: SourceName, session_id: int, epoch: int
+) -> set[str]:
+    """The stores on whose disks the receiver is registered in this epoch."""
+    return {store.label for store in stores if _receiver_epoch(store, source, session_id) == epoch}
+
+
+def _receiver_epoch(store: StoreOf, source: SourceName, session_id: int) -> int:
     """In which epoch the store has a receiver registered, or had when it deleted the source, as it
     would give that back; 0: in none."""
     state, rows = store.core.sources.get(source), store.disk.synced
