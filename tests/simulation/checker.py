@@ -521,12 +521,13 @@ class Checker:
 
     def _may_be_told(self) -> bool:
         """Whether a store is left that deleted the present stream, or knows that it was ended."""
-        return any(
-            self.endings.tells_end(
-                store.name, store.core.sources.get(self.source), max(1, self._life.newest)
-            )
-            for store in self._in_place()
-        )
+        return any(self.tells_end(store.name, self._life) for store in self._in_place())
+
+    def tells_end(self, store: str, life: Life) -> bool:
+        """Whether the store deleted that stream, or knows that it was ended."""
+        known = self._stores.get(store)
+        state = known.core.sources.get(self.source) if known is not None else None
+        return self.endings.tells_end(store, state, life)
 
     def _in_place(self) -> list[StoreOf]:
         """The stores of the rules in force."""
@@ -542,8 +543,7 @@ class Checker:
         return max(1, self._life.newest, *went_on) <= self.endings.deregistered_upto
 
     def is_gone(self) -> bool:
-        """Whether the present stream is over, and no store takes part in it any more: where anybody
-        is in it says nothing."""
+        """Whether it is over, and no store takes part in it: where anybody is says nothing."""
         return self.is_over() and not any(map(self._has_begun, self._stores.values()))
 
     def _has_begun(self, store: StoreOf) -> bool:

@@ -108,6 +108,9 @@ class Endings:
         """By receiver: the newest epoch that somebody has said is over."""
         self._forgotten_at: dict[str, set[str]] = {}
         """By receiver: the stores that have said that they forgot it, since it started last."""
+        self._ends: dict[str, set[str]] = {}
+        """By store: the receivers that it has said so of and whose end it remembers, as it knew the
+        source then, and has not deleted that since."""
         self.deregistered_upto = 0
         """The newest epoch that its application wanted to be forgotten."""
 
@@ -144,6 +147,12 @@ class Endings:
     def receiver_forgotten(self, name: str, store: str) -> None:
         """A store has told the receiver that it is forgotten."""
         self._forgotten_at.setdefault(name, set()).add(store)
+        if store not in self.tombstones:
+            self._ends.setdefault(store, set()).add(name)
+
+    def receiver_remembered_at(self, name: str) -> set[str]:
+        """The stores that remember that it is over."""
+        return {store for store, names in self._ends.items() if name in names}
 
     def receiver_forgotten_at(self, name: str) -> set[str]:
         """The stores that have said so since it started last."""
@@ -161,6 +170,7 @@ class Endings:
         """A tombstone is on its way to the disk of this store; the first time it is news."""
         known = self.tombstones.get(store)
         self.tombstones[store] = tombstone
+        self._ends.pop(store, None)
         if known is not None:
             return
         epoch = tombstone.registration.promised_epoch
@@ -224,12 +234,13 @@ class Endings:
         """A tombstone is on the disk of a store that starts: that may have been put back."""
         self.tombstones[store] = tombstone
 
-    def tells_end(self, store: str, state: SourceState | None, epoch: int) -> bool:
-        """Whether a store deleted the stream as of this epoch, or a later one, or knows that it was
-        ended. state: what it knows of the source.
+    def tells_end(self, store: str, state: SourceState | None, life: Life) -> bool:
+        """Whether a store deleted the stream as of its newest epoch, or a later one, or knows that
+        it was ended. state: what it knows of the source.
 
         Also while it does not vouch for that yet: it may find out what was so then.
         """
+        epoch = max(1, life.newest)
         if tombstone := self.tombstones.get(store):
             return ended_epoch(tombstone) >= epoch
         return state is not None and state.registration.ended_epoch >= epoch

@@ -132,7 +132,7 @@ class ReceiverChecks:
         elif has_it & told:
             # One that was told has registered it since: it has heard that it begins anew.
             self._begin_anew(name, running)
-            if self._checker.is_gone():
+            if self._checker.is_gone() or self._none_remembers(name, life, has_it & told):
                 # Whoever heard last that the stream is over has said where it was in that.
                 running.had.skipped.update(range(first))
         else:
@@ -162,6 +162,18 @@ class ReceiverChecks:
         anew = Had(running.had.handed)
         running.had = self._identities[name].had[running.life.number] = anew
         self._checker.endings.receiver_starts(name)
+
+    def _none_remembers(self, name: str, life: Life, told: set[str]) -> bool:
+        """Whether a stream is over, and these have deleted that, with all that they knew of its
+        receivers, or were told that one of them is over when they had.
+
+        They have nothing to tell the next one, which may hear where it was from a store that knows
+        of neither end. It loses nothing by that: what is in a stream that is over is nobody's.
+        """
+        if life is self._checker.life_of(0) and not self._checker.is_over():
+            return False
+        has_deleted = told - self._checker.endings.receiver_remembered_at(name)
+        return told == {each for each in has_deleted if self._checker.tells_end(each, life)}
 
     def _registered_at(self, registered_as: RegisteredAs) -> set[str]:
         """The stores that have it now; what they answered may be long ago.

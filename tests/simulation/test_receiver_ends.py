@@ -497,6 +497,42 @@ def _ended_where_the_stream_goes_no_more(script: Script) -> None:
     script.start_receiver(0)
 
 
+def _end_source_at_two(script: Script) -> None:
+    """Its owner ends it while C is down. A and B are enough to be sure that nobody goes on."""
+    script.stores[C].crash()
+    script.source.deregister()
+    settled = [script.stores[each].core.identities.settled for each in (A, B)]
+    script.until(lambda: all(script.checker.source in each for each in settled))
+    script.source.kill()
+
+
+def _end_receiver_at_two(script: Script, receiver: ReceiverInstance) -> None:
+    receiver.deregister()
+    script.until(lambda: script.endings.receiver_forgotten_at(receiver.name) == {A, B})
+    receiver.kill()
+
+
+def _starts_with_a_and_c(script: Script) -> ReceiverInstance:
+    """C has heard of no end."""
+    script.cut(C, A, B)
+    script.cut("receiver0", B)
+    script.stores[C].start()
+    again = script.start_receiver(0)
+    script.until(lambda: again.registered)
+    return again
+
+
+def _deregistered_where_the_next_source_is_promised(script: Script) -> None:
+    """The stream is over at A and B, and A has promised the next source. Then both are told that a
+    receiver is over, and A remembers it."""
+    receiver = _begin(script)
+    _end_source_at_two(script)
+    script.start_source(B, C)
+    script.until(lambda: script.knows(A))
+    _end_receiver_at_two(script, receiver)
+    assert _starts_with_a_and_c(script).stream.next == 0
+
+
 GUARDS = (
     Guard(_ends_leave_no_mark, _an_old_row_comes_back, "I4", {"proxies": True}),
     Guard(_ends_leave_no_mark, _an_old_row_comes_back_since_it_started, "I4", {"proxies": True}),
@@ -554,6 +590,12 @@ GUARDS = (
         _ended_where_the_stream_goes_no_more,
         "I6",
         {**KEPT, "receiver_pacing": 5},
+    ),
+    Guard(
+        _ends_leave_no_mark,
+        _deregistered_where_the_next_source_is_promised,
+        "I4",
+        {**KEPT, **HIGHEST},
     ),
 )
 MUTATIONS = (
@@ -727,6 +769,27 @@ def test_a_stream_is_gone_when_its_owner_has_left_every_store() -> None:
     assert not script.checker.is_gone(), "C takes part in it"
     script.stores[C].start()
     script.until(script.checker.is_gone)
+
+
+@pytest.mark.expects_log("is deregistered, and its messages are deleted")
+def test_where_a_receiver_starts_in_a_stream_that_is_over_is_nobodys_loss() -> None:
+    """Its end is known to nobody who tells it: A and B had deleted the stream when they heard."""
+
+    def goes_on(script: Script) -> None:
+        receiver = _begin(script)
+        _end_source_at_two(script)
+        _end_receiver_at_two(script, receiver)
+        script.start_source(B, C)
+        script.until(lambda: script.knows(A))
+        again = _starts_with_a_and_c(script)
+        assert again.stream.next == 1
+        assert not script.checker.is_gone(), "C takes part in it"
+        script.network.heal()
+        script.until_complete()
+        assert script.send_stable() == 0
+        script.until_handed(again, 0)
+
+    play(goes_on, 0, **KEPT, **HIGHEST)
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
