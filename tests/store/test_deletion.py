@@ -611,8 +611,8 @@ def test_a_deletion_becomes_a_deregistration_when_its_owner_says_so() -> None:
     filled(world)
     bury(world)
     with pytest.raises(Fenced):
-        world.core.identities.deregistered(ORDERS, 0)
-    world.write(world.core.identities.deregistered(ORDERS, 4))
+        world.core.identities.deregistered(ORDERS, 0, 2.0)
+    world.write(world.core.identities.deregistered(ORDERS, 4, 2.0))
     after = tombstone(world.restarted())
     assert (after.cause, after.registration.promised_epoch) == (DEREGISTERED, 4)
 

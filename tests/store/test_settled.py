@@ -308,6 +308,24 @@ def test_one_that_begins_anew_elsewhere_comes_back_with_nothing() -> None:
     assert world.restarted().core.sources[ORDERS].registration.promised_epoch == 1
 
 
+async def test_what_peers_said_before_it_was_deregistered_again_brings_nothing_back() -> None:
+    """Also if that says of what had expired that it was wanted. To be told twice is no news."""
+    world = World()
+    filled(world)
+    bury(world)
+    heard, now = Heardsay(), 10.0
+    heard.hear(answer("s2", knowledge(live=True)), 9.0)
+    looking = keeping_with(world, heard, lambda: now)
+    await looking.deregister(ORDERS, 0, 1, b"")
+    now = 11.0
+    await looking.look(now)
+    assert ORDERS in world.core.identities.tombstones
+    await looking.deregister(ORDERS, 0, 1, b"")
+    assert world.core.identities.buried_at[ORDERS] == 10.0
+    await looking.deregister(ORDERS, 0, 2, b"")
+    assert world.core.identities.buried_at[ORDERS] == 11.0
+
+
 async def test_it_is_settled_only_by_what_all_said_of_one_time() -> None:
     """One may have given the source back since it answered, and another taken it up and deleted
     it."""

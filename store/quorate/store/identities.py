@@ -146,18 +146,26 @@ class Identities:
         }
         return [deletion.tombstone_row(tombstone) for tombstone in self.tombstones.values()]
 
-    def deregistered(self, source: SourceName, epoch: int) -> list[Write]:
-        """A source that was deleted already is deregistered; raises Fenced."""
-        tombstone = self.tombstones[source]
-        record = tombstone.registration
+    def deregistered(self, source: SourceName, epoch: int, steady: float) -> list[Write]:
+        """A source that was deleted already is deregistered; raises Fenced.
+
+        If that is news it counts as deleted just now: what peers said before brings nothing back.
+        """
+        before = self.tombstones[source]
+        record = before.registration
         if epoch < record.promised_epoch:
             raise Fenced(str(source), epoch, record.promised_epoch)
-        self.tombstones[source] = tombstone = replace(
-            tombstone,
+        tombstone = replace(
+            before,
             registration=replace(record, promised_epoch=epoch),
             cause=store_v1.DELETION_DEREGISTERED,
-            deleted_upto=max(epoch, tombstone.deleted_upto),
+            deleted_upto=max(epoch, before.deleted_upto),
         )
+        if tombstone != before:
+            tombstone = replace(tombstone, deleted=self.lives.observed.wall)
+            self.buried_at[source] = steady
+            self.seemed_gone.pop(source, None)
+        self.tombstones[source] = tombstone
         return [deletion.tombstone_row(tombstone)]
 
     def forget(self, state: SourceState, reg_ids: RegIds) -> list[Write]:

@@ -420,7 +420,7 @@ class Keeper:
             if reason := self._core.standing.limbo:
                 raise InLimbo(str(source), self._core.store, reason)
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
-        writes = self._identities.deregistered(source, epoch)
+        writes = self._identities.deregistered(source, epoch, self._clock())
         await self._engine.writer.durable(self._engine.writer.submit(writes))
         return store_v1.DeregisterResponse(
             reg_id=tombstone.reg_id, last_sequence=tombstone.held.high
