@@ -26,7 +26,7 @@ from quorate.protocol.wire import membership_from_wire
 from quorate.source import registration
 from quorate.source.core import SourceCore
 from quorate.source.registration import Phase, Registration
-from quorate.store import core, deletion, records
+from quorate.store import core, deletion, keeper, records
 from quorate.store.deletion import View, gone_everywhere
 from quorate.store.identities import Identities
 from quorate.store.keeper import Keeper
@@ -348,7 +348,56 @@ def _switched_off_before_all_know_that_they_were_left(script: Script) -> None:
     script.until_complete()
 
 
+def _what_was_ended_comes_back(to: pytest.MonkeyPatch) -> None:
+    """A store gives back what was ended, if it was told since that the next stream is, too."""
+    to.setattr(keeper, "begun_anew", lambda *_: False)
+
+
+def _deregistered_again_at_one_store(script: Script) -> None:
+    """The source has moved from A, B and C to A and C, which delete it; one of them finds that so,
+    and the other one hears nobody. It begins anew with the rest, as somebody runs its old
+    configuration, and is deregistered again: only the other one is told; the rest, which takes it
+    for alive, is heard there. The next source reaches the other one alone."""
+    script.until_complete()
+    script.source.kill()
+    script.sources.change_setup(1)
+    second = script.start_source()
+    script.until(lambda: second.core.registration.final and second.core.complete)
+    assert script.send(A, C) == 0
+    script.until(lambda: script.state(A).held.stable_upto == script.state(C).held.stable_upto == 0)
+    script.cut(B, A, C)
+    second.deregister()
+    source = script.checker.source
+
+    def sure() -> list[str]:
+        return [each for each in (A, C) if source in script.stores[each].core.identities.settled]
+
+    script.until(sure)
+    (found,) = sure()
+    other = C if found == A else A
+    hears = script.cut(other, found)
+    script.sources.change_setup(0)
+    third = script.start_source()
+    script.until_complete()
+    script.cut("source3", B, found)
+    third.deregister()
+    identities = script.stores[other].core.identities
+    script.until(lambda: identities.tombstones[source].deleted_upto == third.core.epoch)
+    hears()
+    script.until(lambda: script.knows(other) or source in identities.settled)
+    script.sources.change_setup(1)
+    script.start_source(B, found)
+    script.run(1.0)
+
+
 GUARDS = (
+    Guard(
+        _what_was_ended_comes_back,
+        _deregistered_again_at_one_store,
+        "I1",
+        {"setups": (majority_of(ALL), majority_of((A, C))), "lets_go": False, "proxies": True},
+        seeds=10,
+    ),
     Guard(
         _whoever_was_named_is_waited_for,
         _switched_off_before_all_know_that_they_were_left,

@@ -308,6 +308,26 @@ def test_one_that_begins_anew_elsewhere_comes_back_with_nothing() -> None:
     assert world.restarted().core.sources[ORDERS].registration.promised_epoch == 1
 
 
+@pytest.mark.expects_log("lives on elsewhere")
+async def test_what_was_ended_does_not_come_back_when_the_next_one_is_over_too() -> None:
+    """The store had no part in that, and was told all the same; a peer still hears its source."""
+    world = World()
+    filled(world)
+    bury(world, DEREGISTERED, upto=1)
+    world.write(world.core.identities.deregistered(ORDERS, 2, 2.0))
+    lineage = Lineage((Term(2, 0),))
+    told = knowledge(promised_epoch=2, begun_epoch=2, lineage=lineage, live=True)
+    anew, went_on = replace(told, ended_epoch=1), replace(told, lineage=FIRST_LINEAGE)
+    assert begun_anew(tombstone(world), view(answer("s2", anew)))
+    gone = replace(anew, deletion=DEREGISTERED)
+    assert begun_anew(tombstone(world), view(answer("s2", gone), answer("s3", told)))
+    assert not begun_anew(tombstone(world), view(answer("s2", went_on)))
+    await keeping(world, answer("s2", anew), answer("s3")).look(3.0)
+    back = world.core.sources[ORDERS]
+    assert (back.registration.begun_epoch, list(back.held.ranges), back.limbo) == (0, [], "")
+    assert back.registration.promised_epoch == 2
+
+
 async def test_what_peers_said_before_it_was_deregistered_again_brings_nothing_back() -> None:
     """Also if that says of what had expired that it was wanted. To be told twice is no news."""
     world = World()

@@ -297,9 +297,13 @@ def _was_settled(tombstone: Tombstone, view: View) -> bool:
     that from, and the source registered anew since. One that was blind may have had a part in what
     came after."""
     upto = ended_epoch(tombstone)
+    return 0 < upto <= _told_ended(tombstone, view) and not tombstone.blind
+
+
+def _told_ended(tombstone: Tombstone, view: View) -> int:
+    """The newest epoch of a stream of this source that was ended, as far as any peer says."""
     told = (peer.sources.get(tombstone.registration.name) for peer in view.peers.values())
-    is_over = any(known is not None and known.ended_epoch >= upto for known in told)
-    return is_over and upto > 0 and not tombstone.blind
+    return max((known.ended_epoch for known in told if known is not None), default=0)
 
 
 def given_up(record: Registration, view: View) -> bool:
@@ -376,8 +380,11 @@ def promised_elsewhere(tombstone: Tombstone, known: SourceKnowledge) -> Tombston
 
 
 def begun_anew(tombstone: Tombstone, view: View) -> bool:
-    """Whether it lives on as another stream: what was stable here was given up by its stores."""
+    """Whether it lives on as another stream: what was stable here was given up by its stores, or a
+    peer says that it was ended, and this store was told since that the next one is deleted, too."""
     source, lineage = tombstone.registration.name, tombstone.registration.lineage
+    if 0 < tombstone.registration.begun_epoch <= _told_ended(tombstone, view):
+        return True
     return any(
         known.begun_epoch > _deleted_upto(tombstone)
         and diverges_at(lineage, known.lineage) <= tombstone.held.stable_upto
