@@ -12,7 +12,7 @@ import pytest
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Guard
 from tests.simulation.rules import Party, Setup, majority_of
-from tests.simulation.script import Script, play
+from tests.simulation.script import Free, Script, play
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.test_scripts import ALL, A, B, C, D, _begin
 
@@ -307,6 +307,34 @@ def _expired_in_the_middle_of_a_move(script: Script) -> None:
     script.until_complete()
 
 
+def _who_asks_again_is_not_heard(to: pytest.MonkeyPatch) -> None:
+    """A store that let a source expire goes only by newer promises of its peers."""
+    real = deletion.asked_for
+    to.setattr(keeper, "asked_for", lambda tombstone, view, _: real(tombstone, view))
+
+
+def _expired_where_it_was_cut_off(script: Script) -> None:
+    """B and C promise the next source, which does not hear that, and they hear no more of it until
+    they have let it expire. It waits for them, and A keeps it."""
+    _begin(script)
+    script.source.kill()
+    apart: dict[str, Free] = {}
+
+    def promised(store: str) -> bool:
+        if script.promised(store) == 2 and store not in apart:
+            apart[store] = script.cut("source2", store)
+        return store in apart
+
+    script.start_source()
+    script.until(lambda: promised(B) & promised(C))
+    script.until(lambda: not script.knows(B) and not script.knows(C))
+    script.checker.require(script.promised(A) == 2, "I6", "A has let it expire, too")
+    for store, free in apart.items():
+        script.withhold(store, "source2")
+        free()
+    script.until_complete()
+
+
 def _whoever_was_named_is_waited_for(to: pytest.MonkeyPatch) -> None:
     """A store waits for all that the source named when it was heard last."""
     real = deletion.others
@@ -397,6 +425,12 @@ GUARDS = (
         "I1",
         {"setups": (majority_of(ALL), majority_of((A, C))), "lets_go": False, "proxies": True},
         seeds=10,
+    ),
+    Guard(
+        _who_asks_again_is_not_heard,
+        _expired_where_it_was_cut_off,
+        "I6",
+        {"mortality": Mortality(Lifetimes(0.0, 80.0))},
     ),
     Guard(
         _whoever_was_named_is_waited_for,

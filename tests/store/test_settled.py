@@ -197,6 +197,14 @@ def test_one_that_expired_is_asked_for_where_a_peer_that_has_it_promised_more_si
     assert asked_for(buried(DEREGISTERED), view(answer("s2", back))) is None
 
 
+def test_one_that_asks_here_again_is_asked_for_where_a_peer_promised_it_the_same() -> None:
+    """It was cut off from this store alone, and can not go on without it."""
+    same, another = knowledge(), knowledge(promised_to=b"b")
+    for has, found in ((same, same), (another, None), (replace(same, deletion=EXPIRED), None)):
+        assert asked_for(buried(), view(answer("s2", has)), asked_again=True) == found
+    assert asked_for(buried(DEREGISTERED), view(answer("s2", same)), asked_again=True) is None
+
+
 def test_the_word_of_a_store_that_the_source_left_behind_brings_nothing_back() -> None:
     """The others settle it without asking that one: who followed it would go on alone."""
     back = knowledge(promised_epoch=2, promised_to=b"b", live=True)

@@ -347,19 +347,31 @@ def lives_on(tombstone: Tombstone, view: View) -> bool:
     )
 
 
-def asked_for(tombstone: Tombstone, view: View) -> SourceKnowledge | None:
+def asked_for(
+    tombstone: Tombstone, view: View, asked_again: bool = False
+) -> SourceKnowledge | None:
     """The peer's word that a source that expired is back: one that still has it has promised it
     more than was known when it was deleted here; None if none has.
+
+    asked_again: whoever was promised what is known has asked for it here since. Then a peer need
+    only have promised it the same: it may have been cut off from this store alone, and waits.
 
     Not of one that was deregistered: whoever still has that is to delete it, too.
     """
     record, believed = tombstone.registration, _believed(tombstone, view)
+    promised = record.promised_epoch
+
+    def counts(known: SourceKnowledge) -> bool:
+        same = (known.promised_epoch, known.promised_to) == (promised, record.promised_to)
+        return known.promised_epoch > promised or (asked_again and same)
+
     told = (
         known
         for store, peer in view.peers.items()
         if store in believed
         if (known := peer.sources.get(record.name)) is not None and not known.deletion
-        if known.begun_epoch > known.ended_epoch and known.promised_epoch > record.promised_epoch
+        if known.begun_epoch > known.ended_epoch
+        if counts(known)
     )
     is_expired = tombstone.cause == store_v1.DELETION_EXPIRED
     return max(told, key=lambda known: known.promised_epoch, default=None) if is_expired else None

@@ -37,6 +37,8 @@ class Identities:
         """When those were deleted that were deleted in this run, on the steady clock."""
         self.seemed_gone: dict[SourceName, float] = {}
         """Since when all others say that they have deleted them, too, on the steady clock."""
+        self.asked_again: set[SourceName] = set()
+        """Of these, who was promised the last epoch has asked for it once more since."""
 
     @staticmethod
     def immortal() -> Identities:
@@ -88,6 +90,8 @@ class Identities:
         )
         if epoch <= record.promised_epoch and not is_owner:
             raise Fenced(str(source), epoch, record.promised_epoch)
+        if is_owner:
+            self.asked_again.add(source)
 
     def gave_up(self, state: SourceState, epoch: int, instance: bytes) -> None:
         """An instance takes nothing further that it was promised: it keeps nobody out any more."""
@@ -133,6 +137,7 @@ class Identities:
         self.tombstones[state.name] = tombstone
         self.buried_at[state.name] = steady
         self.seemed_gone.pop(state.name, None)
+        self.asked_again.discard(state.name)
         self._forget_lives(state, reg_ids)
         return writes
 
@@ -284,3 +289,4 @@ class Identities:
         self.unlisted.discard(source)
         self.buried_at.pop(source, None)
         self.seemed_gone.pop(source, None)
+        self.asked_again.discard(source)

@@ -268,7 +268,7 @@ class Keeper:
             return
         if is_gone:
             identities.unlisted.add(source)
-        elif not is_settled and (lives_on(tombstone, view) or asked_for(tombstone, view)):
+        elif not is_settled and (lives_on(tombstone, view) or self._asked_for(tombstone, view)):
             await self._bring_back(source, tombstone, view)
             return
         if not tombstone.emptied and self._grace_is_over(source, tombstone):
@@ -302,12 +302,16 @@ class Keeper:
             return  # the source was faster
         _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
         self._engine.waits_for.pop(source, None)
-        promised = None if lives_on(tombstone, view) else asked_for(tombstone, view)
+        promised = None if lives_on(tombstone, view) else self._asked_for(tombstone, view)
         state, writes = identities.bring_back(source, self._core.reg_ids, promised, anew=anew)
         state.takes_data = self._core.takes_data(source.topic)
         self._core.sources[source] = state
         self._losses.count_again(state)
         await self._write(state, writes)
+
+    def _asked_for(self, tombstone: Tombstone, view: View) -> SourceKnowledge | None:
+        again = tombstone.registration.name in self._identities.asked_again
+        return asked_for(tombstone, view, again)
 
     def _view(self, record: Registration, since: float = 0.0) -> View:
         """What peers have said that can be heard, to questions after that time; of a source that
