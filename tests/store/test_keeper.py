@@ -10,10 +10,13 @@ import pytest
 from tests.store.deleted import (
     Heardsay,
     Quiet,
+    answer,
     bury,
     engine_of,
     filled,
     keeping,
+    keeping_with,
+    knowledge,
     rows,
     tombstone,
 )
@@ -25,6 +28,7 @@ from quorate.store.keeper import Keeper
 from quorate.store.losses import Losses
 from quorate.store.records import position_of
 from quorate.store.storage import Reads, Row, Table
+from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -103,3 +107,21 @@ async def test_up_to_which_epoch_it_is_deleted_goes_from_store_to_store() -> Non
     told, _ = await read_inventory("s2:1", responses)
     await keeping(second, replace(told, store="s2")).look(2.0)
     assert tombstone(second).deleted_upto == 5
+
+
+async def test_the_end_of_a_receiver_waits_also_for_a_store_that_the_source_has_left() -> None:
+    """Receivers deal with whom it named last: that one may be back with their old positions."""
+    world = World()
+    state = filled(world)
+    named = [v1.StoreEntry(name=name) for name in ("s1", "s2", "s3", "s9")]
+    information = v1.SourceInformation(epoch=1, version=2, stores=named)
+    state.registration = replace(state.registration, information=information)
+    identities = world.core.identities
+    world.write(identities.end_receiver(state, 0x20, 1, world.core.reg_ids))
+    knows = knowledge(ended_receivers=(store_v1.EndedReceiver(session_id=0x20, epoch=1),))
+    heard = Heardsay()
+    keeper = keeping_with(world, heard, lambda: 1.0)
+    for store, is_settled in (("s2", False), ("s3", False), ("s9", True)):
+        heard.hear(answer(store, knows), 2.0)
+        await keeper.look(0.0)
+        assert state.ended[0x20].settled == is_settled

@@ -194,17 +194,27 @@ def policies(record: Registration) -> tuple[Policy, ...]:
 
 
 def others(record: Registration, me: str) -> frozenset[str]:
-    """Every other store that may have a part of a source, or of its receivers.
+    """Every other store that may have a part of a source.
 
     The record in force names them, apart from members that a backup stands in for. Whoever else the
     source named when it was heard last it has left: it may have gone before it could say so here.
     """
-    in_force, information = policies(record), record.information
-    names = {store.name for store in information.stores} if information is not None else set()
+    in_force, names = policies(record), _informed(record)
     if in_force:
         names &= {store for policy in in_force for store in policy.backups}
         names |= {store for policy in in_force for store in policy.stores}
     return frozenset(names - {me})
+
+
+def known_to_receivers(record: Registration, me: str) -> frozenset[str]:
+    """Every other store that receivers of a source may deal with: those, and whoever it named when
+    it was heard last. As long as nobody tells them otherwise, receivers go on with these."""
+    return others(record, me) | (_informed(record) - {me})
+
+
+def _informed(record: Registration) -> set[str]:
+    information = record.information
+    return {store.name for store in information.stores} if information is not None else set()
 
 
 @dataclass(frozen=True, slots=True)

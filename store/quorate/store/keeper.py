@@ -30,8 +30,8 @@ from quorate.store.deletion import (
     given_up,
     gone_everywhere,
     had_nothing,
+    known_to_receivers,
     lives_on,
-    others,
     policies,
     settled,
 )
@@ -196,8 +196,8 @@ class Keeper:
             writes += self._learn_receivers(state)
         if state.ended:
             me = policy_name(self._core.store, self._engine.address, record.information)
-            named, now = others(record, me), self._lives.observed.now
-            heard = self._heard_by_name(record)
+            named, heard = known_to_receivers(record, me), self._heard_by_name(record)
+            now = self._lives.observed.now
             writes += self._forgetting.look(state, named, heard, self._clock(), now)
         return writes
 
