@@ -185,7 +185,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
 
     async def _check_named(self, topic: str, incarnation: bytes, context: Context) -> None:
         if incarnation != self.incarnation:
-            await abort(context, NotRegistered(topic, "another data directory"))
+            await abort(context, NotRegistered(topic, "another incarnation"))
 
     async def Append(
         self, requests: AsyncIterator[m.Frame], context: Context

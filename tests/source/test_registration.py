@@ -126,7 +126,7 @@ def test_a_begin_names_the_data_directory_that_promised() -> None:
     asked = made.step("c")
     assert isinstance(asked, AskBegin)
     assert asked.incarnation == b"disk"
-    made.failed("c", NotRegistered("orders", "another data directory"), 1.0)
+    made.failed("c", NotRegistered("orders", "another incarnation"), 1.0)
     assert made.step("c") == AskPromise(1)
     made.promised("c", 1, grant(disk="copy"))
     asked = made.step("c")

@@ -269,10 +269,10 @@ def test_begin_without_a_promise_is_refused(world: World) -> None:
 def test_who_dealt_with_another_incarnation_can_neither_begin_nor_send(world: World) -> None:
     """A copy of this directory may run beside it, and have promised in its place."""
     world.promise(1)
-    with pytest.raises(NotRegistered, match="another data directory"):
+    with pytest.raises(NotRegistered, match="another incarnation"):
         world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", b"another")
     world.begin(FIRST_LINEAGE)
-    with pytest.raises(NotRegistered, match="another data directory"):
+    with pytest.raises(NotRegistered, match="another incarnation"):
         world.core.open(information(), b"a", b"another", 0, NOTHING)
     assert world.core.sources[ORDERS].stream is None
 

@@ -174,10 +174,10 @@ async def test_another_protocol_version_is_refused(
 
 async def test_who_dealt_with_another_data_directory_is_refused(client: Client) -> None:
     await client.promise()
-    with pytest.raises(NotRegistered, match="another data directory"):
+    with pytest.raises(NotRegistered, match="another incarnation"):
         await client.begin(incarnation=b"another")
     await client.begin()
-    with pytest.raises(NotRegistered, match="another data directory"):
+    with pytest.raises(NotRegistered, match="another incarnation"):
         await client.open(incarnation=b"another")
 
 

@@ -192,7 +192,7 @@ class Standing:
         """
         if incarnation != self.record.incarnation:
             raise NotRegistered(
-                str(source), f"store {self.store} has another data directory than the one it had"
+                str(source), f"store {self.store} is another incarnation than the one that promised"
             )
 
     def row(self) -> Write:
