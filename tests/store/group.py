@@ -80,13 +80,14 @@ class Group:
     @asynccontextmanager
     async def alone(self, name: str) -> AsyncIterator[Engine]:
         """A run of a store that knows of no peers; it is stopped by then."""
-        self.overrides[name] = {"peers": ()}
+        overrides = self.overrides.get(name, {})
+        self.overrides[name] = overrides | {"peers": ()}
         await self.start(name)
         engine = self.nodes[name]._engine
         assert engine is not None
         yield engine
         await self.stop(name)
-        del self.overrides[name]
+        self.overrides[name] = overrides
 
     def client(self, name: str) -> Client:
         return Client(self.addresses[name])

@@ -351,6 +351,60 @@ class TestMet:
         assert not subject.peers["b"].former_runs, "nobody else has a use for them"
         assert (back.check_remembered(known) == "") == is_it
 
+    @pytest.mark.parametrize("renewals", [1, 2])
+    @pytest.mark.parametrize("was_put_back", [True, False])
+    def test_the_runs_are_compared_also_if_the_incarnation_was_renewed(
+        self, was_put_back: bool, renewals: int
+    ) -> None:
+        """By each end, and also if the peer hears of it from another one first."""
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"5"), commits=35)
+        record = StoreRecord(b"b", 5, runs=(StoreRun(b"4"), StoreRun(b"5", 20)))
+        for number in range(renewals):
+            run = StoreRun(b"%d" % (6 + number), 34 if was_put_back else 35)
+            subject = Standing("b", started("b", record, (), lambda: b"", run), {})
+            (row,) = subject.renew(b"new %d" % number)
+            assert row.value is not None
+            record = unpack_store(row.value)
+        greeting = subject.greeting("b:1", 90)
+        # One that had met it when it had less takes it for what it says, and tells others.
+        other = standing()
+        other.met(Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"5"), commits=30))
+        assert other.met(greeting).is_news
+        for told in (False, True):
+            peer = standing()
+            peer.met(known)
+            if told:
+                assert peer.heard_of(other.peers["b"]).is_news, "its sources have to hear of it"
+            peer = Standing("a", BLANK, {"b": unpack_greeting(pack_greeting(peer.peers["b"]))})
+            met = peer.met(greeting)
+            assert met.remembered is not None
+            assert met.is_present == (not was_put_back)
+            assert peer.met(greeting).is_present == (not was_put_back)
+            assert bool(subject.check_remembered(met.remembered)) == was_put_back
+            if not told:
+                assert knows(greeting, met.remembered) == (not was_put_back)
+
+    def test_with_the_runs_of_who_was_wiped_or_found_out_nothing_is_compared(self) -> None:
+        peer = standing()
+        known = Greeting(store_name="b", incarnation=b"b", starts=5, run=drawn(b"5"), commits=35)
+        peer.met(known)
+        wiped = Standing("b", StoreRecord(b"new", 1, limbo="new", runs=(StoreRun(b"1"),)), {})
+        record = StoreRecord(b"b", 5, runs=(StoreRun(b"other"),))
+        found_out = Standing("b", record, {})
+        found_out.renew(b"renewed")
+        assert found_out.check_remembered(known)
+        found_out.enter_limbo("why", b"new")
+        for subject in (wiped, found_out):
+            assert not subject.check_remembered(known)
+            subject.renew(b"renewed again")  # in limbo, with what it has taken over
+            assert not subject.check_remembered(known)
+            other = Standing("a", BLANK, {"b": known})
+            assert other.met(subject.greeting("b:1", 0)).is_news
+            assert knows(subject.greeting("b:1", 0), known)
+            third = Standing("a", BLANK, {"b": known})
+            assert third.heard_of(other.peers["b"]).is_news
+            assert third.peers["b"].run == other.peers["b"].run
+
 
 class TestRemembered:
     """What a peer remembers of a store tells it whether it is a copy, or was put back."""
@@ -452,6 +506,7 @@ class TestRemembered:
         BLANK,
         StoreRecord(b"x" * 16, 7, "", False, (Greeting(store_name="b"),), (b"one", b"", b"two")),
         StoreRecord(b"x", 2, former=(b"y",), runs=(StoreRun(b"one"), StoreRun(b"two", 1 << 40))),
+        StoreRecord(b"x", 2, former=(b"z", b"y"), runs=(StoreRun(b"one"),), renewed=(b"y",)),
     ],
 )
 def test_the_record_of_a_store_to_bytes_and_back(record: StoreRecord) -> None:

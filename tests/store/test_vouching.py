@@ -13,6 +13,7 @@ from tests.store.group import NAMES, Group, rounds
 from tests.store.support import (
     FIRST_LINEAGE,
     ORDERS,
+    TRADES,
     Client,
     Stream,
     batch,
@@ -478,6 +479,42 @@ async def test_it_is_found_out_by_a_run_that_it_has_not_been_through(group: Grou
         assert (await client.status()).incarnation != before
         await group.vouching("c")
         assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
+@pytest.mark.expects_log("enters limbo|is in limbo")
+@pytest.mark.parametrize("alone", [0, 2])
+async def test_it_is_found_out_also_if_its_start_renews_the_incarnation(
+    group: Group, alone: int
+) -> None:
+    """What was only in memory is doubted then, and what was synced would not be; it may have been
+    started without a peer before."""
+    await group.stop("c")
+    group.overrides["c"] = {"topic": [{"pattern": "trades", "durability": "memory"}]}
+    await group.start("c")
+    await filled(group, a=9, b=3, c=3)
+    async with group.client("c") as client:
+        await client.promise(source=TRADES)
+        await client.begin(source=TRADES, membership=MEMBERSHIP)
+    copy = await group.copy("c")
+    await _writes_on_and_greets(group)
+    await group.put_back("c", copy)
+    for _ in range(alone):
+        async with group.alone("c"):
+            killed = await group.copy("c")
+        await _replace(group.directory / "c", killed)
+    await group.start("c")
+    async with group.client("c") as client:
+        promised = await client.promise(2, b"other")
+        held = held_from_wire(promised.held)
+        assert promised.limbo or held[-1].last == 9, "it can not say that it never had the rest"
+        await group.vouching("c")
+        assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
+
+
+async def _replace(directory: Path, copy: Path) -> None:
+    """Have in a stopped store's directory what the copy has."""
+    await asyncio.to_thread(shutil.rmtree, directory)
+    await asyncio.to_thread(copy.rename, directory)
 
 
 @pytest.mark.expects_log("enters limbo|is in limbo")

@@ -561,7 +561,7 @@ class StoreRun(_message.Message):
     def __init__(self, drawn: _Optional[bytes] = ..., commits_before: _Optional[int] = ...) -> None: ...
 
 class Greeting(_message.Message):
-    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former", "former_runs")
+    __slots__ = ("store_name", "address", "incarnation", "starts", "run", "commits", "former", "former_runs", "renewed")
     STORE_NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -570,6 +570,7 @@ class Greeting(_message.Message):
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     FORMER_FIELD_NUMBER: _ClassVar[int]
     FORMER_RUNS_FIELD_NUMBER: _ClassVar[int]
+    RENEWED_FIELD_NUMBER: _ClassVar[int]
     store_name: str
     address: str
     incarnation: bytes
@@ -578,7 +579,8 @@ class Greeting(_message.Message):
     commits: int
     former: _containers.RepeatedScalarFieldContainer[bytes]
     former_runs: _containers.RepeatedCompositeFieldContainer[StoreRun]
-    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[_Union[StoreRun, _Mapping]] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., former_runs: _Optional[_Iterable[_Union[StoreRun, _Mapping]]] = ...) -> None: ...
+    renewed: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, store_name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., starts: _Optional[int] = ..., run: _Optional[_Union[StoreRun, _Mapping]] = ..., commits: _Optional[int] = ..., former: _Optional[_Iterable[bytes]] = ..., former_runs: _Optional[_Iterable[_Union[StoreRun, _Mapping]]] = ..., renewed: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class InventoryRequest(_message.Message):
     __slots__ = ("greeting", "source", "protocol_version", "without_sources")

@@ -30,7 +30,7 @@ from quorate.protocol.errors import (
     StorageFailed,
 )
 
-FORMAT = 9
+FORMAT = 10
 """Raised whenever an older version could not read what this one writes."""
 
 _MARK = struct.Struct("<Q")

@@ -182,6 +182,7 @@ class Standing:
             commits=commits,
             former=self.record.former,
             former_runs=map(run_to_wire, self.record.runs[:-1]),
+            renewed=self.record.renewed,
         )
 
     def check_named(self, source: SourceName, incarnation: bytes) -> None:
@@ -213,13 +214,12 @@ class Standing:
             return self._remember(_with_former(greeting, None), None)
         if greeting.incarnation in known.former:
             return _not_present(known)  # a copy of what it once was, or what that said
+        if _is_refuted(greeting, known):
+            # A copy, or a directory that was put back: the later one stays what is known, for as
+            # long as that one has not taken note. The answer that tells it may be lost, or it may
+            # go down before it has.
+            return _not_present(known)
         if known.incarnation == greeting.incarnation:
-            runs = [run_from_wire(run) for run in (*greeting.former_runs, greeting.run)]
-            if contradiction(known, greeting.starts, runs):
-                # A copy, or a directory that was put back: the later one stays what is known, for
-                # as long as that one has not taken note. The answer that tells it may be lost, or
-                # it may go down before it has.
-                return _not_present(known)
             is_older = known.run == greeting.run and known.commits >= greeting.commits
             if is_older and {*greeting.former} <= {*known.former}:
                 return Met(known, False, ())
@@ -240,7 +240,12 @@ class Standing:
         # one of them is the present one, it stays that: none comes after itself.
         is_former = greeting.incarnation in known.former
         if known.incarnation in greeting.former and not is_former:
-            return self._remember(_with_former(greeting, known), known)
+            present = _with_former(greeting, known)
+            if known.incarnation in greeting.renewed:
+                # Its runs have yet to be compared with what was met of it here: when it greets.
+                present.run.CopyFrom(known.run)
+                present.starts, present.commits = known.starts, known.commits
+            return self._remember(present, known)
         more = {*greeting.former} - {known.incarnation, *known.former}
         if more and (is_former or greeting.incarnation == known.incarnation):
             present = Greeting()
@@ -303,8 +308,10 @@ class Standing:
         remembered: what a peer knew of this store before it was asked.
         """
         record = self.record
-        if remembered.incarnation == record.incarnation:
-            return contradiction(remembered, record.starts, record.runs)
+        if remembered.incarnation in (record.incarnation, *record.renewed):
+            reason = contradiction(remembered, record.starts, record.runs)
+            if reason or remembered.incarnation == record.incarnation:
+                return reason
         # Of two that run, each may have taken the other for what it was before.
         each_follows_the_other = record.incarnation in remembered.former
         if remembered.incarnation in record.former and not each_follows_the_other:
@@ -319,15 +326,26 @@ class Standing:
     def enter_limbo(self, reason: str, incarnation: bytes) -> tuple[Write, ...]:
         """Vouch no more, under a new incarnation, for what is lacking of any source."""
         former = _merged(self.record.former, (self.record.incarnation,))
+        # What peers knew of the former ones need not be of this directory: none counts as renewed.
         self.record = replace(
-            self.record, incarnation=incarnation, limbo=reason, former=former, blank=False
+            self.record,
+            incarnation=incarnation,
+            limbo=reason,
+            former=former,
+            renewed=(),
+            blank=False,
         )
         return (self.row(),)
 
     def renew(self, incarnation: bytes) -> tuple[Write, ...]:
-        """Have a new incarnation, because something that the former one acknowledged is gone."""
-        former = _merged(self.record.former, (self.record.incarnation,))
-        self.record = replace(self.record, incarnation=incarnation, former=former)
+        """Have a new incarnation, because something that the former one acknowledged is gone.
+
+        It is of the same directory: if that was put back, what peers know of the former one tells.
+        """
+        before = self.record
+        former = _merged(before.former, (before.incarnation,))
+        renewed = _merged(before.renewed, (before.incarnation,))
+        self.record = replace(before, incarnation=incarnation, former=former, renewed=renewed)
         return (self.row(),)
 
     def begin_check(self, peers: Collection[str]) -> None:
@@ -411,7 +429,19 @@ def knows(greeting: Greeting, remembered: Greeting | None) -> bool:
     if remembered is None or remembered.incarnation == greeting.incarnation:
         return True
     is_former = greeting.incarnation in remembered.former
-    return remembered.incarnation in greeting.former and not is_former
+    is_named = remembered.incarnation in greeting.former
+    return is_named and not is_former and not _is_refuted(greeting, remembered)
+
+
+def _is_refuted(greeting: Greeting, known: Greeting) -> bool:
+    """Whether who greets can not have the directory that is known, though it says that it has.
+
+    A wiped store, or one that was found out, has another one than its former incarnations had.
+    """
+    if known.incarnation not in (greeting.incarnation, *greeting.renewed):
+        return False
+    runs = [run_from_wire(run) for run in (*greeting.former_runs, greeting.run)]
+    return bool(contradiction(known, greeting.starts, runs))
 
 
 def _not_present(known: Greeting) -> Met:

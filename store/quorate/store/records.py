@@ -381,17 +381,21 @@ class StoreRecord:
     """The last ones, the present one last."""
     by_hand: bool = False
     """An operator had it leave limbo as a whole: it may lack what it did not know then."""
+    renewed: tuple[bytes, ...] = ()
+    """Former incarnations that it had with this very directory, and gave up by itself: since it was
+    last found out, if it was. What peers know of these is of this directory."""
 
 
-_STORE = struct.Struct(">BQBHHIHH")
+_STORE = struct.Struct(">BQBHHIHHH")
 _BLANK, _BY_HAND = 1, 2
-_STORE_VERSION = 3
+_STORE_VERSION = 4
 
 
 def pack_store(record: StoreRecord) -> bytes:
     reason = record.limbo.encode()
     founders = StoreInventory(founders=record.founders).SerializeToString()
-    former = b"".join(_counted(incarnation) for incarnation in record.former)
+    former = b"".join(map(_counted, record.former))
+    renewed = b"".join(map(_counted, record.renewed))
     runs = b"".join(_U64.pack(run.commits_before) + _counted(run.drawn) for run in record.runs)
     head = _STORE.pack(
         _STORE_VERSION,
@@ -402,8 +406,9 @@ def pack_store(record: StoreRecord) -> bytes:
         len(founders),
         len(former),
         len(runs),
+        len(renewed),
     )
-    return b"".join((head, record.incarnation, reason, founders, former, runs))
+    return b"".join((head, record.incarnation, reason, founders, former, runs, renewed))
 
 
 def unpack_store(value: bytes) -> StoreRecord:
@@ -411,7 +416,7 @@ def unpack_store(value: bytes) -> StoreRecord:
         version, starts, flags, *lengths = _STORE.unpack_from(value)
         if version != _STORE_VERSION:
             raise Malformed(f"the store's record has version {version}")
-        incarnation, reason, founders, former, runs = _cut(value, _STORE.size, lengths)
+        incarnation, reason, founders, former, runs, renewed = _cut(value, _STORE.size, lengths)
         return StoreRecord(
             incarnation,
             starts,
@@ -421,6 +426,7 @@ def unpack_store(value: bytes) -> StoreRecord:
             tuple(_uncounted(former)),
             tuple(_runs(runs)),
             bool(flags & _BY_HAND),
+            tuple(_uncounted(renewed)),
         )
     except (struct.error, DecodeError, UnicodeDecodeError, IndexError) as error:
         raise Malformed(f"the store's record can not be read: {error}") from None
