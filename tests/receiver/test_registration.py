@@ -416,6 +416,24 @@ def test_none_is_joined_where_too_few_others_still_take_it(others: dict[str, Sai
     assert one.is_done(), "nobody is to be joined now"
 
 
+@pytest.mark.parametrize(("a", "joined"), [(YES, {"a", "b"}), (5, set())])
+def test_of_several_that_are_joined_each_is_asked_whether_it_still_takes_it(
+    a: Said, joined: set[str]
+) -> None:
+    """A took it long before B did: a newer one may have begun with A and C meanwhile."""
+    one = Registering()
+    one.registered()
+    for store in "abc":
+        one.core.forget(store)
+    one.core.keep_house()
+    for said in ({"a": YES}, {"b": YES}, {"c": AWAY}):
+        one.said(**said)
+    assert asked(one.ask) == (("a", "b", "c"), 1)
+    one.said(a=a, b=YES, c=AWAY)
+    assert one.is_done()
+    assert one.core.joined == joined
+
+
 def test_a_store_that_the_source_has_not_any_more_is_not_asked() -> None:
     one = Registering("abcde", Policy.majority_of("abcde"))
     one.registered(a=YES, b=YES, c=YES)
@@ -482,6 +500,7 @@ def contesting(**others: Said) -> Registering:
 def test_who_finds_its_epoch_elsewhere_goes_above_it() -> None:
     newest = ONE.extended(9, 2)
     one = contesting(a=YES, b=YES, c=replace(YES, lineage=newest))
+    one.said(a=YES, b=YES, c=YES)
     assert one.is_done()
     assert one.error() is None
     assert one.core.joined == {"a", "b", "c"}
@@ -503,6 +522,9 @@ def test_silent_stores_hold_a_contest_up_for_the_interval() -> None:
     one = contesting(a=YES, b=YES)
     assert not one.is_done()
     one.now += INTERVAL
+    one.said(a=YES, b=YES)
+    assert not one.is_done()
+    one.now += INTERVAL
     assert one.is_done()
     assert one.core.joined == {"a", "b"}
     assert [each.store for each in one.told(Refused)] == ["c"]
@@ -514,6 +536,18 @@ def test_who_contests_where_too_few_take_it_tells_nobody() -> None:
     assert one.error() is None
     assert one.core.joined == frozenset()
     assert not one.told(Joined)
+
+
+def test_who_contests_tells_nobody_where_one_has_a_newer_instance_since() -> None:
+    """A took it long before B did: a newer one may have begun with A and C meanwhile."""
+    one = contesting(a=YES, c=AWAY)
+    one.said(b=YES)
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+    assert one.core.joined == frozenset()
+    one.said(a=3, b=YES, c=AWAY)
+    assert one.is_done()
+    assert one.told(TooFewTake)
+    assert one.core.joined == frozenset()
 
 
 def test_those_that_had_its_former_epoch_have_no_newer_instance() -> None:
@@ -581,6 +615,7 @@ def test_who_contests_tells_also_that_it_had_ended() -> None:
     assert asked(one.ask) == (("b", "c"), 2)
     assert one.ask.request.ended_epoch == 1
     one.said(b=NEW, c=AWAY)
+    one.said(a=NEW, b=NEW, c=AWAY)
     assert one.is_done()
     assert one.core.joined == {"a", "b"}
     assert one.core.answers["b"].acknowledged_upto == NOTHING
@@ -680,6 +715,7 @@ def test_a_store_that_registers_it_again_has_no_other_in_its_epoch() -> None:
 def test_it_is_not_ended_by_itself() -> None:
     """What it acknowledged before it took a higher epoch is refused for that one."""
     one = contesting(a=YES, b=YES, c=YES)
+    one.said(a=YES, b=YES, c=YES)
     assert one.is_done()
     for store in "abc":
         one.core.acknowledgement_refused(store, 1, Fenced("receiver", 1, 2))

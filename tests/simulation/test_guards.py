@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from tests.simulation import (
+    test_receiver_contests,
     test_receiver_ends,
     test_scripts,
     test_scripts_of_absence,
@@ -23,6 +24,7 @@ GUARDS = (
     *test_scripts_of_ends.GUARDS,
     *test_scripts_of_absence.GUARDS,
     *test_receiver_ends.GUARDS,
+    *test_receiver_contests.GUARDS,
     *test_upkeep.GUARDS,
 )
 

@@ -23,7 +23,7 @@ from quorate.protocol.consensus import Behaviour
 from quorate.protocol.identity import SourceName
 from quorate.receiver import registration
 from quorate.receiver.options import AcknowledgeMode
-from quorate.receiver.registration import Registration
+from quorate.receiver.registration import Phase, Registration
 from quorate.store import core, deletion, ends, leaving, positions
 from quorate.store.ends import Forgetting, Step
 from quorate.store.identities import Identities
@@ -673,7 +673,8 @@ def test_what_is_acknowledged_counts_where_one_of_enough_stores_was_put_back() -
         script.cut(A, B, C, receiver.name)
         script.deregister_receiver(receiver)
         script.send(*ALL)
-        _until_told(script, receiver, B, C)
+        script.until(lambda: receiver.registration.phase is Phase.CONFIRMING)
+        script.run(0.05)
         script.put_back(C, copy, B)
         script.until(lambda: script.acknowledged(B, 0) == 1)
         assert _starts_after(script, receiver) == 2

@@ -180,7 +180,7 @@ class Phase(enum.Enum):
     JOINING = enum.auto()
     """Those that do not know this instance are asked, one after the other, in its epoch."""
     CONFIRMING = enum.auto()
-    """The others are asked whether they still take it."""
+    """It is asked whether enough take it still, since those have that it joins."""
     CONTESTING = enum.auto()
     """Another instance has this one's epoch somewhere: all are asked in a higher one."""
     COMPARING = enum.auto()
@@ -407,7 +407,7 @@ class Registration:
             case Phase.JOINING:
                 return [store for store in self._unjoined[:1] if store in self.stores]
             case Phase.CONFIRMING:
-                return [store for store in self.stores if store not in self._joining]
+                return [store for store in self.stores if store not in self._took_last()]
             case Phase.COMPARING:
                 return list(self.stores)
         sure = vouching(self.answers)
@@ -500,8 +500,15 @@ class Registration:
         self._kept_house()
 
     def _takers(self) -> Set[str]:
-        """The stores that have just said that they take this instance."""
-        return self._joining | {store for store, held in self._held.items() if not held}
+        """The stores that take this instance, as they said after all that it joins had."""
+        return self._took_last() | {store for store, held in self._held.items() if not held}
+
+    def _took_last(self) -> Set[str]:
+        """The store that it joins, if it is one: the answers of others may be older.
+
+        Since then a newer one may have registered there, and have begun.
+        """
+        return self._joining if len(self._joining) == 1 else frozenset()
 
     def _contest(self) -> None:
         """Another instance has the same epoch at stores that this one did not reach: the one that
@@ -520,8 +527,10 @@ class Registration:
             self.phase = Phase.COMPARING
         elif not self._forget_outdated():
             self.events += (Answered(*each) for each in self.answers.items())
-            self._join_all()
-            self._kept_house()
+            if self.enough:
+                self._joining, self.phase = set(self.answers), Phase.CONFIRMING
+            else:
+                self._kept_house()
 
     def _compare(self) -> None:
         """Who has the higher epoch at enough stores already has begun, and may be a newer receiver
