@@ -293,6 +293,36 @@ def test_who_goes_on_leaves_an_epoch_without_ending_it() -> None:
     assert one.told(EpochLeft) == [EpochLeft(0)]
 
 
+@pytest.mark.parametrize(("spent", "over"), [(1, 1), (2, 2), (9, 3)])
+def test_epochs_below_are_over_if_one_that_was_over_may_have_them(spent: int, over: int) -> None:
+    """An instance came in them, but acknowledged nothing; a frozen one may have had them before."""
+    one = Registering()
+    one.core.register()
+    one.said(a=2)
+    one.rests(REST_SECONDS)
+    idle = replace(YES, acknowledged_upto=NOTHING)
+    one.said(a=replace(idle, spent_epoch=spent), b=idle, c=AWAY)
+    assert one.ask.request.epoch == max(3, spent + 1)
+    assert one.ask.request.ended_epoch == over
+    assert one.told(EpochLeft) == [EpochLeft(over)]
+    one.said(**dict.fromkeys("abc", idle))
+    assert one.is_done()
+    assert one.core.joined == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(("spent", "upto"), [(0, NOTHING), (2, 7)])
+def test_epochs_below_are_not_over_as_long_as_they_may_count(spent: int, upto: int) -> None:
+    """Nobody was over, or it has acknowledged something, and goes on there."""
+    one = Registering()
+    one.core.register()
+    one.said(a=2)
+    one.rests(REST_SECONDS)
+    idle = replace(YES, acknowledged_upto=NOTHING, spent_epoch=spent)
+    one.said(a=idle, b=replace(idle, acknowledged_upto=upto), c=idle)
+    assert one.is_done()
+    assert (one.core.epoch, one.core.ended_epoch) == (3, 0)
+
+
 def test_who_left_its_epoch_in_vain_may_leave_the_next_one_too() -> None:
     one = Registering()
     one.core.register()

@@ -5,14 +5,26 @@ Scripted worlds like those of quorate's tests.simulation.test_receiver_ends.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 import pytest
 from tests.simulation.guards import Guard
+from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverInstance
 from tests.simulation.script import Script
-from tests.simulation.test_receiver_ends import ALL, HIGHEST, KEPT, A, B, C, _frozen
+from tests.simulation.test_receiver_ends import (
+    ALL,
+    HIGHEST,
+    KEPT,
+    A,
+    B,
+    C,
+    _frozen,
+    _frozen_and_forgotten,
+)
 
+from quorate.receiver import registration
 from quorate.receiver.registration import Registration
+from quorate.receiver.starting import StoreAnswer
 
 
 def _old_answers_count_as_taking_it(to: pytest.MonkeyPatch) -> None:
@@ -46,10 +58,56 @@ def _one_begins_while_another_contests_its_epoch(script: Script) -> None:
     script.until_handed(script.start_receiver(0), 1)
 
 
+def _only_the_epoch_that_is_left_is_over(to: pytest.MonkeyPatch) -> None:
+    """Who comes to a higher epoch than any that was over ends none below it."""
+    real = registration.over_before
+
+    def over_before(epoch: int, ended_epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
+        is_new = all(each.is_new for each in answers.values())
+        return real(epoch, ended_epoch, answers) if is_new else ended_epoch
+
+    to.setattr(registration, "over_before", over_before)
+
+
+def _comes_and_goes(script: Script, frozen: ReceiverInstance) -> None:
+    """The next instance registers everywhere in the epoch that is over, and is gone before it hears
+    so of enough stores."""
+    free = script.mute(B, frozen.name)
+    brief = script.start_second_receiver(0)
+    script.until(lambda: hasattr(brief, "registration") and len(brief.registration.answers) == 2)
+    brief.kill()
+    free()
+    assert {script.state(each).receivers[frozen.session_id].epoch for each in ALL} == {1}
+
+
+def _wakes_where_an_instance_came_in_its_epoch(script: Script) -> None:
+    """A new one begins with A and B, and is gone before it has acknowledged anything. The frozen
+    one reaches C alone, which does not know any more who has come in its epoch."""
+    frozen = _frozen_and_forgotten(script)
+    _comes_and_goes(script, frozen)
+    script.stores[C].crash()
+    new = script.start_second_receiver(0)
+    script.until(lambda: new.registered)
+    new.kill()
+    script.stores[C].start()
+    script.run(1.0)
+    heal = script.cut(frozen.name, A, B)
+    frozen.process.wake()
+    script.run(2 * REPEAT_SECONDS)
+    heal()
+    script.until_handed(script.start_receiver(0), 1)
+
+
 GUARDS = (
     Guard(
         _old_answers_count_as_taking_it,
         _one_begins_while_another_contests_its_epoch,
+        "I4",
+        {**KEPT, **HIGHEST},
+    ),
+    Guard(
+        _only_the_epoch_that_is_left_is_over,
+        _wakes_where_an_instance_came_in_its_epoch,
         "I4",
         {**KEPT, **HIGHEST},
     ),

@@ -23,6 +23,7 @@ from quorate.protocol.errors import (
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
 from quorate.receiver.starting import StoreAnswer, vouching
 
@@ -49,13 +50,17 @@ def unspent(epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
 
 
 def over_before(epoch: int, ended_epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
-    """Up to where registrations are over, once one that came to this epoch leaves it for a higher.
+    """Up to where registrations are over, once one begins above this epoch.
 
-    A new receiver has done nothing in it. But one that was frozen may have had it before, and wake
-    up just now: what it acknowledges is not this receiver's.
+    A receiver that has acknowledged nothing has done nothing in lower ones. But where a receiver
+    was over in one of them, it may have been frozen since, and wake up just now: what it
+    acknowledges is not this receiver's. It finds a row of its epoch at a store with which an
+    instance had come in that, and went before it could take another.
     """
-    is_new = all(each.is_new for each in answers.values())
-    return max(ended_epoch, epoch) if is_new else ended_epoch
+    told = answers.values()
+    if any(not each.is_new and each.acknowledged_upto > NOTHING for each in told):
+        return ended_epoch
+    return max(ended_epoch, min(epoch, max((each.spent_epoch for each in told), default=0)))
 
 
 def is_replaced(policy: Policy, joined: Set[str], newer: Set[str]) -> bool:
@@ -456,17 +461,21 @@ class Registration:
             self.phase = Phase.IDLE
 
     def _leave_epoch(self) -> bool:
-        """Whether it takes another, in which no receiver was over yet."""
+        """Whether it takes another, in which no receiver was over yet, or ends those below."""
         # Once: whoever is over by the next answers was not when this one came, and others may end
         # all the time.
         self._has_left = True
         epoch = unspent(self.epoch, self.answers)
-        if epoch == self.epoch:
+        leaves = epoch > self.epoch
+        over = over_before(self.epoch - (not leaves), self.ended_epoch, self.answers)
+        if not leaves and over == self.ended_epoch:
             return False
-        over = over_before(self.epoch, self.ended_epoch, self.answers)
         self.events.append(EpochLeft(over if over > self.ended_epoch else 0))
         self.ended_epoch = over
-        self._take_epoch(epoch)
+        if leaves:
+            self._take_epoch(epoch)
+        else:
+            self._forget_outdated()
         return True
 
     def _one_asked(self) -> None:
