@@ -160,6 +160,7 @@ RAREST = (
     "stream ended by an operator",
     "receiver over before it started",
     "receiver goes on beside one that took its place",
+    "receiver goes on where one did that was deregistered",
 )
 """Those that four thousand worlds reach a dozen times at most, some of them never."""
 NEEDED = {1_000: RARE, 10_000: RARER, 100_000: RAREST}

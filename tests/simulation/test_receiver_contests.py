@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 import pytest
 from tests.simulation.guards import Guard
 from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverInstance
-from tests.simulation.script import Script
+from tests.simulation.script import Script, play
 from tests.simulation.test_receiver_ends import (
     ALL,
     HIGHEST,
@@ -112,3 +112,23 @@ GUARDS = (
         {**KEPT, **HIGHEST},
     ),
 )
+
+
+def test_one_goes_on_that_was_deregistered_while_it_was_frozen_as_nobody_has_begun_since() -> None:
+    """It reaches C alone, which does not know any more who has come in its epoch."""
+
+    def goes_on(script: Script) -> None:
+        frozen = _frozen_and_forgotten(script)
+        _comes_and_goes(script, frozen)
+        script.stores[C].crash()
+        script.stores[C].start()
+        script.cut(frozen.name, A, B)
+        frozen.process.wake()
+        script.until(lambda: script.acknowledged(C, 0) == 1)
+        script.network.heal()
+        script.until(lambda: frozen.over)
+        again = script.start_receiver(0)
+        script.until(lambda: again.registered)
+        assert again.stream.next == 2
+
+    play(goes_on, 0, **KEPT, **HIGHEST)
