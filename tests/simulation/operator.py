@@ -101,14 +101,16 @@ class Operator:
         self._checker.endings.receiver_over(asked.receiver, asked.epoch)
         for store in self._stores:
             if store.alive and epochs:
-                store.process.start(self._deregister_receiver(store, receiver.name, asked))
+                store.process.start(self._deregister_receiver(store, receiver, asked))
 
     async def _deregister_receiver(
-        self, store: StoreActor, name: str, asked: AskedDeregister
+        self, store: StoreActor, receiver: ReceiverInstance, asked: AskedDeregister
     ) -> None:
         with contextlib.suppress(QuorateError):
             await store.deregister(asked)
-            self._checker.endings.receiver_forgotten(name, store.name)
+            # At stores that were not heard it may have a higher one: then it is not over.
+            if asked.epoch >= receiver.epoch:
+                self._checker.endings.receiver_forgotten(receiver.name, store.name)
 
     async def _deregister(self, store: StoreActor, asked: AskedDeregister) -> None:
         with contextlib.suppress(QuorateError):
