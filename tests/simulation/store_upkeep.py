@@ -8,7 +8,7 @@ made in the simulated network.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -150,6 +150,19 @@ class SimulatedPeers:
         if isinstance(heard, AskAgain):
             return await self._question(peer, without_sources=without_sources)
         return heard
+
+    async def ask_about(self, source: SourceName, addresses: Collection[str]) -> list[PeerAnswer]:
+        told: list[PeerAnswer] = []
+        for peer in sorted(addresses):
+            request = store_v1.InventoryRequest(source=source_to_wire(source))
+            try:
+                answer, _ = await inventory_of(self._store, peer, request)
+            except QuorateError:
+                continue
+            told.append(answer)
+            if (known := answer.knowledge(source)).deletion and not known.limbo:
+                self._store.world.reach("tells of an end when asked", "%s", answer.store)
+        return told
 
 
 async def inventory_of(

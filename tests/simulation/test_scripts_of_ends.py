@@ -7,6 +7,7 @@ guard and without it.
 from __future__ import annotations
 
 from collections.abc import Set
+from typing import Any
 
 import pytest
 from tests.simulation.endings import Mortality
@@ -14,7 +15,7 @@ from tests.simulation.guards import Guard
 from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.script import Free, Script, play
 from tests.simulation.source_actor import SourceInstance
-from tests.simulation.test_scripts import ALL, A, B, C, D, _begin
+from tests.simulation.test_scripts import ALL, NEW, A, B, C, D, E, _begin
 
 from quorate.protocol import recovery
 from quorate.protocol.consensus import Behaviour
@@ -26,14 +27,17 @@ from quorate.protocol.wire import membership_from_wire
 from quorate.source import registration
 from quorate.source.core import SourceCore
 from quorate.source.registration import Phase, Registration
-from quorate.store import core, deletion, keeper, records
+from quorate.store import core, deletion, keeper, records, vouching
 from quorate.store.deletion import View, gone_everywhere
 from quorate.store.identities import Identities
 from quorate.store.keeper import Keeper
+from quorate.store.leaving import Adoption, Ask, Stay
 from quorate.store.life_records import Tombstone
 from quorate.store.lifetimes import Lifetimes, Who
 
 MORTAL = {"mortality": Mortality(Lifetimes(0.0, 20.0))}
+
+F = "store6"
 
 
 def _pair(*stores: str) -> Setup:
@@ -418,7 +422,108 @@ def _deregistered_again_at_one_store(script: Script) -> None:
     script.run(1.0)
 
 
+def _nobody_is_asked_what_all_have_deleted(to: pytest.MonkeyPatch) -> None:
+    """A store takes a stream over as if who says nothing of it had never had it."""
+    real: Any = vouching.__dict__["leave"]
+
+    def leave(*known: Any) -> Stay | Ask | Adoption:
+        outcome: Stay | Ask | Adoption = real(*known)
+        return real(*known[:7], outcome.addresses) if isinstance(outcome, Ask) else outcome
+
+    to.setattr(vouching, "leave", leave)
+
+
+def _all_have_deleted(script: Script, *stores: str) -> None:
+    """None of these tells it any more unless it is asked."""
+    identities = [script.stores[store].core.identities for store in stores]
+    script.until(lambda: all(script.checker.source in each.unlisted for each in identities))
+    _look(script, *stores)
+
+
+def _look(script: Script, *stores: str) -> None:
+    """Whoever of these vouches is failed no more."""
+    for store in stores:
+        script.checker.look_at(script.stores[store])
+
+
+def _vouches(script: Script, store: str) -> bool:
+    return script.knows(store) and not script.state(store).limbo
+
+
+def _old_disk_of_an_ended_stream(script: Script) -> None:
+    """A is copied when it has 0, and then 1 is on all. They delete the stream, and A is put back.
+    Then B is wiped, and the next source reaches A and B."""
+    _begin(script)
+    copy = script.copy(A)
+    assert script.send(*ALL) == 1
+    script.until(lambda: script.source.core.stable_upto == 1)
+    script.source.kill()
+    _all_have_deleted(script, *ALL)
+    script.until(lambda: script.stores[B].remembers_more(script.stores[A], copy))
+    script.put_back(A, copy, B)
+    script.stores[A].start()
+    script.until(lambda: script.stores[A].core.standing.record.limbo)
+    script.until(lambda: _vouches(script, A))
+    _look(script, A)
+    script.wipe(B)
+    script.until(lambda: _vouches(script, B))
+    script.cut(C, A, B)
+    script.start_source(C)
+    script.until_complete()
+
+
+def _left_ones_are_back_when_the_new_ones_have_deleted_it(script: Script) -> None:
+    """The stream moves from A, B and C to D, E and F, of which F misses the last epoch. 1 is on D
+    and E, which delete it all when A, B and C are down. Those start again; F, which waited for
+    them, gives it back. Then D is wiped, and the next source reaches all but E."""
+    script.until_complete()
+    assert script.send(*ALL) == 0
+    script.until(lambda: script.source.core.stable_upto == 0)
+    script.source.kill()
+    script.sources.change_setup(1)
+    second = script.start_source()
+    moving = second.core.registration
+    script.until(lambda: second.core.epoch == 3)
+    script.until_decided(second, lambda: script.cut(F, *ALL, D, E, "source2"))
+    assert len(moving.membership.to_policies) == 1
+    script.until(lambda: moving.final and moving.phase is Phase.CONFIRMING)
+    script.cut("source2", *ALL)
+    script.until_complete()
+    assert script.send_stable() == 1
+    second.kill()
+    for store in ALL:
+        script.stores[store].crash()
+    script.until(lambda: not any(map(script.knows, (D, E, F))))
+    script.network.heal()
+    _all_have_deleted(script, D, E)
+    for store in ALL:
+        script.stores[store].start()
+    script.until(lambda: _vouches(script, F) and script.begun(F) == 3)
+    _look(script, F)
+    script.wipe(D)
+    script.until(lambda: _vouches(script, D))
+    script.cut(E, *ALL, D, F)
+    script.start_source(E)
+    script.until_complete()
+
+
 GUARDS = (
+    Guard(
+        _nobody_is_asked_what_all_have_deleted,
+        _old_disk_of_an_ended_stream,
+        "I1",
+        {"mortality": Mortality(Lifetimes(0.0, 40.0))},
+    ),
+    Guard(
+        _nobody_is_asked_what_all_have_deleted,
+        _left_ones_are_back_when_the_new_ones_have_deleted_it,
+        "I1",
+        {
+            "mortality": Mortality(Lifetimes(0.0, 80.0)),
+            "setups": (majority_of(ALL), NEW),
+            "lets_go": False,
+        },
+    ),
     Guard(
         _what_was_ended_comes_back,
         _deregistered_again_at_one_store,

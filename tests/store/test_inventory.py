@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.store.deleted import answer, engine_of, filled, knowledge
+from tests.store.deleted import EXPIRED, answer, bury_for_good, engine_of, filled, knowledge
 from tests.store.support import ORDERS, World
 
-from quorate.store.inventory import AskAgain, Question, heard_from
+from quorate.protocol.identity import SourceName
+from quorate.protocol.wire import source_to_wire
+from quorate.store.inventory import AskAgain, Question, heard_from, inventory, read_inventory
 from quorate.store.lifetimes import Who
-from quorate.store.limbo import Heard, PeerAnswer
+from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -30,6 +32,29 @@ def test_a_source_that_streams_to_a_peer_lives_here_too(remembered: bytes, silen
     assert isinstance(heard, Heard)
     assert heard.counts == (not silent)
     assert lives.silent(Who(ORDERS)) - (before if silent else 0.0) == pytest.approx(silent)
+
+
+async def told(world: World, source: SourceName | None = None) -> dict[SourceName, SourceKnowledge]:
+    """What the store says of its sources, or of this one."""
+    request = store_v1.InventoryRequest()
+    if source is not None:
+        request.source.CopyFrom(source_to_wire(source))
+    me = world.standing.greeting("s1:1", 0)
+    answer, _ = await read_inventory("s1:1", inventory(engine_of(world), me, request))
+    return dict(answer.sources)
+
+
+async def test_what_all_have_deleted_is_told_only_to_who_asks_for_it() -> None:
+    world, other = World(), SourceName("orders", 0x99)
+    filled(world)
+    filled(world, other)
+    bury_for_good(world)
+    assert set(await told(world)) == {ORDERS, other}
+    world.core.identities.unlisted.add(ORDERS)
+    assert set(await told(world)) == set(await told(world, other)) == {other}
+    known = (await told(world, ORDERS))[ORDERS]
+    assert (known.deletion, known.begun_epoch, known.limbo) == (EXPIRED, 1, False)
+    assert not await told(world, SourceName("orders", 0x98))
 
 
 PEER = store_v1.Greeting(store_name="s2", incarnation=b"s2", run=store_v1.StoreRun(drawn=b"1"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, product
 
@@ -13,11 +13,11 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.store.leaving import Adoption, Stay, leave, may_concern
+from quorate.store.leaving import Adoption, Ask, Stay, leave, may_concern
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.store.positions import ReceiverKnowledge
 from quorate.v1.messages_pb2 import SourceInformation, StoreEntry
-from quorate.v1.store_pb2 import ReceiverStatus
+from quorate.v1.store_pb2 import DELETION_DEREGISTERED, DELETION_EXPIRED, ReceiverStatus
 
 THREE = Policy.majority_of("abc")
 UNKNOWN = SourceKnowledge()
@@ -56,7 +56,10 @@ def decide(
         if knowledge is not None:
             knowledge = replace(knowledge, limbo=store in limbo)
         sayings.append(said(store, knowledge, limbo=store in limbo))
-    return leave("a", "a:1", ORDERS, own, sayings, [f"{each}:1" for each in others])
+    everyone = [f"{each}:1" for each in others]
+    outcome = leave("a", "a:1", ORDERS, own, sayings, everyone, asked=everyone)
+    assert not isinstance(outcome, Ask), "all have been asked"
+    return outcome
 
 
 def adopted(
@@ -76,6 +79,41 @@ def test_both_others_are_needed_and_neither_may_be_in_limbo() -> None:
     assert isinstance(decide({"b": begun(9), "c": None}, limbo="c"), Stay)
     assert isinstance(decide({"b": begun(9), "c": begun(9)}), Adoption)
     assert isinstance(decide({"b": begun(9), "c": None}), Adoption), "it never heard of the source"
+
+
+def test_who_says_nothing_of_it_is_asked_first() -> None:
+    """It may have deleted it, and need not tell that unasked."""
+    one, other = said("b", begun(9)), said("c", None)
+    everyone = ["b:1", "c:1", "d:1"]
+    more = said("d", None)
+
+    def outcome(*answers: PeerAnswer, asked: Sequence[str] = ()) -> Stay | Ask | Adoption:
+        return leave("a", "a:1", ORDERS, UNKNOWN, answers, everyone, asked=asked)
+
+    assert outcome(one, other, more) == Ask(frozenset({"c:1"})), "d has no part in it"
+    assert isinstance(outcome(one, other, more, asked=["c:1"]), Adoption)
+    assert isinstance(outcome(one, more), Stay)
+    assert isinstance(outcome(one, said("c", None, limbo=True)), Stay)
+
+
+def test_a_stream_that_a_peer_has_deleted_for_good_is_taken_over_as_ended() -> None:
+    still, gone = begun(9), begun(9, deletion=DELETION_EXPIRED)
+    adoption = adopted({"b": still, "c": gone})
+    assert (adoption.begun_epoch, adoption.ended_epoch, adoption.floor) == (1, 1, NOTHING)
+    assert not adoption.fetch
+    own = begun(9)
+    assert not adopted({"b": still, "c": gone}, own).fetch
+    assert isinstance(decide({"b": still, "c": gone}, limbo="c"), Stay), "it is not settled yet"
+    before = begun(begun_epoch=0, held=(), deletion=DELETION_EXPIRED, ended_epoch=1)
+    assert adopted({"b": still, "c": before}).ended_epoch == 1
+
+
+def test_what_began_after_the_stream_that_a_peer_has_deleted_counts() -> None:
+    """Also if the peer was told that this is deregistered, too: it had no part in it."""
+    gone = begun(9, deletion=DELETION_DEREGISTERED, deleted_upto=2)
+    adoption = adopted({"b": begun(4, 2), "c": gone})
+    assert (adoption.begun_epoch, adoption.ended_epoch) == (2, 1)
+    assert adoption.fetch == RangeSet([Range(0, 4)])
 
 
 def test_who_is_missing_is_named() -> None:

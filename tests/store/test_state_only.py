@@ -22,7 +22,7 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Decision, Promise, decide
 from quorate.protocol.wire import membership_to_wire
 from quorate.store import repair_plan
-from quorate.store.leaving import Adoption, Stay, leave
+from quorate.store.leaving import Adoption, Ask, Stay, leave
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.store.neighbours import own_view
 from quorate.store.refilling import History, close_refill, lacking, open_refill
@@ -236,6 +236,7 @@ def test_no_recovery_misses_what_was_stable_with_what_it_had_once(policy: Policy
         left = leave(
             "a", "a:1", ORDERS, SourceKnowledge(), answers, [f"{o}:1" for o in others], False
         )
+        assert not isinstance(left, Ask)
         if isinstance(left, Stay):
             continue
         has["a"] = left.fetch

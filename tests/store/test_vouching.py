@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.store.group import NAMES, Group, rounds
@@ -22,7 +24,8 @@ from tests.store.support import (
     vouches,
 )
 
-from quorate.protocol.errors import InLimbo, NotRegistered
+from quorate.protocol.errors import Closed, InLimbo, NotRegistered
+from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
@@ -38,11 +41,12 @@ from quorate.store import service, unclean, vouching
 from quorate.store.engine import Engine
 from quorate.store.filling import Filler
 from quorate.store.inventory import inventory
-from quorate.store.limbo import Standing
+from quorate.store.limbo import PeerAnswer, Standing
 from quorate.store.peers import Peers
 from quorate.store.records import StoreRecord
 from quorate.store.repair import Repair
 from quorate.store.state import SourceState
+from quorate.store.vouching import Vouching
 from quorate.v1 import store_pb2 as store_v1
 
 THREE = Policy.majority_of(NAMES)
@@ -176,6 +180,58 @@ async def test_what_is_behind_an_accepted_loss_is_kept_by_who_took_it_over(
     decision = decide(THREE, {name: promise_of(each) for name, each in promises.items()})
     assert isinstance(decision, Decision)
     assert (decision.floor, decision.kept_upto) == (9, 9)
+
+
+async def test_a_stream_that_nobody_tells_is_ended_is_asked_for(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All have deleted it, and a has it from an old disk: b tells of it only when it is asked."""
+    await filled(group, a=9, b=9, c=9)
+    engine = group.nodes["b"]._engine
+    assert engine is not None
+    identities, source = engine.core.identities, engine.core.sources[ORDERS]
+    engine.core.remove(ORDERS, Closed("x"))
+    rows = identities.bury(source, store_v1.DELETION_EXPIRED, engine.core.reg_ids, 0.0, blind=False)
+    await engine.writer.durable(engine.writer.submit(rows))
+    identities.settled.add(ORDERS)
+    identities.unlisted.add(ORDERS)
+    real, asked = Peers.ask_about, list[Collection[str]]()
+
+    async def silent(_: Peers, __: SourceName, addresses: Collection[str]) -> list[PeerAnswer]:
+        asked.append(addresses)
+        return []
+
+    monkeypatch.setattr(Peers, "ask_about", silent)
+    await group.wipe("c")
+    await group.start("c")
+    await group.rounds("c", 3)
+    async with group.client("c") as client:
+        assert (await client.promise(2, b"other")).limbo
+        assert asked[0] == {group.addresses["b"]}
+        monkeypatch.setattr(Peers, "ask_about", real)
+        await group.vouching("c")
+        promise = await client.promise(2, b"other")
+        assert (promise.ended_epoch, promise.limbo) == (1, False)
+    assert ORDERS not in group.peers("c").inventories()["b"].answer.sources
+
+
+async def test_who_does_not_say_when_asked_counts_as_silent(group: Group) -> None:
+    """It is another one than before, or not there."""
+    await filled(group, a=9, b=9, c=9)
+    peers = group.peers("c")
+    (answer,) = await peers.ask_about(ORDERS, [group.addresses["b"]])
+    assert (answer.store, list(answer.sources)) == ("b", [ORDERS])
+    engine, nothing = group.nodes["c"]._engine, cast(Any, None)
+    assert engine is not None
+    one = Vouching(engine, peers, nothing, nothing, group.addresses["c"])
+    known = [each.answer for each in peers.inventories().values()]
+    addresses = [group.addresses["b"]]
+    told = await one._ask_about(ORDERS, known, addresses)
+    assert sorted(each.store for each in told) == ["a", "b"]
+    former = [replace(each, incarnation=b"former") for each in known]
+    assert [each.store for each in await one._ask_about(ORDERS, former, addresses)] == ["a"]
+    await group.stop("b")
+    assert [each.store for each in await one._ask_about(ORDERS, known, addresses)] == ["a"]
 
 
 async def test_what_was_promised_before_the_wipe_is_still_promised(group: Group) -> None:

@@ -32,7 +32,7 @@ class Identities:
         self.settled: set[SourceName] = set()
         """Of these this store can vouch that it lacks nothing that anyone still needs."""
         self.unlisted: set[SourceName] = set()
-        """Of these no other store has anything either: nobody needs to be told of them."""
+        """Of these no other store has anything either: nobody is told of them unasked."""
         self.buried_at: dict[SourceName, float] = {}
         """When those were deleted that were deleted in this run, on the steady clock."""
         self.seemed_gone: dict[SourceName, float] = {}

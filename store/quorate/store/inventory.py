@@ -6,7 +6,7 @@ Nothing here decides what follows from it: see quorate.store.limbo.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterator
 from typing import NamedTuple
 
 from quorate.protocol.errors import InvalidArgument
@@ -57,13 +57,10 @@ async def inventory(
             )
         )
     ]
-    each_source = () if request.without_sources else (*_sources(engine), *_deleted(engine))
     only = source_from_wire(request.source) if request.HasField("source") else None
-    responses += [
-        store_v1.InventoryResponse(source=each)
-        for each in each_source
-        if only is None or source_from_wire(each.source) == only
-    ]
+    if not request.without_sources:
+        each_source = (*_sources(engine, only), *_deleted(engine, only))
+        responses += (store_v1.InventoryResponse(source=each) for each in each_source)
     # What was said of them may still be on its way to the disk.
     await engine.writer.durable(engine.writer.submit(()))
     for response in responses:
@@ -95,19 +92,31 @@ async def _greeted(
     return met.remembered
 
 
-def _sources(engine: Engine) -> Iterator[store_v1.SourceInventory]:
-    for state in list(engine.core.sources.values()):
+def _sources(engine: Engine, only: SourceName | None) -> Iterator[store_v1.SourceInventory]:
+    sources = engine.core.sources
+    for state in [sources[each] for each in _names(sources, only)]:
         known = _source(state, bool(engine.core.doubt_of(state)))
         known.proxy = state.name in engine.proxy_of
         known.durability = engine.durability(state.name.topic)
         yield known
 
 
-def _deleted(engine: Engine) -> Iterator[store_v1.SourceInventory]:
-    """What this store remembers of sources that it deleted, and others may still have."""
+def _names(known: Collection[SourceName], only: SourceName | None) -> list[SourceName]:
+    if only is None:
+        return list(known)
+    return [only] if only in known else []
+
+
+def _deleted(engine: Engine, only: SourceName | None) -> Iterator[store_v1.SourceInventory]:
+    """What this store remembers of sources that it deleted, and others may still have.
+
+    Of one that all have deleted as well only who asks for it is told: there are ever more of them.
+    """
     identities = engine.core.identities
-    for source, tombstone in list(identities.tombstones.items()):
-        if source in identities.unlisted or source in engine.core.sources:
+    unlisted = identities.unlisted if only is None else frozenset()
+    for source in _names(identities.tombstones, only):
+        tombstone = identities.tombstones[source]
+        if source in unlisted or source in engine.core.sources:
             continue
         known = _source(as_it_was(tombstone), bool(engine.core.limbo_without(source)))
         known.deletion, known.deleted_upto = tombstone.cause, tombstone.deleted_upto

@@ -35,6 +35,14 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Not before these have been asked about this very source: they say nothing of it, and what all
+    others have deleted, too, no store tells unasked."""
+
+    addresses: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Adoption:
     """What is taken over before the store vouches again, all of it durable in one commit."""
 
@@ -96,14 +104,16 @@ def leave(
     answers: Sequence[PeerAnswer],
     configured: Collection[str],
     takes_data: bool = True,
-) -> Stay | Adoption:
+    asked: Collection[str] = frozenset(),
+) -> Stay | Ask | Adoption:
     """Whether this store may leave limbo for a source.
 
     own: what it knows itself. answers: the latest of each peer, to a greeting with the present
     incarnation. configured: the addresses of all peers. takes_data: it keeps messages of the topic;
-    else it fetches only what would not be stable without it.
+    else it fetches only what would not be stable without it. asked: the addresses of those that
+    answered a question about this very source.
     """
-    known = {answer.address: answer.knowledge(name) for answer in answers}
+    known = {answer.address: as_told(answer.knowledge(name)) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
     newest = _newest([own, *known.values()])
     promised_epoch, promised_to = _highest_promise([own, *known.values()])
@@ -131,6 +141,9 @@ def leave(
         sure = trusted & policy.stores
         if not (policy.stable(sure) and policy.blocks(sure)):
             return Stay(_not_heard(sorted(policy.stores - trusted - {me})))
+    told = {answer.address for answer in answers if name in answer.sources}
+    if unasked := {each for each in vouching - told if called[each] in everyone} - {*asked}:
+        return Ask(frozenset(unasked))
     # Of receivers its own word does not count, nor that of another one in limbo, or of a store that
     # the stream has left: they may have missed a receiver's end.
     sure_of_receivers = [
@@ -171,6 +184,24 @@ def leave(
         ended_upto(promises.values()),
         merged(sure_of_receivers),
         spent_epoch(known.values()),
+    )
+
+
+def as_told(known: SourceKnowledge) -> SourceKnowledge:
+    """What a peer knows of a source, as far as it would tell that itself.
+
+    Of one that it deleted, and vouches for, nothing is left but that it was ended: whoever still
+    has that stream has nothing that counts. No more than the peer had a part in: that it was told
+    of the end of what came after does not say that this has ended everywhere.
+    """
+    if not known.deletion or known.limbo:
+        return known
+    return SourceKnowledge(
+        known.promised_epoch,
+        known.promised_to,
+        information=known.information,
+        ended_epoch=max(known.begun_epoch, known.ended_epoch),
+        spent_receiver_epoch=known.spent_receiver_epoch,
     )
 
 

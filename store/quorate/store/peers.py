@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import grpc.aio
 
 from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.inventory import AskAgain, Question, heard_from, read_inventory
-from quorate.store.limbo import Heard
+from quorate.store.limbo import Heard, PeerAnswer
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1 import store_pb2 as store_v1
@@ -186,6 +188,28 @@ class Peers:
         if isinstance(heard, AskAgain):
             return await self._question(peer, without_sources=without_sources)
         return heard
+
+    async def ask_about(self, source: SourceName, addresses: Collection[str]) -> list[PeerAnswer]:
+        """What those of these peers that answer say of one source, also if they deleted that, and
+        nobody has it any more. It is no inventory, and is not kept."""
+        request = store_v1.InventoryRequest(
+            source=source_to_wire(source), protocol_version=PROTOCOL_VERSION
+        )
+        told: list[PeerAnswer] = []
+
+        async def ask(peer: _Peer) -> None:
+            try:
+                call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+                answer, _ = await read_inventory(peer.address, call)
+            except grpc.aio.AioRpcError as error:
+                self._failed(peer, error_from_call(peer.address, error))
+            except QuorateError as error:
+                self._failed(peer, error)
+            else:
+                told.append(answer)
+
+        await asyncio.gather(*(ask(each) for each in self._peers if each.address in addresses))
+        return told
 
     def _failed(self, peer: _Peer, error: QuorateError) -> None:
         peer.reachable = False

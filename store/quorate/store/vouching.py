@@ -19,7 +19,7 @@ from quorate.store.engine import Engine
 from quorate.store.filling import Filler
 from quorate.store.inventory import knowledge_of
 from quorate.store.learning import learn_losses
-from quorate.store.leaving import Adoption, Stay, leave, may_concern, reg_id_of
+from quorate.store.leaving import Adoption, Ask, Stay, leave, may_concern, reg_id_of
 from quorate.store.limbo import UNKNOWN, Heard, PeerAnswer
 from quorate.store.losses import Losses
 from quorate.store.peers import Peers
@@ -152,17 +152,47 @@ class Vouching:
         return sorted(names)
 
     async def _leave(self, name: SourceName, answers: list[PeerAnswer]) -> None:
-        state = self._core.sources.get(name)
-        own = knowledge_of(state, limbo=True) if state is not None else UNKNOWN
-        store, address = self._core.store, self._address
-        takes_data = self._core.takes_data(name.topic)
-        match leave(store, address, name, own, answers, self._peers.addresses, takes_data):
+        outcome = self._may_leave(name, answers)
+        if isinstance(outcome, Ask):
+            answers = await self._ask_about(name, answers, outcome.addresses)
+            if not self._lacks(name):
+                return  # it was deleted meanwhile, or an operator has ended its limbo
+            outcome = self._may_leave(name, answers, outcome.addresses)
+        match outcome:
             case Stay(reason):
                 self._wait(name, reason)
             case Adoption() as adoption:
                 known = (each.knowledge(name) for each in answers)
                 theirs = next((each.reg_id for each in known if each.reg_id), 0)
                 await self._adopt(name, adoption, self._reg_id(adoption, theirs))
+
+    def _may_leave(
+        self, name: SourceName, answers: list[PeerAnswer], asked: Collection[str] = ()
+    ) -> Stay | Ask | Adoption:
+        state = self._core.sources.get(name)
+        own = knowledge_of(state, limbo=True) if state is not None else UNKNOWN
+        store, address = self._core.store, self._address
+        takes_data = self._core.takes_data(name.topic)
+        return leave(store, address, name, own, answers, self._peers.addresses, takes_data, asked)
+
+    async def _ask_about(
+        self, name: SourceName, answers: list[PeerAnswer], addresses: Collection[str]
+    ) -> list[PeerAnswer]:
+        """The same answers, but what these say of this very source; without those that do not."""
+        told = {each.address: each for each in await self._peers.ask_about(name, addresses)}
+        return [
+            told.get(each.address, each)
+            for each in answers
+            if each.address not in addresses
+            or (each.address in told and told[each.address].incarnation == each.incarnation)
+        ]
+
+    def _lacks(self, name: SourceName) -> bool:
+        """Whether the store does not vouch for a source that it is not deleting either."""
+        state = self._core.sources.get(name)
+        if state is not None:
+            return bool(state.limbo)
+        return bool(self._standing.limbo) and not self._core.deleting(name)
 
     async def _adopt(self, name: SourceName, adoption: Adoption, reg_id: int) -> None:
         engine, core = self._engine, self._core
