@@ -530,8 +530,8 @@ class Checker:
         return self.endings.tells_end(store, state, life)
 
     def _in_place(self) -> list[StoreOf]:
-        """The stores of the rules in force."""
-        return [self._stores[name] for name in {n for each in self._in_force for n in each.stores}]
+        """The stores of the rules in force, but for those that were switched off."""
+        return [s for each in self._in_force for n in each.stores if (s := self._stores.get(n))]
 
     def _is_deregistered(self) -> bool:
         """An epoch that a minority began, and that made nothing stable, did not go on with it."""
