@@ -18,6 +18,7 @@ from tests.store.support import (
     TRADES,
     Client,
     Stream,
+    World,
     batch,
     free_addresses,
     payload,
@@ -722,3 +723,18 @@ def test_until_its_peers_were_heard_a_store_that_started_vouches_for_nothing() -
     assert "peers" in standing.limbo
     standing.unchecked = ""
     assert not standing.limbo
+
+
+def test_a_store_in_limbo_as_a_whole_is_checked_for_the_sources_that_it_vouches_for() -> None:
+    """It may have been put back to when it had not heard from everybody, but knew these again."""
+    world = World()
+    world.promise(1)
+    standing = world.standing
+    standing.record = replace(standing.record, limbo="a peer was away")
+    assert not world.core.limbo_of(world.core.sources[ORDERS])
+    standing.begin_check(("b:1",))
+    assert world.core.limbo_of(world.core.sources[ORDERS])
+    standing.unchecked = ""
+    standing.record = replace(standing.record, blank=True)
+    standing.begin_check(("b:1",))
+    assert not standing.unchecked, "it has nothing that could have been put back"

@@ -351,9 +351,10 @@ class Standing:
     def begin_check(self, peers: Collection[str]) -> None:
         """Vouch for nothing before the peers were heard, or could not be: `unchecked` says so.
 
-        Who is alone, or in limbo anyway, has nothing to wait for.
+        Who is alone, or blank, has nothing to wait for. Who is in limbo as a whole may vouch for
+        sources that it knows.
         """
-        if peers and not self.record.limbo:
+        if peers and not self.record.blank:
             self.unchecked = UNCHECKED_REASON
 
     def fill(self) -> tuple[Write, ...]:
