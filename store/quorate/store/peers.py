@@ -171,15 +171,9 @@ class Peers:
             protocol_version=PROTOCOL_VERSION,
             without_sources=without_sources,
         )
-        try:
-            call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
-            answer, who = await read_inventory(peer.address, call)
-        except grpc.aio.AioRpcError as error:
-            self._failed(peer, error_from_call(peer.address, error))
+        if (told := await self._inventory(peer, request)) is None:
             return None
-        except QuorateError as error:
-            self._failed(peer, error)
-            return None
+        answer, who = told
         now = time.monotonic()
         if who.run == asked.greeting.run:
             peer.itself = True
@@ -198,18 +192,24 @@ class Peers:
         told: list[PeerAnswer] = []
 
         async def ask(peer: _Peer) -> None:
-            try:
-                call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
-                answer, _ = await read_inventory(peer.address, call)
-            except grpc.aio.AioRpcError as error:
-                self._failed(peer, error_from_call(peer.address, error))
-            except QuorateError as error:
-                self._failed(peer, error)
-            else:
-                told.append(answer)
+            if (said := await self._inventory(peer, request)) is not None:
+                told.append(said[0])
 
         await asyncio.gather(*(ask(each) for each in self._peers if each.address in addresses))
         return told
+
+    async def _inventory(
+        self, peer: _Peer, request: store_v1.InventoryRequest
+    ) -> tuple[PeerAnswer, store_v1.Greeting] | None:
+        """What it answers to that; None if it does not, of which note is taken."""
+        try:
+            call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+            return await read_inventory(peer.address, call)
+        except grpc.aio.AioRpcError as error:
+            self._failed(peer, error_from_call(peer.address, error))
+        except QuorateError as error:
+            self._failed(peer, error)
+        return None
 
     def _failed(self, peer: _Peer, error: QuorateError) -> None:
         peer.reachable = False
