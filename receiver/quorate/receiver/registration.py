@@ -467,7 +467,8 @@ class Registration:
         self._has_left = True
         epoch = unspent(self.epoch, self.answers)
         leaves = epoch > self.epoch
-        over = over_before(self.epoch - (not leaves), self.ended_epoch, self.answers)
+        left = self.epoch if leaves else self.epoch - 1
+        over = over_before(left, self.ended_epoch, self.answers)
         if not leaves and over == self.ended_epoch:
             return False
         self.events.append(EpochLeft(over if over > self.ended_epoch else 0))
