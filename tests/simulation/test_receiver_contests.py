@@ -80,11 +80,9 @@ def _comes_and_goes(script: Script, frozen: ReceiverInstance) -> None:
     assert {script.state(each).receivers[frozen.session_id].epoch for each in ALL} == {1}
 
 
-def _wakes_where_an_instance_came_in_its_epoch(script: Script) -> None:
+def _one_begins_and_goes_before_it_wakes(script: Script, frozen: ReceiverInstance) -> None:
     """A new one begins with A and B, and is gone before it has acknowledged anything. The frozen
-    one reaches C alone, which does not know any more who has come in its epoch."""
-    frozen = _frozen_and_forgotten(script)
-    _comes_and_goes(script, frozen)
+    one reaches C alone, which was down. Then comes the next."""
     script.stores[C].crash()
     new = script.start_second_receiver(0)
     script.until(lambda: new.registered)
@@ -98,7 +96,35 @@ def _wakes_where_an_instance_came_in_its_epoch(script: Script) -> None:
     script.until_handed(script.start_receiver(0), 1)
 
 
+def _one_store_is_enough_to_go_on(to: pytest.MonkeyPatch) -> None:
+    """A receiver acknowledges to whoever registers it, whether the others still know it or not."""
+
+    def takers(self: Registration) -> Set[str]:
+        return self.stores.keys()
+
+    to.setattr(Registration, "_takers", takers)
+
+
+def _wakes_where_nobody_knows_its_successor(script: Script) -> None:
+    """C alone has not heard of the new one, and does not know the frozen one any more either."""
+    frozen = _frozen_and_forgotten(script)
+    _one_begins_and_goes_before_it_wakes(script, frozen)
+
+
+def _wakes_where_an_instance_came_in_its_epoch(script: Script) -> None:
+    """C, which it reaches alone, does not know any more who has come in its epoch."""
+    frozen = _frozen_and_forgotten(script)
+    _comes_and_goes(script, frozen)
+    _one_begins_and_goes_before_it_wakes(script, frozen)
+
+
 GUARDS = (
+    Guard(
+        _one_store_is_enough_to_go_on,
+        _wakes_where_nobody_knows_its_successor,
+        "I4",
+        {**KEPT, **HIGHEST},
+    ),
     Guard(
         _old_answers_count_as_taking_it,
         _one_begins_while_another_contests_its_epoch,

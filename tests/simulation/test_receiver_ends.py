@@ -6,7 +6,6 @@ receivers have acknowledged the first message to all stores; A, B and C are stor
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +22,7 @@ from quorate.protocol.consensus import Behaviour
 from quorate.protocol.identity import SourceName
 from quorate.receiver import registration
 from quorate.receiver.options import AcknowledgeMode
-from quorate.receiver.registration import Phase, Registration
+from quorate.receiver.registration import Phase
 from quorate.store import core, deletion, ends, leaving, positions
 from quorate.store.ends import Forgetting, Step
 from quorate.store.identities import Identities
@@ -452,32 +451,6 @@ def _frozen_while_its_source_begins_anew(script: Script) -> None:
     script.run(2 * REPEAT_SECONDS)
 
 
-def _one_store_is_enough_to_go_on(to: pytest.MonkeyPatch) -> None:
-    """A receiver acknowledges to whoever registers it, whether the others still know it or not."""
-
-    def takers(self: Registration) -> Set[str]:
-        return self.stores.keys()
-
-    to.setattr(Registration, "_takers", takers)
-
-
-def _wakes_where_nobody_knows_its_successor(script: Script) -> None:
-    """A new one registers with A and B, and is gone before it has acknowledged anything. The frozen
-    one reaches C alone, which was down, and does not know it any more either."""
-    frozen = _frozen_and_forgotten(script)
-    script.stores[C].crash()
-    new = script.start_second_receiver(0)
-    script.until(lambda: new.registered)
-    new.kill()
-    script.stores[C].start()
-    script.run(1.0)
-    heal = script.cut(frozen.name, A, B)
-    frozen.process.wake()
-    script.run(2 * REPEAT_SECONDS)
-    heal()
-    script.until_handed(script.start_receiver(0), 1)
-
-
 def _ended_where_the_stream_goes_no_more(script: Script) -> None:
     """The source waits for its receivers, and hears from C that one has ended; then it does not
     reach C any more. All forget the end, and the receiver begins anew. It is waited for again."""
@@ -578,12 +551,6 @@ GUARDS = (
         _frozen_while_its_source_begins_anew,
         "I3",
         KEPT,
-    ),
-    Guard(
-        _one_store_is_enough_to_go_on,
-        _wakes_where_nobody_knows_its_successor,
-        "I4",
-        {**KEPT, **HIGHEST},
     ),
     Guard(
         _epochs_are_used_again,

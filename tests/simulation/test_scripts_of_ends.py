@@ -44,6 +44,18 @@ def _pair(*stores: str) -> Setup:
     return Setup((Party("stores", stores, "all-active"),))
 
 
+def _first_settled(script: Script, *stores: str) -> str:
+    """The first of these that finds that the source is deleted everywhere."""
+    source = script.checker.source
+
+    def settled() -> list[str]:
+        return [each for each in stores if source in script.stores[each].core.identities.settled]
+
+    script.until(settled)
+    (first,) = settled()
+    return first
+
+
 def _until_deleted(script: Script) -> None:
     """Every store has deleted the source, and vouches for that."""
 
@@ -263,13 +275,7 @@ def _at_the_word_of_one_left_behind(script: Script) -> None:
     assert script.send(B, D) == 1
     assert script.send_stable() == 2
     third.kill()
-    source = script.checker.source
-
-    def sure() -> list[str]:
-        return [each for each in (B, D) if source in script.stores[each].core.identities.settled]
-
-    script.until(sure)
-    (found,) = sure()
+    found = _first_settled(script, B, D)
     free = script.cut(B, D)
     fourth = script.start_source(found)
     script.run(1.0)
@@ -400,12 +406,7 @@ def _deregistered_again_at_one_store(script: Script) -> None:
     script.cut(B, A, C)
     second.deregister()
     source = script.checker.source
-
-    def sure() -> list[str]:
-        return [each for each in (A, C) if source in script.stores[each].core.identities.settled]
-
-    script.until(sure)
-    (found,) = sure()
+    found = _first_settled(script, A, C)
     other = C if found == A else A
     hears = script.cut(other, found)
     script.sources.change_setup(0)

@@ -74,7 +74,12 @@ class Group:
 
     async def put_back(self, name: str, copy: Path) -> None:
         """Stop a store, and have it find that copy when it starts."""
-        await self.wipe(name)
+        await self.stop(name)
+        await self.replace(name, copy)
+
+    async def replace(self, name: str, copy: Path) -> None:
+        """Have a store that is stopped find that copy when it starts."""
+        await asyncio.to_thread(shutil.rmtree, self.directory / name)
         await asyncio.to_thread(copy.rename, self.directory / name)
 
     @asynccontextmanager

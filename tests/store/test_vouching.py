@@ -558,7 +558,7 @@ async def test_it_is_found_out_also_if_its_start_renews_the_incarnation(
     for _ in range(alone):
         async with group.alone("c"):
             killed = await group.copy("c")
-        await _replace(group.directory / "c", killed)
+        await group.replace("c", killed)
     await group.start("c")
     async with group.client("c") as client:
         promised = await client.promise(2, b"other")
@@ -566,12 +566,6 @@ async def test_it_is_found_out_also_if_its_start_renews_the_incarnation(
         assert promised.limbo or held[-1].last == 9, "it can not say that it never had the rest"
         await group.vouching("c")
         assert (await client.fetch()).messages == {n: payload(n) for n in range(10)}
-
-
-async def _replace(directory: Path, copy: Path) -> None:
-    """Have in a stopped store's directory what the copy has."""
-    await asyncio.to_thread(shutil.rmtree, directory)
-    await asyncio.to_thread(copy.rename, directory)
 
 
 @pytest.mark.expects_log("enters limbo|is in limbo")
