@@ -479,7 +479,8 @@ class Checker:
         if epoch >= newest:
             self._newest[who] = epoch, lineage
         self._setups.update(dict.fromkeys(setups))
-        if first == 0 and self._life.stable_contents and self.is_over():
+        # Not by who was frozen and decides in a lower epoch than something is stable in.
+        if first == 0 and 0 < self._life.newest < epoch and self.is_over():
             self._begin_life(epoch, who)
         elif first:
             self._life.was_over = False
@@ -553,8 +554,7 @@ class Checker:
         return store_disks.has_messages(store, self.source, self._life.begins_in)
 
     def _begin_life(self, epoch: int, who: str) -> None:
-        is_wanted = self._is_deregistered()
-        how = "was deregistered" if is_wanted else "expired"
+        how = "was deregistered" if self._is_deregistered() else "expired"
         self._world.reach(f"stream begun anew, after it {how}", "%s by %s", epoch, who)
         if self.failed.keys() - self._deleted:
             self._world.reach("stream begun anew while a store was failed", who)

@@ -153,7 +153,7 @@ class SourceInstance:
         self._sends_attributes = sends_attributes
         self._was_complete = False
         self._is_closed = False
-        """Nobody can attach to it any more."""
+        """It has said goodbye: nobody can attach to it, and what it hears has no effect."""
         self.leaving = False
         """It has stores forget it, and is not done with that."""
         checker.opened(number, setup)
@@ -262,6 +262,8 @@ class SourceInstance:
     # What follows from inputs.
 
     def _after_input(self) -> None:
+        if self._is_closed:
+            return  # Its calls, and what they tell, have ended with its streams.
         core = self.core
         self._sync_stores()
         if self._goes_to and core.tracker.stable_upto > self._became_stable[0]:

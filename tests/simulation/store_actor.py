@@ -189,8 +189,8 @@ class StoreActor:
         self.witnesses: set[str] = set()
         """Who can tell that its disk was put back; empty: it was not, or that was found out."""
         self._witnessed_since = 0.0
-        self._taken_back: set[tuple[int, bytes]] = set()
-        """Promises, by epoch and instance, that led to nothing."""
+        self._given_back: set[tuple[int, bytes]] = set()
+        """Promises, by epoch and instance: they led to nothing, or to what is over."""
         self.lets_go = lets_go
         self.state_only = state_only
         """As it is configured; counts from its next start on."""
@@ -440,8 +440,8 @@ class StoreActor:
         record = promised.registration
         if promised.limbo:
             self.world.reach("promise refused in limbo", "%s: %s", self.name, promised.limbo)
-        elif (asked.epoch, asked.instance) not in self._taken_back:
-            # Else whoever asked has given it back before it was answered.
+        elif (asked.epoch, asked.instance) not in self._given_back:
+            # Else whoever asked has given it back, or ended the source, before it was answered.
             self.checker.promised(self.label, asked.epoch)
         membership: Membership | None = None
         if record.membership is not None:
@@ -667,7 +667,7 @@ class StoreActor:
 
     async def deregister(self, asked: AskedDeregister) -> None:
         await self.serving()
-        self._taken_back.add((asked.epoch, asked.unused_promise_to))
+        self._given_back.add((asked.epoch, asked.unused_promise_to or asked.instance))
         await self.upkeep.keeper.deregister(
             asked.source, asked.receiver, asked.epoch, asked.unused_promise_to, asked.instance
         )

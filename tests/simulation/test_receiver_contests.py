@@ -156,5 +156,6 @@ def test_one_goes_on_that_was_deregistered_while_it_was_frozen_as_nobody_has_beg
         again = script.start_receiver(0)
         script.until(lambda: again.registered)
         assert again.stream.next == 2
+        assert script.world.reached["receiver goes on where one did that was deregistered"]
 
     play(goes_on, 0, **KEPT, **HIGHEST)

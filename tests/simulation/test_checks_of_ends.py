@@ -1,0 +1,93 @@
+"""What the checker of the simulated world makes of a stream that is over, and who may say so."""
+
+from __future__ import annotations
+
+import pytest
+from tests.simulation.rules import Party, Setup
+from tests.simulation.script import Script
+from tests.simulation.test_scripts import ALL, A, B, C
+from tests.simulation.test_scripts_of_ends import MORTAL, _until_deleted
+
+ALL_ACTIVE = Setup((Party("stores", ALL, "all-active"),))
+
+pytestmark = pytest.mark.expects_log("is deregistered, and its messages are deleted")
+
+
+def test_what_is_found_stable_in_a_stream_that_is_over_says_nothing_of_the_next() -> None:
+    """The first source is frozen before it hears that 1 is stable, and wakes up in the next."""
+    script = Script(0, {**MORTAL, "lets_go": False})
+    script.until_complete()
+    assert script.send_stable() == 0
+    hear = [script.mute(store, "source1") for store in ALL]
+    assert script.send(*ALL) == 1
+    frozen = script.source
+    frozen.process.pause()
+    for free in hear:
+        free()
+    script.start_source()
+    script.until_complete()
+    script.source.deregister()
+    _until_deleted(script)
+    script.start_source()
+    script.until_complete()
+    assert script.send_stable() == 0
+    frozen.process.wake()
+    script.until(lambda: script.world.reached["stable in a stream that is over"])
+    assert len(script.checker.stable_contents) == 1
+    script.complete()
+
+
+def test_a_source_that_has_itself_deleted_reports_nothing_more() -> None:
+    """C has begun, and never takes the stream: once it is not active any more 0 is stable by the
+    rule, but by then the others have deleted it."""
+    script = Script(0, {"setups": (ALL_ACTIVE,), "lets_go": False})
+    source = script.source
+    script.until(lambda: C in source.core.tracker.active)
+    script.mute(C, "source1")
+    script.until_complete()
+    assert script.send(A, B) == 0
+    script.until(lambda: {*source.core.tracker.holders(0)} == {A, B})
+    assert source.core.stable_upto == -1
+    source.deregister()
+    script.until(lambda: not any(map(script.knows, (A, B))))
+    script.until(lambda: not source.core.tracker.active)
+    assert source.core.stable_upto == 0
+    assert not script.checker.stable_contents
+
+
+def test_a_promise_is_none_if_its_owner_has_ended_before_it_is_answered() -> None:
+    """C has nothing but the promise, and forgets it before that is on its disk."""
+    script = Script(0, {"lets_go": False})
+    c = script.stores[C]
+    c.crash()
+    script.until_complete()
+    c.start()
+    c.disk.sync_seconds_max = 4.0
+    script.until(lambda: script.knows(C))
+    assert script.promised(C) == 1
+    before = c.engine.writer.committed
+    script.source.deregister()
+    script.until(lambda: not script.knows(C))
+    assert c.engine.writer.committed == before, "nothing is answered yet"
+    script.run(10.0)
+    script.checker.changes(C, 0, "begins")
+
+
+def test_who_was_frozen_begins_no_stream_anew_where_every_copy_of_one_is_destroyed() -> None:
+    """The second source is frozen before it hears what B has promised, and decides by that."""
+    script = Script(0, {"lets_go": False})
+    script.until_complete()
+    script.source.kill()
+    late = script.start_source(C)
+    free = script.mute(B, "source2")
+    script.until(lambda: late.core.registration.grant(A) and script.promised(B) == late.core.epoch)
+    late.process.pause()
+    free()
+    script.start_source()
+    script.until_complete()
+    assert script.send_stable() == 0
+    for store in ALL:
+        script.checker.destroys(store)
+    late.process.wake()
+    script.until_decided(late, lambda: None)
+    assert script.checker.stable_contents, "they are of the stream in force"
