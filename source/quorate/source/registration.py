@@ -30,6 +30,7 @@ from quorate.protocol.errors import (
     TopicRefused,
 )
 from quorate.protocol.identity import SourceName
+from quorate.protocol.incarnations import Incarnations
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
@@ -158,8 +159,7 @@ class Registration:
         self._decided_epoch = 0
         self._superseded = False
         self._incarnations: dict[str, tuple[str, bytes]] = {}
-        self._said: dict[str, dict[str, bytes]] = {}
-        self._former: set[bytes] = set()
+        self._known = Incarnations()
         self._disbelieved: set[str] = set()
         self.phase = Phase.PROMISING
         self.epoch = 1
@@ -246,7 +246,7 @@ class Registration:
         """
         if epoch != self.epoch:
             return False
-        if not self._is_present(grant.store_name, grant.incarnation):
+        if not self._known.is_present(grant.store_name, grant.incarnation):
             self._disbelieved.add(store)
             return False
         self._disbelieved.discard(store)
@@ -272,37 +272,23 @@ class Registration:
     def known(
         self, store_name: str, incarnation: bytes, former: Iterable[bytes], teller: str
     ) -> list[str]:
-        """A store says which incarnation another one has, and which that, or itself, had before.
+        """A store says who another one is, or itself was: see Incarnations.heard.
 
-        incarnation: empty if it speaks of itself: its own answers say which it has now.
-        teller: the store that says so. Its newest word counts: what it said before may be of an
-        incarnation that was wiped in turn, and that nobody remembers any more.
         Returns who was dealt with as another, by the names that policies use: their promises,
         begins and acknowledgements are void. More than one if a disk was copied.
         """
-        said = self._said.setdefault(store_name, {})
-        if self._former.issuperset(former) and said.get(teller, b"") == incarnation:
-            return []  # nothing that was not known
-        if incarnation:
-            said[teller] = incarnation
-        self._former.update(former)
+        if not self._known.heard(store_name, incarnation, former, teller):
+            return []
         gone = [
             store
             for store, (name, disk) in self._incarnations.items()
-            if not self._is_present(name, disk)
+            if not self._known.is_present(name, disk)
         ]
         for store in gone:
             del self._incarnations[store]
             self._grants.pop(store, None)
             self._begun.pop(store, None)
         return gone
-
-    def _is_present(self, store_name: str, incarnation: bytes) -> bool:
-        """Whether nobody knows better; who says otherwise may be behind, but then some store will
-        say so: without that the source waits.
-        """
-        said = {*self._said.get(store_name, {}).values()} - self._former
-        return incarnation not in self._former and said <= {incarnation}
 
     def begun(self, store: str, epoch: int, membership: Membership | None = None) -> bool:
         """The store has begun, with this record (None: with the present one).
