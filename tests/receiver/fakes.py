@@ -17,6 +17,7 @@ from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import Fenced, NotRegistered, QuorateError, UnknownTopic
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
+from quorate.protocol.incarnations import Word
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Policy
@@ -132,6 +133,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.registrations: list[Any] = []
         self.deregistrations: list[Any] = []
         self.deregistrations_hang = False
+        self.word = Word()
+        """Who it says that it is, and whom it knows."""
         self.changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
 
@@ -192,6 +195,8 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
             lineage=lineage_to_wire(served.lineage),
             ended_epoch=ended,
             spent_epoch=self.spent,
+            incarnation=self.word.incarnation,
+            known_stores=self.word.known,
         )
 
     async def Deregister(self, request: Any, context: Any) -> Any:
@@ -203,7 +208,13 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         if request.epoch < receiver[0]:
             await abort(context, Fenced("receiver", request.epoch, receiver[0]))
         self.receivers.pop(who, None)
-        return store_v1.DeregisterResponse(reg_id=100, last_sequence=receiver[1])
+        await self.tell()
+        return store_v1.DeregisterResponse(
+            reg_id=100,
+            last_sequence=receiver[1],
+            incarnation=self.word.incarnation,
+            known_stores=self.word.known,
+        )
 
     async def Acknowledge(self, request: Any, context: Any) -> Any:  # noqa: ARG002
         refused, shortened = [], []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from quorate.protocol.identity import SourceName
+from quorate.protocol.incarnations import Word
 from quorate.receiver.starting import StoreAnswer
 from quorate.source.registration import AskBegin, Grant
 from quorate.store.requests import AskedPromise as AskedPromise
@@ -29,9 +30,14 @@ class Begun(NamedTuple):
     set_aside: int
 
 
-def answer_of(told: RegisteredReceiver) -> StoreAnswer:
+class Registered(NamedTuple):
+    told: RegisteredReceiver
+    word: Word
+
+
+def answer_of(registered: Registered) -> StoreAnswer:
     """What a store says that registered a receiver, as the receiver takes it."""
-    answer = told.answer
+    told, answer = registered.told, registered.told.answer
     return StoreAnswer(
         answer.reg_id,
         answer.known,
@@ -44,6 +50,7 @@ def answer_of(told: RegisteredReceiver) -> StoreAnswer:
         retained_from=answer.retained_from,
         told_ended=answer.ended_epoch,
         spent_epoch=answer.spent_epoch,
+        word=registered.word,
     )
 
 

@@ -150,6 +150,13 @@ class Endings:
         if store not in self.tombstones:
             self._ends.setdefault(store, set()).add(name)
 
+    def receiver_not_forgotten(self, name: str, stores: Iterable[str]) -> None:
+        """The receiver hears that what said so was not these any more."""
+        told = self._forgotten_at.get(name, set())
+        for store in stores:
+            told.discard(store)
+            self._ends.get(store, set()).discard(name)
+
     def receiver_remembered_at(self, name: str) -> set[str]:
         """The stores that remember that it is over."""
         return {store for store, names in self._ends.items() if name in names}

@@ -18,6 +18,7 @@ from tests.simulation.world import World
 from quorate.protocol.errors import NotLost, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
+from quorate.receiver.ending import Ending
 
 REASON = "every copy was destroyed"
 
@@ -99,18 +100,20 @@ class Operator:
         ]
         asked = AskedDeregister(self._source, receiver.session_id, max(epochs, default=0))
         self._checker.endings.receiver_over(asked.receiver, asked.epoch)
+        ending = Ending()
         for store in self._stores:
             if store.alive and epochs:
-                store.process.start(self._deregister_receiver(store, receiver, asked))
+                store.process.start(self._deregister_receiver(store, receiver, asked, ending))
 
     async def _deregister_receiver(
-        self, store: StoreActor, receiver: ReceiverInstance, asked: AskedDeregister
+        self, store: StoreActor, receiver: ReceiverInstance, asked: AskedDeregister, ending: Ending
     ) -> None:
         with contextlib.suppress(QuorateError):
-            await store.deregister(asked)
+            untold = ending.answered(store.name, await store.deregister(asked))
             # At stores that were not heard it may have a higher one: then it is not over.
             if asked.epoch >= receiver.epoch:
                 self._checker.endings.receiver_forgotten(receiver.name, store.name)
+            self._checker.endings.receiver_not_forgotten(receiver.name, untold)
 
     async def _deregister(self, store: StoreActor, asked: AskedDeregister) -> None:
         with contextlib.suppress(QuorateError):

@@ -20,7 +20,14 @@ from tests.simulation.world import Event, Pending, Process, Task, World
 
 from quorate.protocol.answers import AnswerReading
 from quorate.protocol.consensus import Behaviour
-from quorate.protocol.errors import Closed, QuorateError, ReceiverActive, Unreachable
+from quorate.protocol.errors import (
+    FORMER_DIRECTORY,
+    Closed,
+    InLimbo,
+    QuorateError,
+    ReceiverActive,
+    Unreachable,
+)
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
@@ -29,6 +36,7 @@ from quorate.receiver.acknowledgements import Acknowledgements
 from quorate.receiver.core import Room, Stream, Verdict
 from quorate.receiver.cursor import Cursor
 from quorate.receiver.directory import Directory, SourceRecord, record_from_wire
+from quorate.receiver.ending import Ending
 from quorate.receiver.fetching import take_answer
 from quorate.receiver.following import Detached, Following, Gone, Heard, NotAttached
 from quorate.receiver.inbox import Inbox
@@ -41,6 +49,7 @@ from quorate.receiver.registration import (
     EpochLeft,
     Joined,
     OutdatedForgotten,
+    Refused,
     Registration,
     Rest,
     Step,
@@ -171,15 +180,18 @@ class ReceiverInstance:
         self.fenced = True
         for worker in self._workers.values():
             worker.cancel()
+        ending = Ending()
         for store, _ in self.record.stores:
-            self.process.start(self._deregister_at(store))
+            self.process.start(self._deregister_at(store, ending))
 
-    async def _deregister_at(self, store: str) -> None:
+    async def _deregister_at(self, store: str, ending: Ending, pause: float = 0.0) -> None:
+        if pause:
+            await self.process.sleep(pause)
         asked = AskedDeregister(self.source, self.session_id, self.epoch, self._identity)
         self.checker.endings.receiver_over(self.session_id, asked.epoch)
         while True:
             try:
-                await self.network.call(self.process, store, "deregister", asked)
+                word = await self.network.call(self.process, store, "deregister", asked)
             except QuorateError as error:
                 self.world.note("%s: deregistering at %s: %s", self.name, store, error)
                 if not error.retryable:
@@ -187,7 +199,12 @@ class ReceiverInstance:
                 await self.process.sleep(DEREGISTER_RETRY_SECONDS)
             else:
                 self.world.reach("receiver deregistered at a store", self.name)
+                again = ending.answered(store, word)
                 self.checker.endings.receiver_forgotten(self.name, store)
+                self.checker.endings.receiver_not_forgotten(self.name, again)
+                for each in sorted(again):
+                    self.world.reach("end told to what a store was before", each)
+                    self.process.start(self._deregister_at(each, ending, DEREGISTER_RETRY_SECONDS))
                 return
 
     async def _run(self) -> None:
@@ -342,6 +359,8 @@ class ReceiverInstance:
                     self.world.reach(state, self.name)
                 case Answered(_, answer):
                     self._withdraw(self.stream.adopt(answer.lineage))
+                case Refused(store, InLimbo(reason=reason)) if reason == FORMER_DIRECTORY:
+                    self.world.reach("receiver heard of a replaced store", store)
                 case TooFewTake():
                     self.world.reach("receiver finds too few that know it", self.name)
                 case Joined():
@@ -366,7 +385,7 @@ class ReceiverInstance:
         except QuorateError as error:
             self.registration.failed(ask, store, error)
         else:
-            if told.limbo:
+            if told.told.limbo:
                 self.world.reach("receiver registered with a store in limbo", store)
             self.registration.answered(ask, store, answer_of(told))
         answered.set()

@@ -22,7 +22,7 @@ from tests.simulation.asks import (
     Entry,
     Opened,
     Promised,
-    RegisteredReceiver,
+    Registered,
 )
 from tests.simulation.checker import Checker
 from tests.simulation.disk import CachedDisk, Disk, Snapshot
@@ -35,6 +35,7 @@ from tests.simulation.world import Event, Pending, Process, WallClock, World
 
 from quorate.protocol.errors import Closed, ContentConflict, QuorateError
 from quorate.protocol.identity import SourceName
+from quorate.protocol.incarnations import Word
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Promise
@@ -608,7 +609,7 @@ class StoreActor:
 
     # Receivers.
 
-    async def register_receiver(self, asked: RegistrationRequest) -> RegisteredReceiver:
+    async def register_receiver(self, asked: RegistrationRequest) -> Registered:
         await self.serving()
         registered = await self.requests.register_receiver(
             requests.AskedReceiver(
@@ -629,7 +630,11 @@ class StoreActor:
             asked.epoch,
             remembered=answer.known or answer.ended_epoch > 0,
         )
-        return registered
+        return Registered(registered, self._word())
+
+    def _word(self) -> Word:
+        standing = self.core.standing
+        return Word(standing.record.incarnation, tuple(standing.known()))
 
     async def acknowledge(self, asked: AskedAcknowledge) -> None:
         await self.serving()
@@ -665,12 +670,13 @@ class StoreActor:
 
     # The end of an identity.
 
-    async def deregister(self, asked: AskedDeregister) -> None:
+    async def deregister(self, asked: AskedDeregister) -> Word:
         await self.serving()
         self._given_back.add((asked.epoch, asked.unused_promise_to or asked.instance))
         await self.upkeep.keeper.deregister(
             asked.source, asked.receiver, asked.epoch, asked.unused_promise_to, asked.instance
         )
+        return self._word()
 
     # The directory, and other stores.
 

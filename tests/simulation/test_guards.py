@@ -9,6 +9,7 @@ import pytest
 from tests.simulation import (
     test_receiver_contests,
     test_receiver_ends,
+    test_receivers_beside_a_copy,
     test_scripts,
     test_scripts_of_absence,
     test_scripts_of_ends,
@@ -25,6 +26,7 @@ GUARDS = (
     *test_scripts_of_absence.GUARDS,
     *test_receiver_ends.GUARDS,
     *test_receiver_contests.GUARDS,
+    *test_receivers_beside_a_copy.GUARDS,
     *test_upkeep.GUARDS,
 )
 

@@ -498,6 +498,35 @@ async def test_a_receiver_registers_and_acknowledges(client: Client) -> None:
     assert [(item.session_id, item.acknowledged_upto) for item in source.receivers] == [(0x20, 7)]
 
 
+async def test_receivers_are_told_which_incarnations_a_store_knows(
+    node: StoreNode, client: Client
+) -> None:
+    await client.stream()
+    assert node._engine is not None
+    standing = node._engine.core.standing
+    standing.heard_of(store_v1.Greeting(store_name="s2", incarnation=b"new", former=[b"old"]))
+    registered: store_v1.RegisterReceiverResponse = await client.call(
+        "RegisterReceiver",
+        store_v1.RegisterReceiverRequest(
+            source=source_to_wire(ORDERS), session_id=1, epoch=1, protocol_version=PROTOCOL_VERSION
+        ),
+    )
+    ended: store_v1.DeregisterResponse = await client.call(
+        "Deregister",
+        store_v1.DeregisterRequest(
+            source=source_to_wire(ORDERS),
+            receiver_session_id=1,
+            epoch=1,
+            protocol_version=PROTOCOL_VERSION,
+        ),
+    )
+    for answer in (registered, ended):
+        assert answer.incarnation == standing.record.incarnation
+        own, other = answer.known_stores
+        assert (own.store_name, own.incarnation) == ("s1", b"")
+        assert (other.store_name, other.incarnation, [*other.former]) == ("s2", b"new", [b"old"])
+
+
 async def test_watch_says_what_there_is_and_what_changes(client: Client) -> None:
     stream = await client.stream()
     watch = client.stub.Watch(

@@ -19,6 +19,7 @@ from tests.simulation.asks import (
     Entry,
     Opened,
     Promised,
+    Registered,
     RegisteredReceiver,
 )
 
@@ -107,7 +108,7 @@ def answer(value: Any) -> str | None:
     match value:
         case Promised():
             return _grant(value.grant)
-        case RegisteredReceiver(told, in_limbo):
+        case Registered(RegisteredReceiver(told, in_limbo)):
             had = upto(told.acknowledged_upto)
             has = ranges([Range(told.low, told.high)]) if told.high >= 0 else "nothing"
             over = f"; you were over up to epoch {told.ended_epoch}" if told.ended_epoch else ""

@@ -13,8 +13,9 @@ from typing import Any
 import grpc.aio
 
 from quorate.console.group_status import ask_all, too_few
-from quorate.protocol.errors import InvalidArgument, QuorateError
+from quorate.protocol.errors import FORMER_DIRECTORY, InLimbo, InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.incarnations import Word, replaced
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.transport.channels import open_channel
@@ -102,24 +103,32 @@ async def deregister(
 ) -> tuple[list[Row], list[QuorateError]]:
     """Tell every store once; a row for each, and what went wrong."""
 
-    async def one(store: StoreAddress) -> Row | QuorateError:
+    async def one(store: StoreAddress) -> DeregisterResponse | QuorateError:
         try:
-            answer = await _ask(store, found.epoch, source, receiver, timeout)
+            return await _ask(store, found.epoch, source, receiver, timeout)
         except QuorateError as error:
             return error
-        last = answer.last_sequence
-        return {"reg_id": answer.reg_id or None, "last_sequence": last if last >= 0 else None}
 
     answers = await asyncio.gather(*map(one, found.stores))
+    words = {
+        store.address: Word(answer.incarnation, tuple(answer.known_stores))
+        for store, answer in zip(found.stores, answers, strict=True)
+        if not isinstance(answer, QuorateError)
+    }
+    former = replaced(words)
     rows: list[Row] = []
     errors: list[QuorateError] = []
     for store, answer in zip(found.stores, answers, strict=True):
         row: Row = {"store": store.name, "address": store.address}
+        if store.address in former:
+            answer = InLimbo(str(source), store.name, FORMER_DIRECTORY)
         if isinstance(answer, QuorateError):
             row |= {"done": False, "reg_id": None, "last_sequence": None, "error": str(answer)}
             errors.append(answer)
         else:
-            row |= {"done": True, **answer, "error": None}
+            last = answer.last_sequence if answer.last_sequence >= 0 else None
+            row |= {"done": True, "reg_id": answer.reg_id or None, "last_sequence": last}
+            row |= {"error": None}
         rows.append(row)
     return rows, errors
 

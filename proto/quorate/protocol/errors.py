@@ -44,6 +44,11 @@ from quorate.protocol.job_errors import TaskFailed as TaskFailed
 
 DELETED_HERE = "it was deleted here, and other stores may still have it"
 """The reason of a store that deleted a source, and can not vouch yet that nothing is left of it."""
+FORMER_DIRECTORY = (
+    "it answers from a data directory that other stores know as a former one of it; if a copy of "
+    "it runs beside it, see that one runs alone"
+)
+"""Why what a store answered does not count; it may not know so itself."""
 
 
 @dataclass(eq=False)

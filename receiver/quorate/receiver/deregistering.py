@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from quorate.protocol.errors import Fenced, NoQuorum, QuorateError
+from quorate.protocol.errors import FORMER_DIRECTORY, Fenced, InLimbo, NoQuorum, QuorateError
 from quorate.protocol.identity import SourceName
+from quorate.protocol.incarnations import Word
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
+from quorate.receiver.ending import Ending
 from quorate.receiver.events import DeregistrationComplete, DeregistrationSucceeded, Event
 from quorate.receiver.peers import CALL_SECONDS, Peers, errors_of
 from quorate.v1 import store_pb2 as store_v1
@@ -64,13 +66,47 @@ class Deregistration:
             )
 
     async def _everywhere(self, registered: Registered) -> None:
-        done = await asyncio.gather(
-            *(self._at(registered, name, address) for name, address in registered.stores)
-        )
-        if all(done):
+        ending, addresses = Ending(), dict(registered.stores)
+        telling: dict[asyncio.Future[store_v1.DeregisterResponse | None], str] = {}
+
+        def tell(name: str, pause: float = 0.0) -> None:
+            task = self._at(registered, name, addresses[name], pause)
+            telling[asyncio.ensure_future(task)] = name
+
+        for name in addresses:
+            tell(name)
+        try:
+            while telling:
+                done, _ = await asyncio.wait(telling, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    name, answer = telling.pop(task), task.result()
+                    if answer is not None:
+                        for each in self._take(registered.source, ending, name, answer):
+                            tell(each, RETRY_SECONDS)
+        finally:
+            for task in telling:
+                task.cancel()
+        if ending.told == addresses.keys():
             self._tell(DeregistrationComplete(registered.source))
 
-    async def _at(self, registered: Registered, name: str, address: str) -> bool:
+    def _take(
+        self, source: SourceName, ending: Ending, name: str, answer: store_v1.DeregisterResponse
+    ) -> frozenset[str]:
+        """Returns who is to be told again."""
+        self._failures.pop(name, None)
+        again = ending.answered(name, Word(answer.incarnation, tuple(answer.known_stores)))
+        for each in again:
+            self._failures[each] = InLimbo(str(source), each, FORMER_DIRECTORY)
+        if name not in again:
+            last = answer.last_sequence
+            self._tell(DeregistrationSucceeded(source, name, answer.reg_id, last))
+        return again
+
+    async def _at(
+        self, registered: Registered, name: str, address: str, pause: float
+    ) -> store_v1.DeregisterResponse | None:
+        """What it answers; None: it refuses for good."""
+        await asyncio.sleep(pause)
         request = store_v1.DeregisterRequest(
             source=source_to_wire(registered.source),
             receiver_session_id=self._session_id,
@@ -81,19 +117,12 @@ class Deregistration:
         while True:
             try:
                 with errors_of(address):
-                    answer = await self._peers.store(address).Deregister(
-                        request, timeout=CALL_SECONDS
-                    )
+                    answer: store_v1.DeregisterResponse = await self._peers.store(
+                        address
+                    ).Deregister(request, timeout=CALL_SECONDS)
+                    return answer
             except QuorateError as error:
                 self._failures[name] = error
                 if not error.retryable:
-                    return False
-                await asyncio.sleep(RETRY_SECONDS)
-                continue
-            self._failures.pop(name, None)
-            self._tell(
-                DeregistrationSucceeded(
-                    registered.source, name, answer.reg_id, answer.last_sequence
-                )
-            )
-            return True
+                    return None
+            await asyncio.sleep(RETRY_SECONDS)

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 
 from quorate.protocol.errors import QuorateError
+from quorate.protocol.incarnations import Word
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.wire import lineage_from_wire, source_to_wire
 from quorate.receiver.options import ReceiverOptions
@@ -40,6 +41,7 @@ def answer_from_wire(answer: store_v1.RegisterReceiverResponse) -> StoreAnswer:
         state_only=answer.durability == DURABILITY_STATE_ONLY,
         told_ended=answer.ended_epoch,
         spent_epoch=answer.spent_epoch,
+        word=Word(answer.incarnation, tuple(answer.known_stores)),
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from quorate.protocol.consensus import enough_for_receivers
 from quorate.protocol.errors import (
     DELETED_HERE,
+    FORMER_DIRECTORY,
     Fenced,
     InLimbo,
     QuorateError,
@@ -23,6 +24,7 @@ from quorate.protocol.errors import (
     Unreachable,
 )
 from quorate.protocol.identity import SourceName
+from quorate.protocol.incarnations import replaced
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
 from quorate.receiver.starting import StoreAnswer, vouching
@@ -313,7 +315,6 @@ class Registration:
         if not self._awaits(ask, store):
             return
         self._held[store] = 0
-        self._reasons.pop(store, None)
         self._newer_at.pop(store, None)
         self._anothers.discard(store)
         self.ended_epoch = max(answer.told_ended, self.ended_epoch)
@@ -323,6 +324,9 @@ class Registration:
         told_ended = max(answer.told_ended, ask.request.ended_epoch)
         is_new = store in self._new_at
         self.answers[store] = replace(answer, is_new=is_new, told_ended=told_ended)
+        self._forget_replaced()
+        if store in self.answers:
+            self._reasons.pop(store, None)
 
     def failed(self, ask: Ask, store: str, error: QuorateError) -> None:
         """The store did not register it, or may not have."""
@@ -582,6 +586,14 @@ class Registration:
         if outdated:
             self.events.append(OutdatedForgotten(outdated))
         return bool(outdated)
+
+    def _forget_replaced(self) -> None:
+        """What a store said from a data directory that another has taken the place of says nothing
+        of what the present one has: that one has to answer."""
+        for store in sorted(replaced({each: one.word for each, one in self.answers.items()})):
+            self.forget(store)
+            self._new_at.discard(store)
+            self._complain(store, InLimbo(str(self._source), store, FORMER_DIRECTORY))
 
     def _join_all(self) -> None:
         if self.enough:

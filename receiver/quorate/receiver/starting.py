@@ -12,6 +12,7 @@ from quorate.protocol.consensus import (
     starting_point,
 )
 from quorate.protocol.identity import SourceName
+from quorate.protocol.incarnations import NO_WORD, Word
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Policy
@@ -44,6 +45,8 @@ class StoreAnswer:
     """Up to which epoch it was told, when asked, that this receiver is over."""
     spent_epoch: int = 0
     """The highest in which any receiver of the source was over, as far as it knows."""
+    word: Word = NO_WORD
+    """Who it is, and whom it knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             durability=self._engine.durability(asked.source.topic),
             ended_epoch=registered.ended_epoch,
             spent_epoch=registered.spent_epoch,
+            known_stores=self._engine.core.standing.known(),
         )
 
     @_answering
@@ -366,13 +367,17 @@ class Service(StoreServicer):  # type: ignore[misc]
     @_answering
     async def Deregister(self, request: store_v1.DeregisterRequest) -> store_v1.DeregisterResponse:
         check_version(self._address, request.protocol_version)
-        return await self._keeper.deregister(
+        answer = await self._keeper.deregister(
             source_from_wire(request.source),
             request.receiver_session_id,
             request.epoch,
             request.unused_promise_to,
             request.instance,
         )
+        standing = self._engine.core.standing
+        answer.incarnation = standing.record.incarnation
+        answer.known_stores.extend(standing.known())
+        return answer
 
     @_answering
     async def Status(self, request: store_v1.StatusRequest) -> store_v1.StatusResponse:
