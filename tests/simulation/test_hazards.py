@@ -71,6 +71,7 @@ HAZARDS = {
     "corruption read as absence": (
         "unreadable_is_a_no",
         "unreadable_is_absent",
+        "who_can_not_read_says_no",
         "who_stood_back_learns_nothing",
         "unknown_is_a_no",
     ),

@@ -1,4 +1,4 @@
-"""What stores make out by themselves while a source is away, or for ever.
+"""What is made out while a source, or a store, is away, or for ever.
 
 Scripted worlds like those of quorate's tests.simulation.test_scripts: each goes its way with a
 guard and without it.
@@ -6,15 +6,19 @@ guard and without it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.simulation.disk import CachedDisk
 from tests.simulation.guards import Guard
-from tests.simulation.script import Script
+from tests.simulation.script import LOOK_SECONDS, Script
 from tests.simulation.simulation import SOURCE
-from tests.simulation.test_scripts import ALL, KEPT_SECONDS, MORTAL, A, B, C, _begin
+from tests.simulation.test_scripts import ALL, KEPT_SECONDS, MORTAL, NEW, OLD, A, B, C, _begin
 from tests.simulation.test_scripts_of_limbo import _until_it_vouches
 
 from quorate.protocol.limits import NOTHING
+from quorate.source.bringing_up import BringingUp
+from quorate.source.registration import Phase
 from quorate.store import keeper
 from quorate.store.limbo import UNKNOWN
 from quorate.store.proxies import Electorate, Gathering, Party, _rank
@@ -104,7 +108,59 @@ def _in_limbo_while_the_others_delete_it(script: Script) -> None:
     script.until_complete()
 
 
+def _who_can_not_read_says_no(to: pytest.MonkeyPatch) -> None:
+    """What a store does not name while the stream moves it never had, readable or not."""
+    real = BringingUp.answered
+
+    def answered(self: BringingUp, *looked: Any, **_: object) -> None:
+        real(self, *looked)
+
+    to.setattr(BringingUp, "answered", answered)
+
+
+def _moves_past_what_can_not_be_read(script: Script) -> None:
+    """0 is stable on A and B, and the stream moves to stores that do not reach these. Then B is
+    away for a while, and A can not read what it has: nobody says that there is a 0."""
+    script.source.kill()
+    script.cut(C, A, B)
+    script.sources.change_setup(0)
+    script.start_source(C)
+    script.until_complete()
+    assert script.send_stable() == 0
+    script.until(lambda: all(script.state(each).held.stable_upto == 0 for each in (A, B)))
+    script.source.kill()
+    for store in NEW.stores:
+        script.cut(store, A, B)
+    script.sources.change_setup(1)
+    script.start_source()
+    script.until_complete()
+    registration = script.source.core.registration
+    script.run(2.0)
+    assert not registration.final, "the new stores lack 0"
+    script.stores[B].crash()
+    script.flip(A)
+    script.until(lambda: script.state(A).unreadable)
+    script.run(0.7)
+    if not registration.final and registration.phase is Phase.STREAMING:
+        script.network.heal()
+    script.stores[B].start()
+    script.until(lambda: registration.final and registration.phase is Phase.STREAMING)
+    script.until_complete()
+    for store in OLD.stores:
+        script.stores[store].crash()
+    script.source.kill()
+    script.network.heal()
+    script.start_source()
+    script.until(script.all_done, LOOK_SECONDS)
+
+
 GUARDS = (
+    Guard(
+        _who_can_not_read_says_no,
+        _moves_past_what_can_not_be_read,
+        "I6",
+        {"setups": (OLD, NEW), "lets_go": False},
+    ),
     Guard(
         _one_look_is_enough_for_a_proxy,
         _wiped_before_another_one_has_it,

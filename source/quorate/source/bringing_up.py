@@ -25,6 +25,8 @@ class _Look:
     held: RangeSet | None = None
     retained_from: int = 0
     takes_data: bool = True
+    vouches: bool = False
+    """What it did not name it lacks; else what it lacks says nothing."""
 
     def known(self, held: RangeSet) -> RangeSet:
         """What the store holds, and what it knows was let go."""
@@ -57,11 +59,18 @@ class BringingUp:
         return stores
 
     def answered(
-        self, store: str, held: Iterable[Range] | None, now: float, retained_from: int = 0
+        self,
+        store: str,
+        held: Iterable[Range] | None,
+        now: float,
+        retained_from: int = 0,
+        *,
+        vouches: bool = True,
     ) -> None:
         """What the store holds of the stream; None if it did not say.
 
-        retained_from: what is below was stable and was let go, as this store knows.
+        retained_from: what is below was stable and was let go, as this store knows. vouches: see
+        _Look; not of a store that can not read what it had.
         """
         look = self._looks.get(store)
         if look is None:
@@ -71,6 +80,7 @@ class BringingUp:
         if held is not None:
             look.held = RangeSet(held)
             look.retained_from = retained_from
+            look.vouches = vouches
 
     def ready(self, stable_upto: int) -> bool:
         """Whether the new policy holds everything up to there, or knows that it was let go.
@@ -78,7 +88,8 @@ class BringingUp:
         What the old stores alone know of that would be missed when they are switched off.
         """
         held = {store: look.held for store, look in self._looks.items() if look.held is not None}
-        if not all(policy.blocks(held.keys() & policy.stores) for policy in self._policies):
+        vouching = {store for store in held if self._looks[store].vouches}
+        if not all(policy.blocks(vouching & policy.stores) for policy in self._policies):
             return False
         active = {store for store in held if self._looks[store].takes_data}
         known = {store: self._looks[store].known(ranges) for store, ranges in held.items()}

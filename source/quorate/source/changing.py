@@ -55,11 +55,17 @@ class Changing:
             self._bringing_up.left(store)
 
     def answered(
-        self, store: str, held: Iterable[Range] | None, now: float, retained_from: int
+        self,
+        store: str,
+        held: Iterable[Range] | None,
+        now: float,
+        retained_from: int,
+        *,
+        vouches: bool = True,
     ) -> None:
         """What the store that was due holds; None if it did not say."""
         if self._bringing_up is not None:
-            self._bringing_up.answered(store, held, now, retained_from)
+            self._bringing_up.answered(store, held, now, retained_from, vouches=vouches)
 
     # What follows.
 

@@ -457,11 +457,11 @@ class SourceCore:
         """What a store holds that was due; None if it did not answer."""
         if not self._changing.brings_up or epoch != self.epoch:
             return
-        held, retained_from = None, 0
+        held, retained_from, vouches = None, 0, False
         if grant is not None and self.registration.is_of_the_same(store, grant):
             held = self.registration.lineage.belonging(grant.promise.held)
-            retained_from = grant.promise.retained_from
-        self._changing.answered(store, held, now, retained_from)
+            retained_from, vouches = grant.promise.retained_from, not grant.promise.limbo
+        self._changing.answered(store, held, now, retained_from, vouches=vouches)
         self._check_stores(now)
 
     def _others_open_soon(self, now: float) -> bool:
