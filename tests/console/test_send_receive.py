@@ -91,8 +91,9 @@ def test_what_happens_to_a_source(environment: dict[str, str]) -> None:
     assert sent.returncode == 0, sent.stderr
     lines = [json.loads(line) for line in sent.stderr.splitlines()]
     told = [line for line in lines if "event" in line]
-    (waited,) = [each for each in told if each["event"] == "WaitingForStores" and each["seconds"]]
-    assert waited["missing"] == ["127.0.0.1:1"]
+    # On a busy machine others are missing, too, when it says so first.
+    waiting = [each for each in told if each["event"] == "WaitingForStores" and each["seconds"]]
+    (waited,) = [each for each in waiting if each["missing"] == ["127.0.0.1:1"]]
     assert waited["seconds"] <= 0.3
     (complete,) = [each for each in told if each["event"] == "RegistrationComplete"]
     assert (complete["missing"], complete["first_sequence"]) == (["127.0.0.1:1"], 0)
