@@ -204,10 +204,10 @@ class Checker:
     def dropped_too_much(self) -> bool:
         """So many stores have removed the messages of a source that lives on elsewhere, by rule and
         after their grace, that the rest is not enough: only an operator can go on."""
-        failed = self.failed.keys()
-        return bool(self._dropped & failed) and not all(
-            setup.recovers_from(failed) for setup in self._named
-        )
+        waiting = store_disks.given_back(self._stores.values(), self.source)
+        dropped = (self._dropped & self.failed.keys()) | waiting
+        failed = self.failed.keys() | waiting
+        return bool(dropped) and not all(setup.recovers_from(failed) for setup in self._named)
 
     def unreadable(self, store: str, part: Range, problem: str) -> None:
         """The store finds that it can not read what it holds: only if that was destroyed."""

@@ -199,6 +199,7 @@ class StoreActor:
         if copy is not None:
             self.starts = 1
             self.disk.put_back(copy)
+            checker.endings.stops(self.label)
         self.start()
 
     # Life.
@@ -423,7 +424,7 @@ class StoreActor:
         return self.disk.snapshot()
 
     def crash(self) -> None:
-        self.checker.endings.stops(self.name)
+        self.checker.endings.stops(self.label)
         self.process.kill()
         self.network.killed(self.process)
         self.disk.crash()
@@ -517,7 +518,7 @@ class StoreActor:
         waits = pacing_from_wire(asked.information) is not None
         told = waited_for(stream.state) if waits else None
         self.engine.opened(stream, call)
-        self.checker.endings.stream(self.name, opens=True)
+        self.checker.endings.stream(self.label, opens=True)
         came = self.core.identities.came(stream.state, FOR_EVER)
         await self.engine.made_durable(
             stream.state, replace(change, writes=(*change.writes, *came))
@@ -546,7 +547,7 @@ class StoreActor:
 
     def _closed(self, stream: AppendStream) -> None:
         self.engine.closed(stream)
-        self.checker.endings.stream(self.name, opens=False)
+        self.checker.endings.stream(self.label, opens=False)
 
     async def _read(self, stream: AppendStream, call: AppendCall) -> None:
         try:

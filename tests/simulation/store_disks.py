@@ -14,6 +14,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_from_wire
 from quorate.store.core import StoreCore
+from quorate.store.deletion import GIVEN_BACK
 from quorate.store.life_records import gone_key, unpack_tombstone
 from quorate.store.reading import read
 from quorate.store.records import (
@@ -126,6 +127,12 @@ def forgetful(stores: Iterable[StoreOf], source: SourceName) -> set[str]:
         for store in stores
         if source not in store.core.sources and source not in store.core.identities.tombstones
     }
+
+
+def given_back(stores: Iterable[StoreOf], source: SourceName) -> set[str]:
+    """The stores that have a deleted source back, and wait for others to say what that was."""
+    states = [(store.name, store.core.sources.get(source)) for store in stores]
+    return {name for name, state in states if state is not None and state.limbo == GIVEN_BACK}
 
 
 def mistaken(

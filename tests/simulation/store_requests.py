@@ -26,14 +26,13 @@ class SimulatedRequests(Requests):
 
     def __init__(self, store: StoreActor) -> None:
         super().__init__(store.engine, store.upkeep.keeper, store.losses)
-        self._store = store.name
         self._label = store.label
         self._checker = store.checker
 
     def _promise(self, asked: AskedPromise) -> Change[Promised]:
         change = super()._promise(asked)
         if not change.answer.limbo:
-            self._checker.endings.sign(self._store)
+            self._checker.endings.sign(self._label)
         return change
 
     def _begin(self, asked: AskedBegin) -> Change[int]:
@@ -43,16 +42,16 @@ class SimulatedRequests(Requests):
             self._checker.conflict(error)
             raise
         self._checker.changes(self._label, asked.epoch, "begins")
-        self._checker.endings.sign(self._store)
+        self._checker.endings.sign(self._label)
         return change
 
     def _register(self, asked: AskedReceiver) -> Change[Registered]:
         change = super()._register(asked)
-        self._checker.endings.sign(self._store, asked.session_id)
+        self._checker.endings.sign(self._label, asked.session_id)
         return change
 
     def _move(self, session_id: int, asked: AskedPosition) -> tuple[Write, ...]:
         writes = super()._move(session_id, asked)
         self._checker.receivers.moved(self._label, session_id, asked.epoch, asked.upto)
-        self._checker.endings.sign(self._store, session_id)
+        self._checker.endings.sign(self._label, session_id)
         return writes

@@ -127,8 +127,8 @@ class SimulatedPeers:
             return
         self._heard[peer] = heard
         self._reachable.add(peer)
-        if any(each.live for each in heard.answer.sources.values()):
-            self._store.checker.endings.sign(self._store.name)
+        if heard.counts and any(each.live for each in heard.answer.sources.values()):
+            self._store.checker.endings.sign(self._store.label)
 
     async def _question(self, peer: str, *, without_sources: bool = False) -> Heard | None:
         store = self._store

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
+from tests.simulation.endings import Mortality
 from tests.simulation.rules import Party, Setup
 from tests.simulation.script import Script
 from tests.simulation.test_scripts import ALL, A, B, C
 from tests.simulation.test_scripts_of_ends import MORTAL, _until_deleted
+
+from quorate.store.deletion import GIVEN_BACK
+from quorate.store.inventory import heard_from
+from quorate.store.lifetimes import Lifetimes, Who
+from quorate.store.limbo import Heard
 
 ALL_ACTIVE = Setup((Party("stores", ALL, "all-active"),))
 
@@ -91,3 +100,59 @@ def test_who_was_frozen_begins_no_stream_anew_where_every_copy_of_one_is_destroy
     late.process.wake()
     script.until_decided(late, lambda: None)
     assert script.checker.stable_contents, "they are of the stream in force"
+
+
+def test_what_is_said_to_a_copy_does_not_say_that_its_store_hears_it() -> None:
+    """All that comes to C leads to its copy, which reaches no peer: C hears no receiver."""
+    mortality = Mortality(receivers=Lifetimes(0.0, 20.0))
+    script = Script(0, {"mortality": mortality, "lets_go": False})
+    script.until_complete()
+    receiver = script.receiver(0)
+    script.until(lambda: receiver.session_id in script.state(C).receivers)
+    script.cut(f"{C}, a copy", A, B)
+    copied = script.double(C, script.copy(C), A)
+    script.network.lead(C, copied.label)
+    script.until(lambda: receiver.session_id not in script.state(C).receivers)
+    assert script.world.reached["receiver deleted as its time is over"]
+
+
+@pytest.mark.expects_log("state lifetime is over")
+def test_an_answer_that_does_not_count_is_no_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source streams to A and B alone, and nothing that they say of it counts at C."""
+    script = Script(0, {**MORTAL, "lets_go": False})
+    script.until_complete()
+    script.cut("source1", C)
+    c = script.stores[C]
+
+    def voided(engine: Any, *asked: Any) -> Any:
+        before = c.core.identities.lives.of(Who(script.checker.source)).heard
+        heard = heard_from(engine, *asked)
+        if engine is c.engine and isinstance(heard, Heard):
+            c.core.identities.lives.of(Who(script.checker.source)).heard = before
+            heard = replace(heard, counts=False)
+        return heard
+
+    monkeypatch.setattr("tests.simulation.store_upkeep.heard_from", voided)
+    script.until(lambda: not script.knows(C))
+    assert script.world.reached["deleted as its time is over"] == 1
+
+
+@pytest.mark.expects_log("was deleted here, but lives on elsewhere")
+@pytest.mark.expects_log("state lifetime is over")
+def test_stores_that_need_each_other_and_removed_a_source_wait_for_an_operator() -> None:
+    """C was away, and has it still. Neither A nor B can be spared, and each wants to be told."""
+    everyone = Setup((Party("stores", ALL, "all"),))
+    mortality = Mortality(Lifetimes(0.0, 20.0), grace=1.0)
+    script = Script(0, {"mortality": mortality, "setups": (everyone,), "lets_go": False})
+    script.until_complete()
+    assert script.send_stable() == 0
+    script.stores[C].crash()
+    script.source.kill()
+    dropped = [script.stores[each].core.identities.tombstones for each in (A, B)]
+    script.until(lambda: all(each and next(iter(each.values())).emptied for each in dropped))
+    script.stores[C].start()
+    script.start_source()
+    script.until(lambda: script.knows(A) and script.knows(B))
+    script.until(lambda: script.state(A).limbo == script.state(B).limbo == GIVEN_BACK)
+    script.checker._begin_life(9, "another, without them")
+    assert script.checker.dropped_too_much()
