@@ -542,8 +542,8 @@ def _only_the_new_stores_count(to: pytest.MonkeyPatch) -> None:
     to.setattr(Membership, "policies", property(lambda self: self.to_policies))
     real = Registration._adopt
 
-    def adopt(self: Registration, decision: Decision) -> None:
-        real(self, decision)
+    def adopt(self: Registration, decision: Decision, now: float) -> None:
+        real(self, decision, now)
         self.membership = dataclasses.replace(
             self.membership, from_policies=(self._policy,), to_policies=(self._policy,)
         )

@@ -122,16 +122,16 @@ def test_a_registration_that_gets_stuck_is_begun_anew_and_forgets_nothing() -> N
     stuck = core.epoch
     core.begun("b", stuck, 5.0)
     core.failed("a", DOWN, 5.0)
-    core.tick(29.0)
+    core.tick(34.0)
     assert core.epoch == stuck
-    core.tick(31.0)
+    core.tick(36.0)
     assert core.epoch == stuck + 1
     assert [core.step(store) for store in "abc"] == [AskPromise(stuck + 1)] * 3
     promise(core, dict.fromkeys("bc", earlier(3, 3)))
-    core.tick(35.0)
-    begin(core, "bc", 35.0)
+    core.tick(40.0)
+    begin(core, "bc", 40.0)
     for store in "bc":
-        opened(core, store, core.epoch, 4, FSYNC, 35.0)
+        opened(core, store, core.epoch, 4, FSYNC, 40.0)
     assert payloads(frames(core, "b")) == [b"4", b"5"]
 
 

@@ -340,6 +340,16 @@ def test_a_promise_that_went_nowhere_is_overtaken() -> None:
     assert made.epoch == 5
 
 
+def test_who_waited_long_for_promises_has_as_long_to_begin_as_any_other() -> None:
+    made = registration()
+    made.promised("a", 1, grant())
+    assert made.decide(100.0, NOTHING_OWN) is None
+    made.promised("b", 1, grant())
+    assert made.decide(100.0, NOTHING_OWN)
+    assert made.overtake_epoch(129.9) is None
+    assert made.overtake_epoch(130.0) == 2
+
+
 def test_one_that_opens_asks_for_a_higher_epoch_at_once() -> None:
     made = registration()
     made.failed("a", Fenced("x", 1, 4), 0.1)

@@ -142,6 +142,7 @@ class Registration:
         self._behaviour = behaviour
         self._interval = interval
         self._started_at = 0.0
+        self._decided_at = 0.0
         self._waits_longer = False
         self._was_open = False
         self._grants: dict[str, Grant] = {}
@@ -411,7 +412,8 @@ class Registration:
             return self.epoch + 1
         if self._fenced and now >= self._fenced_at + self._interval:
             return max(*self._fenced.values(), self.epoch) + 1
-        stuck_at = self._started_at + _STUCK_INTERVALS * self._interval
+        # However long it waited for promises: none of that was time to begin.
+        stuck_at = self._decided_at + _STUCK_INTERVALS * self._interval
         if self.phase in (Phase.BEGINNING, Phase.CONFIRMING, Phase.LOADING) and now >= stuck_at:
             return self.epoch + 1
         return None
@@ -477,7 +479,7 @@ class Registration:
                 self._note_lost(lost.first, lost.last, might_have)
             case Decision() as decision:
                 if self._agrees(decision, own):
-                    self._adopt(decision)
+                    self._adopt(decision, now)
                     return decision
         return None
 
@@ -543,7 +545,8 @@ class Registration:
         if not might_have and not self._was_open:
             self.error = self._lost
 
-    def _adopt(self, decision: Decision) -> None:
+    def _adopt(self, decision: Decision, now: float) -> None:
+        self._decided_at = now
         self._begun_known = max(grant.promise.begun_epoch for grant in self._grants.values())
         self._decided_epoch = self.epoch
         self._ended_epoch = max(self._ended_epoch, ended_upto(self._promises().values()))
