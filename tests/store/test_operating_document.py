@@ -1,0 +1,33 @@
+"""docs/operating.md says how often, and how fast, a store checks what it has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from quorate.store import pace, repair, scrub
+from quorate.store.configuration import StoreConfiguration
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operating.md"
+TEXT = re.split(r"^## ", DOCUMENT.read_text(), flags=re.M)
+(CHECKS,) = (" ".join(part.split()) for part in TEXT if part.startswith("What a store checks"))
+DAY = 86_400.0
+
+
+def test_how_often_and_how_fast_a_store_checks() -> None:
+    interval = StoreConfiguration.model_fields["scrub_interval_seconds"].default
+    assert interval == DAY
+    assert f"`scrub_interval_seconds`, {interval:,.0f} (a day) by default" in CHECKS
+    slowest, fastest = scrub.BYTES_PER_SECOND_MIN >> 20, scrub.BYTES_PER_SECOND_MAX >> 20
+    assert f"no slower than {slowest} MiB a second" in CHECKS
+    assert f"no faster than {fastest} MiB a second" in CHECKS
+    in_a_day = scrub.BYTES_PER_SECOND_MAX * DAY / 1e12
+    assert f"more than about {in_a_day:.1f} TB takes longer than a day" in CHECKS
+
+
+def test_how_often_a_store_compares_and_what_share_of_the_time_that_takes() -> None:
+    assert f"every {repair.COMPARE_SECONDS:.0f} s what is new" in CHECKS
+    assert f"every {repair.COMPARE_ALL_SECONDS / 3600:.0f} h, and after each start" in CHECKS
+    assert pace.SHARE == 1 / 5
+    assert "a fifth of the time" in CHECKS
+    assert f"took nothing for {pace.BUSY_SECONDS:.1f} s" in CHECKS
