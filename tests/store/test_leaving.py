@@ -122,6 +122,15 @@ def test_who_is_missing_is_named() -> None:
     assert "in limbo themselves: c" in decision.reason
 
 
+def test_who_can_not_be_spared_is_told_that_waiting_does_not_help() -> None:
+    everyone = Policy((Group("stores", ("a", "b", "c"), IntragroupRule.ALL),))
+    decision = decide({each: begun(9, policy=everyone) for each in "bc"})
+    assert isinstance(decision, Stay)
+    assert "have answered, and are not enough without it by" in decision.reason
+    assert "all of a, b, c" in decision.reason
+    assert "quorate repair --leave-limbo" in decision.reason
+
+
 def test_a_source_that_nobody_began_needs_every_peer() -> None:
     promised = SourceKnowledge(promised_epoch=4, promised_to=b"i")
     assert isinstance(decide({"b": promised, "c": None}, others="bcd"), Stay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 import threading
 from asyncio.subprocess import Process
@@ -384,11 +385,8 @@ async def test_other_batches_with_the_same_content_are_no_divergence(group: Grou
     assert (status.compared, status.divergent) == (1, 0)
 
 
-@pytest.mark.expects_log("stores s. and s. hold other content for .* .40, 49., which is stable")
-@pytest.mark.parametrize("other", [{"salt": "other "}, {"key": b"other"}])
-async def test_other_content_is_reported_and_never_overwritten(
-    group: Group, caplog: pytest.LogCaptureFixture, other: dict[str, Any]
-) -> None:
+async def differing(group: Group, other: dict[str, Any]) -> tuple[Client, Client]:
+    """Two stores of which the second has other content for [40, 49], which the first has found."""
     for name in ("s1", "s2"):
         async with group.alone(name) as client:
             await begin(client)
@@ -399,7 +397,17 @@ async def test_other_content_is_reported_and_never_overwritten(
             await stream.durable(99)
             await stream.close()
     one, two = await group.start("s1"), await group.start("s2")
-    status = await until(one, lambda status: bool(status.repair.divergent))
+    await until(one, lambda status: bool(status.repair.divergent))
+    return one, two
+
+
+@pytest.mark.expects_log("stores s. and s. hold other content for .* .40, 49., which is stable")
+@pytest.mark.parametrize("other", [{"salt": "other "}, {"key": b"other"}])
+async def test_other_content_is_reported_and_never_overwritten(
+    group: Group, caplog: pytest.LogCaptureFixture, other: dict[str, Any]
+) -> None:
+    one, two = await differing(group, other)
+    status = await one.status()
     assert status.repair.divergent == 1
     assert (await one.fetch()).messages[40] == payload(40)
     assert (await two.fetch()).messages[40] == payload(40, other.get("salt", ""))
@@ -410,6 +418,21 @@ async def test_other_content_is_reported_and_never_overwritten(
     assert (last.divergent, last.complete) == (10, False)
     assert "has other content than store s2 for [40, 49]" in last.verdict
     assert any(record.levelname == "ERROR" for record in caplog.records)
+
+
+@pytest.mark.expects_log("stores s. and s. hold other content for .* .40, 49., which is stable")
+async def test_in_what_a_store_differed_that_was_replaced_is_not_told_any_more(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has to be compared again from the first number on, and that at once."""
+    one, _ = await differing(group, {"salt": "other "})
+    view_of = neighbours.view_of
+
+    def replaced(*told: Any) -> Any:
+        return dataclasses.replace(view_of(*told), incarnation=b"new", held=())
+
+    monkeypatch.setattr(neighbours, "view_of", replaced)
+    await until(one, lambda status: not status.repair.divergent)
 
 
 @pytest.mark.expects_log("can not be read: it is held, but not in the index")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
-from quorate.protocol.policy import Membership
+from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide, ended_upto
 from quorate.store.ends import merged, spent_epoch
@@ -140,7 +140,8 @@ def leave(
     for policy in policies:
         sure = trusted & policy.stores
         if not (policy.stable(sure) and policy.blocks(sure)):
-            return Stay(_not_heard(sorted(policy.stores - trusted - {me})))
+            silent = sorted(policy.stores - trusted - {me})
+            return Stay(_not_heard(silent) if silent else _can_not_be_spared(policy))
     told = {answer.address for answer in answers if name in answer.sources}
     if unasked := {each for each in vouching - told if called[each] in everyone} - {*asked}:
         return Ask(frozenset(unasked))
@@ -298,3 +299,11 @@ def _newest_information(
 
 def _not_heard(stores: Iterable[str]) -> str:
     return f"these have not answered, or are in limbo themselves: {', '.join(stores) or 'none'}"
+
+
+def _can_not_be_spared(policy: Policy) -> str:
+    return (
+        f"all others have answered, and are not enough without it by {policy}. Put back a disk "
+        "that is whole, or have it go on with what the others have: "
+        "`quorate repair --leave-limbo --store NAME --reason WHY`"
+    )

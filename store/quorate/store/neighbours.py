@@ -137,6 +137,7 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
         retained_from=knowledge.retained_from,
         ended_epoch=knowledge.ended_epoch,
         markers=knowledge.markers,
+        incarnation=answer.incarnation,
     )
 
 

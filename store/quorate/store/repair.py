@@ -62,6 +62,8 @@ _SHOWN_MAX = 5
 class _Compared:
     """How far a source was compared with one peer."""
 
+    incarnation: bytes = b""
+    """Whose data it was compared with: who was replaced has other data."""
     next_sequence: int = 0
     at: float = float("-inf")
     all_at: float = float("-inf")
@@ -303,7 +305,9 @@ class Repair:
         for peer in await self._neighbours.views(state.name):
             if not peer.answered:
                 continue
-            seen = case.compared.setdefault(peer.store, _Compared())
+            seen = case.compared.get(peer.store)
+            if seen is None or seen.incarnation != peer.incarnation:
+                seen = case.compared[peer.store] = _Compared(peer.incarnation)
             now = self._clock()
             if now - seen.all_at >= self._compare_all_seconds:
                 seen.next_sequence, seen.divergent, seen.all_at = 0, RangeSet(), now
@@ -406,7 +410,9 @@ class Repair:
                     if not peer.answered:
                         silent.append(peer.address)
                         continue
-                    seen = case.compared[peer.store] = _Compared(0, self._clock(), self._clock())
+                    seen = case.compared[peer.store] = _Compared(
+                        peer.incarnation, 0, self._clock(), self._clock()
+                    )
                     if not await self._compare(state, peer, seen):
                         silent.append(peer.address)
                 if state.unreadable:  # comparing reads, too

@@ -40,6 +40,7 @@ class PeerView:
     markers: tuple[Marker, ...] = ()
     ended_epoch: int = 0
     """Up to here epochs were of streams that are deleted."""
+    incarnation: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,7 +268,9 @@ class Vouching:
                 None, f"{reason}; and not all of the group are new. {NO_WAY_OUT}", logging.WARNING
             )
         elif lacking:
-            self._wait(None, f"{lacking[0]} is to be taken over from its peers")
+            waits_for = self._waits_for.get(lacking[0], "")
+            taken_over = f"{lacking[0]} is to be taken over from its peers"
+            self._wait(None, f"{taken_over}: {waits_for}" if waits_for else taken_over)
 
     def _wait(self, name: SourceName | None, reason: str, level: int = logging.INFO) -> None:
         if self._waits_for.get(name) != reason:
