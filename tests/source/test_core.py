@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.source.core_support import (
     DOWN,
     FSYNC,
@@ -27,7 +28,9 @@ from quorate.protocol.errors import (
     Closed,
     ContentConflict,
     Fenced,
+    InLimbo,
     NotRegistered,
+    QuorateError,
 )
 from quorate.protocol.framing import check_batch
 from quorate.protocol.lineage import Lineage, Term
@@ -344,6 +347,17 @@ def test_losing_the_quorum_stops_sending_until_it_is_back() -> None:
     opened(core, "c", core.epoch, 0, FSYNC, 3.0)
     assert core.refusal() is None
     assert the(core, events.RegistrationComplete)[-1].missing == ("b",)
+
+
+@pytest.mark.parametrize("error", [DOWN, InLimbo("orders", "c", "wiped")], ids=["down", "limbo"])
+def test_who_lost_the_quorum_is_told_before_that_it_is_lost(error: QuorateError) -> None:
+    core = registered()
+    core.failed("b", DOWN, 1.0)
+    core.events.clear()
+    core.failed("c", error, 1.0)
+    limbo = [events.StoreInLimbo] if isinstance(error, InLimbo) else []
+    told = [type(event) for event in core.events]
+    assert told == [*limbo, events.StoreUnresponsive, events.QuorumLost]
 
 
 def test_that_a_store_is_back_is_told_once() -> None:

@@ -316,13 +316,17 @@ class SourceCore:
         self._changing.left(store)
         self.tracker.leave(store)
         self.registration.failed(store, error, now)
+        before = len(self.events)
         self._progress(now)
+        causes: list[events.Event] = []
         if isinstance(error, InLimbo):
-            self.events += self._notices.in_limbo(store, error.reason)
+            causes += self._notices.in_limbo(store, error.reason)
         # Failures while the first registration goes on are reported by open() if it fails.
         if self.registration.phase is Phase.STREAMING:
             lost = was_complete and not self.complete
-            self.events += self._notices.unresponsive(store, error, quorum_lost=lost)
+            causes += self._notices.unresponsive(store, error, quorum_lost=lost)
+        # What followed from the failure, as that the quorum is lost, is told after it.
+        self.events[before:before] = causes
         self._settle()
 
     def _progress(self, now: float) -> None:
