@@ -87,7 +87,7 @@ def test_policies_bytes_and_receivers_in_words(capsys: pytest.CaptureFixture[str
             "Gap: source orders/0x10; first 3; last 5; cause lost; "
             "evidence a says lost: says Ada, b says no",
         ),
-        (source.QuorumLost(()), "QuorumLost: active none"),
+        (source.QuorumLost((), ()), "QuorumLost: active none; groups none"),
     ],
 )
 def test_people_read_no_python(event: Any, text: str, capsys: pytest.CaptureFixture[str]) -> None:

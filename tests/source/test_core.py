@@ -6,6 +6,7 @@ import pytest
 from tests.source.core_support import (
     DOWN,
     FSYNC,
+    NAME,
     POLICY,
     batch,
     begin,
@@ -20,6 +21,7 @@ from tests.source.core_support import (
     registered,
     resumed,
     send,
+    streams,
     the,
 )
 
@@ -33,11 +35,13 @@ from quorate.protocol.errors import (
     QuorateError,
 )
 from quorate.protocol.framing import check_batch
+from quorate.protocol.identity import StoreAddress
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Membership
+from quorate.protocol.policy import Group, IntergroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Promise
 from quorate.source import events
+from quorate.source.core import SourceCore
 from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents
 from quorate.source.registration import AskPromise, Hold, OpenStream
 from quorate.v1.messages_pb2 import Frame
@@ -58,7 +62,7 @@ def test_messages_are_accepted_once_enough_stores_take_the_stream() -> None:
     opened(core, "c", core.epoch, 0, FSYNC, 0.0)
     assert core.refusal() is None
     complete = the(core, events.RegistrationComplete)
-    assert complete == [events.RegistrationComplete(0, 1, ("a", "b", "c"), ())]
+    assert complete == [events.RegistrationComplete(0, 1, ("a", "b", "c"), (), ("stores",))]
     assert [event.store for event in the(core, events.RegistrationSucceeded)] == ["a", "b", "c"]
 
 
@@ -341,12 +345,35 @@ def test_losing_the_quorum_stops_sending_until_it_is_back() -> None:
     core.failed("c", DOWN, 1.0)
     assert isinstance(core.refusal(), NotRegistered)
     assert [event.quorum_lost for event in the(core, events.StoreUnresponsive)] == [False, True]
-    assert the(core, events.QuorumLost) == [events.QuorumLost(("a",))]
+    assert the(core, events.QuorumLost) == [events.QuorumLost(("a",), ())]
     core.failed("c", DOWN, 2.0)
     assert len(the(core, events.StoreUnresponsive)) == 2
     opened(core, "c", core.epoch, 0, FSYNC, 3.0)
     assert core.refusal() is None
     assert the(core, events.RegistrationComplete)[-1].missing == ("b",)
+
+
+def test_which_groups_are_there_is_told_when_the_quorum_is_lost_and_when_it_is_back() -> None:
+    groups = Group("g", tuple("abc")), Group("h", ("d",)), Group("i", tuple("ef"))
+    policy = Policy(groups, IntergroupRule.MAJORITY)
+    stores = [StoreAddress(store, f"{store}:1") for store in "abcdef"]
+    core = SourceCore(NAME, stores, policy, SourceOptions(), b"me")
+    core.start(0.0)
+    promise(core, dict.fromkeys("abcdef", Promise()))
+    begin(core, "abcdef")
+    streams(core, "abcdef", 0.0, -1)
+    # One of three is none too many for its group, one of two is.
+    for store in "afd":
+        core.failed(store, DOWN, 1.0)
+    assert the(core, events.QuorumLost) == [events.QuorumLost(("b", "c", "e"), ("g",))]
+    streams(core, "d", 2.0, -1)
+    whole, back = the(core, events.RegistrationComplete)
+    assert (whole.groups, back.groups) == (("g", "h", "i"), ("g", "h"))
+    assert (back.stores, back.missing) == (("b", "c", "d", "e"), ("a", "f"))
+    # Who registers anew has nobody meanwhile.
+    core.failed("a", Fenced("orders", 1, 3), 3.0)
+    core.tick(8.0)
+    assert the(core, events.QuorumLost)[1:] == [events.QuorumLost((), ())]
 
 
 @pytest.mark.parametrize("error", [DOWN, InLimbo("orders", "c", "wiped")], ids=["down", "limbo"])

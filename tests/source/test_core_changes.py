@@ -184,7 +184,7 @@ def test_a_change_that_gets_stuck_is_a_lost_quorum_in_the_end() -> None:
     assert core.refusal() is None
     core.tick(11.0)
     assert isinstance(core.refusal(), NotRegistered)
-    assert the(core, events.QuorumLost) == [events.QuorumLost(())]
+    assert the(core, events.QuorumLost) == [events.QuorumLost((), ())]
 
 
 def test_stores_that_only_the_record_names_are_found_through_it() -> None:

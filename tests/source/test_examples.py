@@ -78,14 +78,19 @@ async def stable(source: Source, payload: bytes) -> None:
             return
 
 
-async def until_refused(source: Source) -> None:
-    """Until messages are not accepted; those that were on the way may stay unstable."""
-    await event_of(source, QuorumLost)
+async def until_refused(source: Source, *whole: str) -> None:
+    """Until messages are not accepted; those that were on the way may stay unstable.
+
+    whole: the groups that are still there.
+    """
+    assert (await event_of(source, QuorumLost)).groups == whole
     with pytest.raises(NotRegistered):
         await source.send(b"no")
 
 
-async def test_three_locations_go_on_while_two_are_active(example: Example) -> None:
+async def test_three_locations_go_on_while_two_are_active(
+    example: Example, caplog: pytest.LogCaptureFixture
+) -> None:
     await example.start("three-locations.toml")
     async with await example.open() as source:
         assert (await source.publish(b"0")).groups == ("london", "frankfurt", "dublin")
@@ -95,9 +100,11 @@ async def test_three_locations_go_on_while_two_are_active(example: Example) -> N
         receipt = await source.publish(b"1")
         assert receipt.groups == ("frankfurt", "dublin")
         await example.stop("frankfurt", 1, 2)
-        await until_refused(source)
+        await until_refused(source, "dublin")
+        assert "groups left: dublin" in caplog.text
         await example.stores.start(["frankfurt-1"])
-        await event_of(source, RegistrationComplete, nth=2)
+        back = await event_of(source, RegistrationComplete, nth=2)
+        assert back.groups == ("frankfurt", "dublin")
         assert (await source.publish(b"2")).groups == ("frankfurt", "dublin")
 
 

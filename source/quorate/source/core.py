@@ -8,7 +8,7 @@ the publish store, and only then released to the wire.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from quorate.protocol.ends import Told
 from quorate.protocol.errors import (
@@ -433,10 +433,10 @@ class SourceCore:
         if able and not self.complete and not self._others_open_soon(now):
             self._set_complete(True)
             first = self.window.next_sequence
-            self.events += self._notices.complete(first, self.epoch, self.streams)
+            policy = self.registration.policy
+            self.events += self._notices.complete(first, self.epoch, self.streams, policy)
         elif self.complete and not able and not self._changing.is_waited_for(now):
-            self._set_complete(False)
-            self.events.append(events.QuorumLost(tuple(sorted(taking))))
+            self._lose_quorum(taking)
 
     def _check_stores(self, now: float) -> None:
         """Go on with a change of the stores, or begin one."""
@@ -482,6 +482,11 @@ class SourceCore:
         self.window.is_open = complete and self.accepting
         self.window.refresh()
 
+    def _lose_quorum(self, taking: Set[str]) -> None:
+        """Only these still take the stream: no message is accepted."""
+        self._set_complete(False)
+        self.events += self._notices.quorum_lost(taking, self.registration.policy)
+
     def _register_anew(
         self, epoch: int, now: float, *, change: bool = False, advance: bool = False
     ) -> None:
@@ -495,8 +500,7 @@ class SourceCore:
             self._compared_upto = self.stable_upto if self._unstable else None
         self._changing.registers(now, to_change=change or advance)
         if self.complete and not (change or advance):
-            self._set_complete(False)
-            self.events.append(events.QuorumLost(()))
+            self._lose_quorum(frozenset())
         self.streams.close_all()
         self.registration.start(now, epoch, advance)
         self._sync_stores()
@@ -683,8 +687,7 @@ class SourceCore:
         self.events += self._notices.waiting(*self.registration.waiting_for(now))
         changes = self.complete and self.registration.phase is not Phase.STREAMING
         if changes and not self._changing.is_waited_for(now):
-            self._set_complete(False)
-            self.events.append(events.QuorumLost(()))
+            self._lose_quorum(frozenset())
         self.events += self._notices.overdue(self.retention, self.stable_upto, now)
         self.events += self._notices.reclaimed(self.retention)
 

@@ -384,7 +384,7 @@ def _report(task: asyncio.Task[None]) -> None:
 
 def _log_event(name: SourceName, event: events.Event) -> None:
     match event:
-        case events.RegistrationComplete(first, epoch, stores, missing):
+        case events.RegistrationComplete(first, epoch, stores, missing, _):
             _log.info(
                 "%s is registered in epoch %d from %d on with %s%s",
                 name,
@@ -420,8 +420,13 @@ def _log_event(name: SourceName, event: events.Event) -> None:
             _log.warning("store %s came back without what it had of %s", store, name)
         case events.StoreCaughtUp(store, upto):
             _log.info("store %s has caught up with %s to %d", store, name, upto)
-        case events.QuorumLost(active):
-            _log.warning("%s lost its quorum; left: %s", name, ", ".join(active) or "none")
+        case events.QuorumLost(active, groups):
+            _log.warning(
+                "%s lost its quorum; left: %s; groups left: %s",
+                name,
+                ", ".join(active) or "none",
+                ", ".join(groups) or "none",
+            )
         case events.NotStable(first, last, cause, store):
             why_not = f"refused by {store}" if store else "not stable after its lifetime"
             _log.warning("[%d, %d] of %s is %s (%s)", first, last, name, why_not, cause.value)

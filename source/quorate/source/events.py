@@ -87,6 +87,8 @@ class RegistrationComplete:
     stores: tuple[str, ...]
     missing: tuple[str, ...]
     """Configured stores that do not take the stream yet."""
+    groups: tuple[str, ...]
+    """The groups of the source's policy whose rule the stores meet that take the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,9 @@ class QuorumLost:
     """Sending raises NotRegistered until RegistrationComplete comes again."""
 
     active: tuple[str, ...]
+    """Stores that still take the stream."""
+    groups: tuple[str, ...]
+    """The groups of the source's policy whose rule they still meet."""
 
 
 @dataclass(frozen=True, slots=True)

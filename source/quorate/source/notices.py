@@ -6,6 +6,8 @@ is decided elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from quorate.protocol.errors import (
     ContentConflict,
     Fenced,
@@ -65,7 +67,7 @@ class Notices:
         self._refusals = {refusal for refusal in self._refusals if refusal[0] != store}
 
     @staticmethod
-    def complete(first: int, epoch: int, streams: Streams) -> Told:
+    def complete(first: int, epoch: int, streams: Streams, policy: Policy) -> Told:
         """Enough stores take the stream: messages are accepted from this number on."""
         taking, connected = streams.open_stores(), streams.connected()
         return [
@@ -74,8 +76,14 @@ class Notices:
                 epoch,
                 tuple(store for store in streams.cursors if store in taking),
                 tuple(store for store in streams.cursors if store not in connected),
+                policy.groups_holding(taking, taking),
             )
         ]
+
+    @staticmethod
+    def quorum_lost(taking: Set[str], policy: Policy) -> Told:
+        """The stores that still take the stream are too few."""
+        return [events.QuorumLost(tuple(sorted(taking)), policy.groups_holding(taking, taking))]
 
     def unresponsive(self, store: str, error: QuorateError, *, quorum_lost: bool) -> Told:
         """A store does not take the stream; told once for each kind of reason."""
