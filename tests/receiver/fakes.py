@@ -120,6 +120,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.receivers: dict[tuple[SourceName, int], list[int]] = {}
         """Epoch and position of each receiver."""
         self.instances: dict[tuple[SourceName, int], tuple[int, bytes]] = {}
+        self.source_reg_id = 1
         self.limbo = False
         self.asked_to_register = 0
         self.ended: dict[tuple[SourceName, int], int] = {}
@@ -185,7 +186,7 @@ class FakeStore(StoreServicer):  # type: ignore[misc]
         self.spent = max(self.spent, request.spent_epoch)
         return store_v1.RegisterReceiverResponse(
             reg_id=request.reg_id or 100,
-            source_reg_id=1,
+            source_reg_id=self.source_reg_id,
             acknowledged_upto=position,
             low=served.held.low,
             high=served.high,

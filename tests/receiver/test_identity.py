@@ -23,6 +23,7 @@ from quorate.receiver import (
     ProxyGone,
     ProxyServes,
     ReceiverOptions,
+    RegistrationComplete,
 )
 
 
@@ -93,6 +94,8 @@ async def test_one_whose_epoch_another_has_at_enough_stores_was_replaced(group: 
 async def test_every_store_is_told_and_each_answer_is_an_event(group: Group) -> None:
     await group.announce()
     group.store(4)
+    for number, store in enumerate(group.stores):
+        store.source_reg_id = 71 + number
     receiver = await opened(group)
     assert numbers(await take(receiver, 5)) == list(range(5))
     await receiver.flush()
@@ -104,8 +107,25 @@ async def test_every_store_is_told_and_each_answer_is_an_event(group: Group) -> 
         (NAME, store.name) for store in group.stores
     }
     assert {(event.reg_id, event.acknowledged_upto) for event in succeeded} == {(100, 3)}
+    reg_ids = {event.store: event.source_reg_id for event in succeeded}
+    assert reg_ids == {store.name: 71 + number for number, store in enumerate(group.stores)}
     assert events[-1] == DeregistrationComplete(NAME)
     assert not any(store.receivers for store in group.stores)
+
+
+@pytest.mark.expects_log("does not register the receiver")
+async def test_of_a_store_with_which_it_never_registered_the_sources_reg_id_is_0(
+    group: Group,
+) -> None:
+    await group.announce()
+    group.stores[2].registrations_hang = True
+    receiver = await opened(group)
+    await told(receiver, RegistrationComplete)
+    await receiver.deregister()
+    events = [event async for event in receiver.events()]
+    succeeded = [event for event in events if isinstance(event, DeregistrationSucceeded)]
+    reg_ids = {event.store: event.source_reg_id for event in succeeded}
+    assert reg_ids == {store.name: int(store is not group.stores[2]) for store in group.stores}
 
 
 async def test_a_deregistered_receiver_can_not_be_used_again(group: Group) -> None:

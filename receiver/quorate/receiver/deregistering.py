@@ -6,7 +6,7 @@ Calls on their own; the receiver's loops have stopped by then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from quorate.protocol.errors import FORMER_DIRECTORY, Fenced, InLimbo, NoQuorum, QuorateError
@@ -31,6 +31,8 @@ class Registered:
     instance: bytes
     stores: tuple[tuple[str, str], ...]
     """Name and address of each store of the source."""
+    source_reg_ids: Mapping[str, int]
+    """The source's RegID at each store with which the receiver is registered."""
 
 
 class Deregistration:
@@ -81,7 +83,7 @@ class Deregistration:
                 for task in done:
                     name, answer = telling.pop(task), task.result()
                     if answer is not None:
-                        for each in self._take(registered.source, ending, name, answer):
+                        for each in self._take(registered, ending, name, answer):
                             tell(each, RETRY_SECONDS)
         finally:
             for task in telling:
@@ -90,16 +92,18 @@ class Deregistration:
             self._tell(DeregistrationComplete(registered.source))
 
     def _take(
-        self, source: SourceName, ending: Ending, name: str, answer: store_v1.DeregisterResponse
+        self, registered: Registered, ending: Ending, name: str, answer: store_v1.DeregisterResponse
     ) -> frozenset[str]:
         """Returns who is to be told again."""
+        source = registered.source
         self._failures.pop(name, None)
         again = ending.answered(name, Word(answer.incarnation, tuple(answer.known_stores)))
         for each in again:
             self._failures[each] = InLimbo(str(source), each, FORMER_DIRECTORY)
         if name not in again:
-            last = answer.last_sequence
-            self._tell(DeregistrationSucceeded(source, name, answer.reg_id, last))
+            reg_id, last = answer.reg_id, answer.last_sequence
+            source_reg_id = registered.source_reg_ids.get(name, 0)
+            self._tell(DeregistrationSucceeded(source, name, reg_id, last, source_reg_id))
         return again
 
     async def _at(

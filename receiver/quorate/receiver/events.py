@@ -202,6 +202,8 @@ class DeregistrationSucceeded:
     """What its registration there was; 0: it had none."""
     acknowledged_upto: int
     """The highest sequence number that it had acknowledged there; -1: none."""
+    source_reg_id: int
+    """The source's there, as this receiver was told when it registered; 0: it was not told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -502,6 +502,10 @@ class Receiver:
                 session.registration.epoch,
                 session.registration.instance,
                 session.record.stores,
+                {
+                    store: answer.source_reg_id
+                    for store, answer in session.registration.answers.items()
+                },
             )
             for session in self._sessions.values()
             if session.registration.answers
