@@ -85,7 +85,8 @@ async def test_events_name_what_each_store_knows(stores: Stores) -> None:
                 assert (event.source_reg_id, event.known, event.limbo) == (77, True, False)
                 assert event.acknowledged_upto == 9
                 assert event.reg_id not in (0, 77)
-            await told(one, SourceAttached)
+            attached = await told(one, SourceAttached)
+            assert attached == SourceAttached(sending.name, sending.information.address, 1, 10)
             await send(sending, 10, 10)
             async for message in one:
                 assert (message.source_reg_id, message.retransmitted) == (77, False)

@@ -32,7 +32,8 @@ async def test_recovers_in_order_then_goes_on_live(group: Group) -> None:
         messages = await take(receiver, 100)
         assert numbers(messages) == list(range(100))
         assert all(message.retransmitted for message in messages)
-        await told(receiver, SourceAttached)
+        attached = await told(receiver, SourceAttached)
+        assert attached == SourceAttached(NAME, group.source.address, 1, 100)
         for first in (100, 110):  # by no store: the last answer of one must not tell of them
             group.source.say(v1.Frame(batch=frame(first, first + 9), stable_upto=99))
         messages = await take(receiver, 20)
@@ -350,6 +351,8 @@ async def test_what_was_not_handed_over_needs_no_withdrawal(group: Group) -> Non
         await group.restart_source(kept_upto=12)
         async for event in receiver.events():
             if isinstance(event, SourceAttached) and event.epoch == 2:
+                # Another instance of the source, elsewhere, which goes on behind what was kept.
+                assert (event.address, event.next_sequence) == (group.source.address, 13)
                 break
         group.send(20)
         messages = await take(receiver, 20)
