@@ -11,6 +11,7 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.store.data_directory import DataDirectory
 from quorate.store.offline import OfflineStore
+from quorate.store.reading import SetAside, StoredBatch
 
 
 @pytest.mark.expects_log("messages aside")
@@ -37,6 +38,9 @@ async def test_a_stopped_store_is_read_as_it_is(tmp_path: Path) -> None:
         assert [(item.part.first, item.part.last) for item in found[-2:]] == [(90, 94), (95, 99)]
         assert found[0].frame == batch(0, 9)
         assert read_header(found[-1].frame).epoch == 2
+        # Of the batch that was sent last in epoch 1 the end did not fit any more.
+        aside = SetAside(1, StoredBatch(Range(95, 99), batch(90, 99)))
+        assert list(store.set_aside(ORDERS)) == [aside]
         with pytest.raises(DataDirectoryInUse):
             DataDirectory(tmp_path, "s1")
     assert {path: path.read_bytes() for path in (tmp_path / "rocksdb").glob("*.sst")} == before

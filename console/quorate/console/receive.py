@@ -8,11 +8,11 @@ import enum
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 import typer
 
@@ -22,9 +22,10 @@ from quorate.console.output import Output
 from quorate.console.running import run
 from quorate.console.settings import Settings, resolve
 from quorate.console.warnings_shown import show_warnings
-from quorate.protocol.identity import parse_session_id
+from quorate.protocol.identity import SourceName, parse_session_id
 
 if TYPE_CHECKING:
+    from quorate.protocol.attributes import Attributes
     from quorate.receiver import Message, Receiver
 
 _log = logging.getLogger("quorate.console")
@@ -126,7 +127,7 @@ class _Receiving:
             options=ReceiverOptions(**self.options),
             **self.opening,
         ) as receiver:
-            writer = Writer(self.settings.output)
+            writer = Writer(self.settings.output, as_object)
             showing = None
             if self.events:
                 showing = asyncio.create_task(show_events(receiver.events(), self.settings.output))
@@ -146,7 +147,7 @@ class _Receiving:
             # Events end with the receiver; what happened last is shown, too.
             await showing
 
-    async def _print(self, receiver: Receiver, writer: Writer) -> None:
+    async def _print(self, receiver: Receiver, writer: Writer[Message]) -> None:
         batches = receiver.batches()
         while self.printed != self.count:
             try:
@@ -162,14 +163,26 @@ class _Receiving:
             await receiver.acknowledge(messages[-1])
 
 
-class Writer:
+class HasPayload(Protocol):
+    """What can be printed: its payload for people."""
+
+    @property
+    def payload(self) -> bytes: ...
+
+
+_Printed = TypeVar("_Printed", bound=HasPayload)
+
+
+class Writer(Generic[_Printed]):
     """Writes messages to stdout in the form that was asked for."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, as_object: Callable[[_Printed], dict[str, Any]]) -> None:
+        """as_object: all of a message, for machines."""
         self._output = output
+        self._as_object = as_object
         self._first = True
 
-    def write(self, messages: Sequence[Message]) -> None:
+    def write(self, messages: Sequence[_Printed]) -> None:
         """Messages, whole and flushed: after this they may be acknowledged."""
         for message in messages:
             if self._output is Output.TABLE:
@@ -178,7 +191,7 @@ class Writer:
             if self._output is Output.JSON:
                 sys.stdout.buffer.write(b"[" if self._first else b",")
             self._first = False
-            self._put(json.dumps(as_object(message)).encode())
+            self._put(json.dumps(self._as_object(message)).encode())
         sys.stdout.buffer.flush()
 
     def end(self) -> None:
@@ -193,23 +206,32 @@ class Writer:
 
 def as_object(message: Message) -> dict[str, Any]:
     """All of a message, for machines; what is not text as base64."""
-    time = datetime.fromtimestamp(message.timestamp_ns / 1e9, UTC)
-    row: dict[str, Any] = {
-        "topic": message.source.topic,
-        "session_id": f"{message.source.session_id:#x}",
-        "sequence": message.sequence,
-        "epoch": message.epoch,
-        "time": time.isoformat(),
-        "timestamp_ns": message.timestamp_ns,
-        "retransmitted": message.retransmitted,
+    row = origin(message.source, message.sequence, message.epoch, message.timestamp_ns)
+    row["retransmitted"] = message.retransmitted
+    return row | content(message.batch.attributes_of(message.sequence), message.payload)
+
+
+def origin(source: SourceName, sequence: int, epoch: int, timestamp_ns: int) -> dict[str, Any]:
+    """Where a message comes from."""
+    return {
+        "topic": source.topic,
+        "session_id": f"{source.session_id:#x}",
+        "sequence": sequence,
+        "epoch": epoch,
+        "time": datetime.fromtimestamp(timestamp_ns / 1e9, UTC).isoformat(),
+        "timestamp_ns": timestamp_ns,
     }
-    key, properties = message.batch.attributes_of(message.sequence)
-    if key is not None:
-        row |= _shown("key", key)
-    for name, value in properties.items():
+
+
+def content(attributes: Attributes, payload: bytes) -> dict[str, Any]:
+    """What a message says."""
+    row: dict[str, Any] = {}
+    if attributes.key is not None:
+        row |= _shown("key", attributes.key)
+    for name, value in attributes.properties.items():
         for where, shown in _shown("properties", value).items():
             row.setdefault(where, {})[name] = shown
-    return row | _shown("payload", message.payload)
+    return row | _shown("payload", payload)
 
 
 def _shown(name: str, value: bytes) -> dict[str, str]:

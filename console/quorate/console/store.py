@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from quorate.console.aside import aside
 from quorate.console.exits import OUTPUT_KEY, say
 from quorate.console.output import Output, print_json
 
@@ -171,6 +172,9 @@ def validate(
         print_json(configuration.model_dump(mode="json"))
     else:
         say(f"{config} is valid.")
+
+
+store.command("aside", short_help="Show what a stopped store has set aside.")(aside)
 
 
 @store.command()

@@ -17,7 +17,7 @@ from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.store import restart
 from quorate.store.data_directory import lock_for_reading, read_identity
-from quorate.store.reading import StoredBatch, read
+from quorate.store.reading import SetAside, StoredBatch, read, read_aside
 from quorate.store.records import Malformed, ReceiverRecord
 from quorate.store.rocks import RocksStorage
 from quorate.store.state import RegIds
@@ -37,7 +37,7 @@ class OfflineSource:
     """Ranges that it lacks and knows that it lacks."""
     stable_upto: int
     set_aside: int
-    """How many messages were set aside because a later epoch did not keep them."""
+    """How many messages were set aside so far because a later epoch did not keep them."""
     receivers: dict[int, ReceiverRecord]
     """By session ID."""
 
@@ -93,6 +93,13 @@ class OfflineStore:
                 for batch in read(self._storage, state.reg_id, source, wanted, _BATCHES_AT_ONCE):
                     yield batch
                     first = batch.part.last + 1
+
+    def set_aside(self, source: SourceName) -> Iterator[SetAside]:
+        """What a later epoch did not keep and is still there, by epoch and number, checked.
+
+        One that is corrupt comes without its frame and with the problem.
+        """
+        return read_aside(self._storage, self._sources[source].reg_id, source)
 
     def close(self) -> None:
         """Let the directory go."""

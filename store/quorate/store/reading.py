@@ -5,7 +5,7 @@ Only reads; used by the running store and by quorate.store.offline.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,7 +13,7 @@ from quorate.protocol.errors import CorruptBatch, QuorateError, StorageFailed
 from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
-from quorate.store.batches import entries
+from quorate.store.batches import aside, entries
 from quorate.store.records import IndexEntry, position_key
 from quorate.store.storage import Reads, Table
 
@@ -54,6 +54,26 @@ def read(
     if len(found) < count and first <= wanted.last:
         stored.append(StoredBatch(Range(first, wanted.last), b"", _LOST))
     return stored
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A batch, or a part of one, that a later epoch did not keep."""
+
+    epoch: int
+    """In which it was sent."""
+    batch: StoredBatch
+
+
+def read_aside(reads: Reads, reg_id: int, source: SourceName) -> Iterator[SetAside]:
+    """Everything of a source that was set aside and is still there, by epoch and number.
+
+    Raises StorageFailed, CorruptBatch where it can not be read what there is.
+    """
+    for _, entry in aside(reads, reg_id):
+        (value,) = _values(reads, [entry])
+        part = Range(entry.first, entry.last)
+        yield SetAside(entry.epoch, _checked(source, entry, value, part))
 
 
 def _named_twice(stored: list[StoredBatch], entry: IndexEntry, last: int) -> StoredBatch:
