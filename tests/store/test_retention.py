@@ -345,6 +345,22 @@ def test_what_is_set_aside_goes_with_its_numbers_and_keeps_its_batch_until_then(
     assert world.state.journal_bytes == world.state.held.bytes - world.state.held.released_bytes
 
 
+def test_what_is_set_aside_twice_leaves_the_journal_twice() -> None:
+    """Another epoch kept what one had set aside here: it came again, and is set aside again."""
+    world = Retaining()
+    stream = world.stream()
+    for at in (0, 10):
+        world.append(stream, batch(at, at + 9), stable_upto=9)
+    world.begin(Lineage((Term(1, 0), Term(2, 10))))
+    world.begin(Lineage((Term(1, 0), Term(3, 20))))
+    world.append(world.open(3), batch(10, 19))
+    world.begin(Lineage((Term(1, 0), Term(4, 10))))
+    world.append(world.open(4), batch(10, 19, epoch=4), stable_upto=19)
+    world.let_go(19)
+    world.reclaim()
+    assert world.journal() == 0
+
+
 def test_a_batch_with_several_rows_stays_until_the_last_of_them_goes() -> None:
     world = Retaining()
     stream = world.stream()

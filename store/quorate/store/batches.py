@@ -8,6 +8,7 @@ the others; it may have several rows. Reads only; what is to be written is hande
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from quorate.protocol.errors import CorruptBatch, StorageFailed
@@ -185,7 +186,18 @@ def moves_aside(reads: Reads, reg_id: int, first: int) -> list[Write]:
         key = set_aside_key(reg_id, entry.epoch, begins)
         size = entry.size if begins == entry.first else 0
         row = pack_index(entry.position, entry.last, entry.epoch, entry.checksum, size)
+        writes += _no_longer_aside(reads, reg_id, key, entry.position)
         writes.append(Write(Table.SET_ASIDE, key, row))
         # The batch stays: what was set aside refers to it.
         writes += _without(reg_id, entry, Range(begins, entry.last))
     return writes
+
+
+def _no_longer_aside(reads: Reads, reg_id: int, key: bytes, position: int) -> list[Write]:
+    """The batch that was set aside under this key before may leave, if it is another one: a later
+    epoch had kept the same numbers, so that they came again."""
+    value = reads.get(Table.SET_ASIDE, [key])[0]
+    with suppress(CorruptBatch):
+        if value is not None and (former := _aside_entry((key, value))).position != position:
+            return [may_leave(reg_id, former.position, 0)]
+    return []
