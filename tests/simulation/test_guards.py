@@ -13,6 +13,7 @@ from tests.simulation import (
     test_scripts,
     test_scripts_of_absence,
     test_scripts_of_ends,
+    test_scripts_of_fenced_ends,
     test_scripts_of_limbo,
     test_upkeep,
 )
@@ -23,6 +24,7 @@ GUARDS = (
     *test_scripts.GUARDS,
     *test_scripts_of_limbo.GUARDS,
     *test_scripts_of_ends.GUARDS,
+    *test_scripts_of_fenced_ends.GUARDS,
     *test_scripts_of_absence.GUARDS,
     *test_receiver_ends.GUARDS,
     *test_receiver_contests.GUARDS,

@@ -44,6 +44,10 @@ HAZARDS = {
         "begin_below_the_promise",
         "deleting_forgets_the_promise",
         "others_promises_are_taken_back_too",
+        "what_was_settled_stays_settled",
+        "what_never_began_is_ended",
+        "who_had_no_part_tells_of_the_end",
+        "one_that_is_told_is_enough",
     ),
     "divergent tails at restart": (
         "nothing_is_set_aside",

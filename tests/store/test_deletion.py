@@ -513,6 +513,22 @@ def test_who_was_away_when_a_stream_went_on_knows_up_to_which_epoch_it_was_ended
     assert world.promise(6, instance=b"b").registration.ended_epoch == 5
 
 
+def test_a_store_at_which_nothing_began_says_nothing_of_an_end_that_it_was_told_of() -> None:
+    world = World()
+    world.promise(1)
+    world.promise(2, instance=b"b", take_over=True)
+    bury(world, DEREGISTERED, upto=2)
+    assert ended_epoch(tombstone(world)) == 0
+    world = world.restarted()
+    world.core.identities.settled.add(ORDERS)
+    assert world.promise(3, instance=b"c").registration.ended_epoch == 0
+    world.core.sources[ORDERS].registration = replace(
+        world.core.sources[ORDERS].registration, ended_epoch=1
+    )
+    bury(world, DEREGISTERED, upto=3)
+    assert ended_epoch(tombstone(world)) == 1, "another stream was ended before"
+
+
 @pytest.mark.parametrize("ended", [0, 1])
 def test_a_store_that_was_away_when_a_stream_was_ended_follows_the_next_one(ended: int) -> None:
     world = World()

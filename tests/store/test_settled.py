@@ -140,8 +140,44 @@ def test_a_deregistration_is_settled_once_nobody_can_miss_it() -> None:
     assert not settled(buried(EXPIRED), view(answer("s2", told), still))
     expired = knowledge(deletion=EXPIRED, limbo=True)
     assert not settled(buried(DEREGISTERED), view(answer("s2", expired), still))
-    before = replace(told, promised_epoch=0)
-    assert not settled(buried(DEREGISTERED), view(answer("s2", before), still))
+    next_one = replace(buried(DEREGISTERED), deleted_upto=2)
+    assert not settled(next_one, view(answer("s2", replace(told, promised_epoch=2)), still))
+    assert settled(next_one, view(answer("s2", replace(told, deleted_upto=2)), still))
+
+
+def test_who_had_no_part_in_what_was_deregistered_tells_nobody_of_the_end() -> None:
+    """Its own word vouches for nothing but that: who told it may have been fenced elsewhere."""
+    no_part = knowledge(deletion=DEREGISTERED, begun_epoch=0, promised_epoch=1, deleted_upto=1)
+    still = answer("s3", knowledge())
+    assert not settled(buried(DEREGISTERED), view(answer("s2", no_part), still))
+    assert settled(buried(DEREGISTERED), view(answer("s2", no_part), answer("s3")))
+
+
+def test_what_is_settled_is_not_so_any_more_once_a_later_epoch_is_over() -> None:
+    world = World()
+    filled(world)
+    bury(world, DEREGISTERED, upto=1)
+    identities = world.core.identities
+    identities.settled.add(ORDERS)
+    identities.unlisted.add(ORDERS)
+    world.write(identities.deregistered(ORDERS, 1, 2.0))
+    assert ORDERS in identities.settled & identities.unlisted
+    world.write(identities.deregistered(ORDERS, 2, 2.0))
+    assert ORDERS not in identities.settled | identities.unlisted
+    assert world.core.limbo_without(ORDERS) == DELETED_HERE
+    earlier = answer("s2", knowledge(begun_epoch=2, promised_epoch=3, ended_epoch=1))
+    for each in (world, world.restarted()):
+        assert each.core.limbo_without(ORDERS) == DELETED_HERE
+        assert not settled(tombstone(each), view(earlier, replace(earlier, store="s3")))
+
+
+def test_what_expired_stays_settled_when_its_owner_says_that_it_is_over() -> None:
+    world = World()
+    filled(world)
+    bury(world)
+    world.core.identities.settled.add(ORDERS)
+    world.write(world.core.identities.deregistered(ORDERS, 1, 2.0))
+    assert ORDERS in world.core.identities.settled
 
 
 def test_it_is_settled_if_it_was_so_where_the_source_registered_anew() -> None:

@@ -290,16 +290,28 @@ def settled(tombstone: Tombstone, view: View, is_gone: bool) -> bool:
         return True
     if tombstone.cause != store_v1.DELETION_DEREGISTERED or tombstone.blind:
         return False
-    record = tombstone.registration
-    # Who deleted a stream before this one was not told that this one has ended.
-    told = {view.me} | {
+    return _know_everything(tombstone, _told(tombstone, view))
+
+
+def _told(tombstone: Tombstone, view: View) -> Set[str]:
+    """The stores that tell whoever asks them that this stream was ended.
+
+    Who deleted a stream before this one was not told. Who began nothing of it tells nobody: whoever
+    told it may have been fenced, and it has only its word.
+    """
+    upto = ended_epoch(tombstone)
+    return {view.me} | {
         name
         for name, peer in view.peers.items()
-        if (known := peer.sources.get(record.name)) is not None
+        if (known := peer.sources.get(tombstone.registration.name)) is not None
         and known.deletion == store_v1.DELETION_DEREGISTERED
-        and known.promised_epoch >= record.begun_epoch
+        and _tells_end(known, upto)
     }
-    return _know_everything(tombstone, told)
+
+
+def _tells_end(known: SourceKnowledge, upto: int) -> bool:
+    """Whether the tombstone of a peer says so of everything up to this epoch."""
+    return known.begun_epoch > 0 and max(known.begun_epoch, known.deleted_upto) >= upto
 
 
 def _was_settled(tombstone: Tombstone, view: View) -> bool:
@@ -418,9 +430,12 @@ def begun_anew(tombstone: Tombstone, view: View) -> bool:
 def ended_epoch(tombstone: Tombstone) -> int:
     """Up to which epoch nothing counts any more, whoever still has it, once this is settled.
 
-    Not what was promised only: if that was to no avail, another stream may have begun below it.
+    Not what was promised only: if that was to no avail, another stream may have begun below it. Nor
+    what a store was told of which it began nothing: it vouches at once, at the word of one that may
+    have been fenced elsewhere.
     """
-    return max(_deleted_upto(tombstone), tombstone.registration.ended_epoch)
+    record = tombstone.registration
+    return max(_deleted_upto(tombstone) if record.begun_epoch else 0, record.ended_epoch)
 
 
 def _deleted_upto(tombstone: Tombstone) -> int:

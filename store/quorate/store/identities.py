@@ -170,6 +170,11 @@ class Identities:
             tombstone = replace(tombstone, deleted=self.lives.observed.wall)
             self.buried_at[source] = steady
             self.seemed_gone.pop(source, None)
+        if deletion.ended_epoch(tombstone) > deletion.ended_epoch(before):
+            # What was settled is an earlier end. That a store was told does not settle this one:
+            # whoever said so may have been fenced by all others.
+            self.settled.discard(source)
+            self.unlisted.discard(source)
         self.tombstones[source] = tombstone
         return [deletion.tombstone_row(tombstone)]
 
