@@ -500,6 +500,10 @@ class Checker:
                 f"{upto} was stable in epoch {older}, and epoch {epoch} of {who} begins at {first}",
             )
 
+    def deregisters(self, epoch: int) -> None:
+        """The owner of this epoch wants all stores to forget the source."""
+        self.endings.deregisters(epoch, self._promised, self._named)
+
     def is_over(self) -> bool:
         """Whether the present stream was deleted on purpose, by rule: another may begin.
 
@@ -535,13 +539,7 @@ class Checker:
         return [s for each in self._in_force for n in each.stores if (s := self._stores.get(n))]
 
     def _is_deregistered(self) -> bool:
-        """An epoch that a minority began, and that made nothing stable, did not go on with it."""
-        went_on = [
-            epoch
-            for epoch in self._life.stable_in
-            if any(setup.stable(self._begun.get(epoch, ())) for setup in self._setups)
-        ]
-        return max(1, self._life.newest, *went_on) <= self.endings.deregistered_upto
+        return self.endings.is_deregistered(self._life, self._begun, self._setups)
 
     def is_gone(self) -> bool:
         """Whether it is over, and no store takes part in it: where anybody is says nothing."""

@@ -7,8 +7,9 @@ disks. Decides nothing; which content must be where is for tests.simulation.chec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tests.simulation.rules import Setup
 from tests.simulation.world import World
@@ -25,6 +26,7 @@ AGES = 20.0
 days where a partition is minutes."""
 GRACE_SECONDS = 1e6
 FOR_EVER = Lifetimes()
+NONE_PROMISED: Mapping[str, int] = MappingProxyType({})
 LOOK_SECONDS_MAX = 5.0
 """A store dates a sign of life by its last look around, which may be so long ago."""
 
@@ -113,6 +115,8 @@ class Endings:
         source then, and has not deleted that since."""
         self.deregistered_upto = 0
         """The newest epoch that its application wanted to be forgotten."""
+        self._ended_upto = 0
+        """The newest of these whose owner had not been fenced when it said so."""
 
     # Signs of life.
 
@@ -131,9 +135,35 @@ class Endings:
             self.sign(store)
         self._restarted.add(store)
 
-    def deregisters(self, epoch: int) -> None:
-        """The owner of this epoch wants all stores to forget the source."""
+    def deregisters(
+        self, epoch: int, promised: Mapping[str, int] = NONE_PROMISED, rules: Sequence[Setup] = ()
+    ) -> None:
+        """The owner of this epoch wants all stores to forget the source.
+
+        promised: by store, the newest epoch. rules: in force. Whoever is fenced by stores without
+        which nothing is stable may have a few forget it, and ends nothing by that.
+        """
         self.deregistered_upto = max(epoch, self.deregistered_upto)
+        fencing = {store for store, newest in promised.items() if newest > epoch}
+        if any(setup.stable(setup.without(fencing)) for setup in rules) or not rules:
+            self._ended_upto = max(epoch, self._ended_upto)
+        else:
+            self._world.reach("deregistered by a fenced owner", "%s", epoch)
+
+    def is_deregistered(
+        self, life: Life, begun: Mapping[int, Collection[str]], rules: Collection[Setup]
+    ) -> bool:
+        """Whether the stream is over because its owner said so, and nobody has gone on with it.
+
+        begun: by epoch, the stores. rules: all that were ever in force. An epoch that a minority
+        began, and that made nothing stable, did not go on with it.
+        """
+        went_on = [
+            epoch
+            for epoch in life.stable_in
+            if any(setup.stable(begun.get(epoch, ())) for setup in rules)
+        ]
+        return max(1, life.newest, *went_on) <= self._ended_upto
 
     def receiver_over(self, receiver: int, epoch: int) -> None:
         """It says that its registrations up to this epoch are over, or an operator does; it may

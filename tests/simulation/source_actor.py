@@ -204,7 +204,7 @@ class SourceInstance:
         core, epoch = self.core, self.core.registration.decided_epoch
         stores = list(core.stores)
         self.leaving = True
-        self.checker.endings.deregisters(epoch)
+        self.checker.deregisters(epoch)
         core.end(Deregistered(f"Source {core.name}"))
         for over in self._over.values():
             over.fail(Closed("The source"))
