@@ -156,3 +156,20 @@ def test_stores_that_need_each_other_and_removed_a_source_wait_for_an_operator()
     script.until(lambda: script.state(A).limbo == script.state(B).limbo == GIVEN_BACK)
     script.checker._begin_life(9, "another, without them")
     assert script.checker.dropped_too_much()
+
+
+@pytest.mark.parametrize("fencing", [(B,), (B, C)])
+def test_who_was_fenced_by_those_that_are_needed_ends_nothing(fencing: tuple[str, ...]) -> None:
+    """The next source is promised its epoch by these, and the first one has not heard of it."""
+    script = Script(0, {"lets_go": False})
+    script.until_complete()
+    assert script.send_stable() == 0
+    first = script.source
+    second = script.start_source(*(store for store in ALL if store not in fencing))
+    asked = second.core.registration
+    script.until(lambda: all(script.promised(each) > first.core.epoch for each in fencing))
+    assert {script.promised(each) for each in fencing} == {asked.epoch}
+    script.until(lambda: all(asked.grant(each) for each in fencing))
+    assert not script.checker.is_over()
+    first.deregister()
+    assert script.checker.is_over() == (len(fencing) < 2)

@@ -127,7 +127,11 @@ HAZARDS = {
     ),
     "late control messages of an old epoch": ("old_answers_count", "stores_take_any_epoch"),
     "process pauses and clock jumps": ("promise_leaves_the_stream", "the_clock_decides_alone"),
-    "membership change": ("only_the_new_stores_count", "new_stores_are_believed_at_once"),
+    "membership change": (
+        "only_the_new_stores_count",
+        "new_stores_are_believed_at_once",
+        "rules_of_then_are_enough",
+    ),
     "a store that lags and never catches up": ("repair_waits_for_a_pause", "nobody_repairs"),
 }
 

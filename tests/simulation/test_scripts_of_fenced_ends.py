@@ -13,7 +13,7 @@ from tests.simulation.endings import Mortality
 from tests.simulation.guards import Guard
 from tests.simulation.script import Script
 from tests.simulation.source_actor import SourceInstance
-from tests.simulation.test_scripts import ALL, A, B, C, _begin
+from tests.simulation.test_scripts import ALL, FIVE, OLD, A, B, C, D, E, _begin
 from tests.simulation.test_scripts_of_ends import _until_deleted
 
 from quorate.protocol.identity import SourceName
@@ -26,6 +26,8 @@ from quorate.store.storage import Write
 from quorate.v1.store_pb2 import DELETION_DEREGISTERED
 
 WEATHER: dict[str, Any] = {"lets_go": False, "mortality": Mortality(Lifetimes(0.0, 2000.0))}
+
+EVERYONE = (*ALL, D, E)
 
 
 def _what_was_settled_stays_settled(to: pytest.MonkeyPatch) -> None:
@@ -74,11 +76,13 @@ def _ended_upto(script: Script, store: str) -> int:
     return tombstone.deleted_upto if tombstone is not None and is_told else 0
 
 
-def _goes_on(script: Script, source: SourceInstance) -> None:
-    """It keeps 0 and 1, which were stable."""
-    script.until_complete()
+def _goes_on(script: Script, source: SourceInstance, following: int = 2) -> None:
+    """It keeps what was stable, all before this number."""
+    script.until(lambda: source.core.complete or source.core.error is not None)
+    script.checker.require(source.core.error is None, "I1", f"it ends: {source.core.error}")
     given = source.core.window.next_sequence
-    script.checker.require(given == 2, "I1", f"0 and 1 were stable, and {given} is given next")
+    what = f"{following - 1} was stable, and {given} is given next"
+    script.checker.require(given == following, "I1", what)
 
 
 def _hears_a_and_b(script: Script, source: SourceInstance) -> None:
@@ -250,7 +254,65 @@ def _told_who_had_no_part(script: Script) -> None:
     script.until(lambda: script.knows(A) and script.has(A, 0) and script.has(A, 1))
 
 
+def _rules_of_then_are_enough(to: pytest.MonkeyPatch) -> None:
+    """A store that was away when the stores changed goes by the policy that it has begun under."""
+    to.setattr(deletion, "_begun_since", lambda *_: ())
+
+
+def _ended_where_the_new_stores_are_unknown(script: Script) -> None:
+    """The stream moves from A, B and C to five stores, and A misses that. 1 and 2 are stable on all
+    others, of which C, D and E promise the next source its epoch. The one before ends the stream at
+    A and B: of three stores that would be enough."""
+    _begin(script)
+    script.source.kill()
+    script.sources.change_setup(1)
+    script.cut(A, B, C, D, E)
+    fenced = script.start_source(A)
+    script.until(lambda: fenced.core.registration.final and fenced.core.complete)
+    assert script.send(B, C, D, E) == 1
+    assert script.send_stable() == 2
+    successor = script.start_source(A, B)
+    asked = successor.core.registration
+    script.until(lambda: {script.promised(each) for each in (C, D, E)} == {asked.epoch})
+    assert asked.epoch > fenced.core.epoch
+    script.cut(successor.process.name, *EVERYONE)
+    script.run(0.5)
+    for store in (C, D, E):
+        script.withhold(store, successor.process.name)
+        script.withhold(store, B)
+    for each in (B, C, D, E, fenced.process.name):
+        script.withhold(each, A)
+    script.network.heal()
+    hear = script.cut(A, B)
+    for each in (A, B, fenced.process.name):
+        script.cut(each, C, D, E)
+    script.cut(successor.process.name, *EVERYONE)
+    assert script.begun(A) < script.begun(B)
+    fenced.deregister()
+    told = fenced.core.epoch
+    script.until(lambda: _ended_upto(script, A) == _ended_upto(script, B) == told)
+    hear()
+    script.run(10.0)
+    for store in (A, B):
+        for other in (C, D, E):
+            script.withhold(store, other)
+    script.network.heal()
+    script.cut(B, A, C, D, E)
+    script.cut(A, C, D, E)
+    script.cut(successor.process.name, B, E)
+    script.run(3.0)
+    script.network.heal()
+    _goes_on(script, successor, 3)
+
+
 GUARDS = (
+    Guard(
+        _rules_of_then_are_enough,
+        _ended_where_the_new_stores_are_unknown,
+        "I1",
+        {**WEATHER, "setups": (OLD, FIVE)},
+        seeds=10,
+    ),
     Guard(_what_was_settled_stays_settled, _ended_where_an_earlier_end_is_settled, "I1", WEATHER),
     Guard(
         _what_was_settled_stays_settled,

@@ -153,6 +153,17 @@ def test_who_had_no_part_in_what_was_deregistered_tells_nobody_of_the_end() -> N
     assert settled(buried(DEREGISTERED), view(answer("s2", no_part), answer("s3")))
 
 
+def test_who_began_what_this_store_missed_names_the_policies_that_are_in_force() -> None:
+    five = Policy.majority_of(["s1", "s2", "s3", "s4", "s5"])
+    moved = knowledge(deletion=DEREGISTERED, begun_epoch=2, membership=Membership((five,), (five,)))
+    one = replace(buried(DEREGISTERED), deleted_upto=2)
+    assert not settled(one, view(answer("s2", moved)))
+    assert settled(one, view(answer("s2", moved), answer("s4", moved)))
+    kept = replace(moved, membership=Membership((POLICY,), (POLICY,)))
+    assert settled(one, view(answer("s2", kept)))
+    assert not settled(one, view(answer("s2", replace(moved, membership=None))))
+
+
 def test_what_is_settled_is_not_so_any_more_once_a_later_epoch_is_over() -> None:
     world = World()
     filled(world)

@@ -16,7 +16,7 @@ remembers all that there ever was, the promise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import starmap
 
@@ -254,7 +254,10 @@ def _know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
 
     A stable set, for the rest is no blocking set then, and a blocking set.
     """
-    in_force = policies(tombstone.registration)
+    return _are_enough(policies(tombstone.registration), sure)
+
+
+def _are_enough(in_force: Sequence[Policy], sure: Set[str]) -> bool:
     return bool(in_force) and all(
         policy.stable(policy.stores & sure) and policy.blocks(policy.stores & sure)
         for policy in in_force
@@ -290,18 +293,33 @@ def settled(tombstone: Tombstone, view: View, is_gone: bool) -> bool:
         return True
     if tombstone.cause != store_v1.DELETION_DEREGISTERED or tombstone.blind:
         return False
-    return _know_everything(tombstone, _told(tombstone, view))
+    told = _told(tombstone, view)
+    sure = told.keys() | {view.me}
+    return _know_everything(tombstone, sure) and all(
+        known.membership is not None and _are_enough(known.membership.policies, sure)
+        for known in _begun_since(tombstone, told.values())
+    )
 
 
-def _told(tombstone: Tombstone, view: View) -> Set[str]:
-    """The stores that tell whoever asks them that this stream was ended.
+def _begun_since(
+    tombstone: Tombstone, told: Iterable[SourceKnowledge]
+) -> Iterable[SourceKnowledge]:
+    """Those who began what this store missed: others may be in force since than it knows.
+
+    Whoever goes by older ones meets, among all who are enough by these, one that began the next.
+    """
+    return (known for known in told if known.begun_epoch > tombstone.registration.begun_epoch)
+
+
+def _told(tombstone: Tombstone, view: View) -> dict[str, SourceKnowledge]:
+    """The peers that tell whoever asks them that this stream was ended.
 
     Who deleted a stream before this one was not told. Who began nothing of it tells nobody: whoever
     told it may have been fenced, and it has only its word.
     """
     upto = ended_epoch(tombstone)
-    return {view.me} | {
-        name
+    return {
+        name: known
         for name, peer in view.peers.items()
         if (known := peer.sources.get(tombstone.registration.name)) is not None
         and known.deletion == store_v1.DELETION_DEREGISTERED
