@@ -13,7 +13,7 @@ from tests.simulation.endings import Mortality
 from tests.simulation.guards import Guard
 from tests.simulation.script import Script
 from tests.simulation.source_actor import SourceInstance
-from tests.simulation.test_scripts import ALL, FIVE, OLD, A, B, C, D, E, _begin
+from tests.simulation.test_scripts import ALL, FIVE, NEW, OLD, A, B, C, D, E, _begin
 from tests.simulation.test_scripts_of_ends import _until_deleted
 
 from quorate.protocol.identity import SourceName
@@ -27,6 +27,7 @@ from quorate.v1.store_pb2 import DELETION_DEREGISTERED
 
 WEATHER: dict[str, Any] = {"lets_go": False, "mortality": Mortality(Lifetimes(0.0, 2000.0))}
 
+F = "store6"
 EVERYONE = (*ALL, D, E)
 
 
@@ -300,12 +301,68 @@ def _ended_where_the_new_stores_are_unknown(script: Script) -> None:
     script.cut(B, A, C, D, E)
     script.cut(A, C, D, E)
     script.cut(successor.process.name, B, E)
-    script.run(3.0)
+    hear = script.cut(successor.process.name, C, D)
+    script.run(4.0)
+    hear()
+    script.run(4.0)
     script.network.heal()
     _goes_on(script, successor, 3)
 
 
+def _ended_where_those_that_were_left_are_all_that_is_known(script: Script) -> None:
+    """The stream moves from A, B and C to D, E and F, and A misses that. 1 is stable on these, of
+    which D and E promise the next source its epoch. The one before ends the stream at F, and A, B
+    and C hear it of F: all that A knows of have deleted it then."""
+    _begin(script)
+    script.source.kill()
+    script.sources.change_setup(1)
+    script.cut(A, B, C, D, E, F)
+    fenced = script.start_source(A)
+    script.until(lambda: fenced.core.registration.final and fenced.core.complete)
+    assert script.send(D, E, F) == 1
+    script.until(lambda: fenced.core.stable_upto == 1)
+    successor = script.start_source(A, B, C, F)
+    script.until(lambda: all(script.promised(each) > fenced.core.epoch for each in (D, E)))
+    script.cut(successor.process.name, *ALL, D, E, F)
+    script.cut(fenced.process.name, *ALL, D, E)
+    fenced.deregister()
+    script.until(lambda: _ended_upto(script, F) == fenced.core.epoch)
+    assert script.begun(A) < script.begun(B)
+    for store in (*ALL, D, E, F):
+        script.withhold(store, successor.process.name)
+        script.withhold(successor.process.name, store)
+        script.withhold(fenced.process.name, store)
+        script.withhold(store, A)
+    script.network.heal()
+    for one in (D, E):
+        script.cut(one, *ALL, F)
+    for each in (successor, fenced):
+        script.cut(each.process.name, *ALL, D, E, F)
+    script.run(8.0)
+    for one in (*ALL, F):
+        for other in (D, E):
+            script.withhold(one, other)
+            script.withhold(other, one)
+    script.network.heal()
+    for one in (D, E):
+        script.cut(one, *ALL, F)
+    script.cut(successor.process.name, F)
+    hear = script.cut(successor.process.name, D, E)
+    script.run(4.0)
+    hear()
+    script.run(4.0)
+    script.network.heal()
+    _goes_on(script, successor)
+
+
 GUARDS = (
+    Guard(
+        _rules_of_then_are_enough,
+        _ended_where_those_that_were_left_are_all_that_is_known,
+        "I1",
+        {**WEATHER, "setups": (OLD, NEW)},
+        seeds=10,
+    ),
     Guard(
         _rules_of_then_are_enough,
         _ended_where_the_new_stores_are_unknown,

@@ -164,6 +164,20 @@ def test_who_began_what_this_store_missed_names_the_policies_that_are_in_force()
     assert not settled(one, view(answer("s2", replace(moved, membership=None))))
 
 
+def test_who_was_away_when_the_stores_changed_asks_those_that_have_it_now() -> None:
+    """It may be the last to hear of a deletion that others were told of by one alone."""
+    new = Policy.majority_of(["s4", "s5", "s6"])
+    moved = knowledge(deletion=DEREGISTERED, begun_epoch=2, membership=Membership((new,), (new,)))
+    one, left = buried(DEREGISTERED), (answer("s2"), answer("s3"))
+    assert settled(one, view(*left))
+    assert not settled(one, view(*left, answer("s4", moved)))
+    assert awaited(one, view(*left, answer("s4", moved))).endswith("s5, s6")
+    assert settled(one, view(*left, answer("s4", moved), answer("s5"), answer("s6")))
+    streams = knowledge(live=True)
+    assert not lives_on(one, view(*left, answer("s5", streams)))
+    assert lives_on(one, view(answer("s4", moved), answer("s5", streams)))
+
+
 def test_what_is_settled_is_not_so_any_more_once_a_later_epoch_is_over() -> None:
     world = World()
     filled(world)

@@ -16,7 +16,7 @@ remembers all that there ever was, the promise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import starmap
 
@@ -236,7 +236,7 @@ def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
     it answered, and another have taken it up from there before it deleted it.
     """
     source = tombstone.registration.name
-    named = others(tombstone.registration, view.me)
+    named = _asked(tombstone, view)
     if tombstone.blind or not named:
         if not view.complete:
             return False
@@ -246,7 +246,39 @@ def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
     # Who is in limbo as a whole may have known more. What counts, the rest knows if it is enough.
     unsure = {store for store in named if view.peers[store].limbo}
     sure = (named - unsure) | {view.me}
-    return not unsure or (not tombstone.blind and _know_everything(tombstone, sure))
+    return not unsure or (not tombstone.blind and _know_all_that_counts(tombstone, view, sure))
+
+
+def _asked(tombstone: Tombstone, view: View) -> frozenset[str]:
+    """Every other store that may have a part of it, as far as this store, or any peer that deleted
+    it, knows: this one may have been away when the stores changed."""
+    named = others(tombstone.registration, view.me)
+    return named.union(*map(_stores_of, _begun_since(tombstone, view))) - {view.me}
+
+
+def _stores_of(known: SourceKnowledge) -> Set[str]:
+    in_force = known.membership.policies if known.membership is not None else ()
+    return {store for policy in in_force for store in policy.stores}
+
+
+def _begun_since(tombstone: Tombstone, view: View) -> list[SourceKnowledge]:
+    """The newest that peers had begun which deleted the source, if this store missed that."""
+    source, begun = tombstone.registration.name, tombstone.registration.begun_epoch
+    told = (peer.sources.get(source) for peer in view.peers.values())
+    gone = [known for known in told if known is not None and known.deletion]
+    newest = max((known.begun_epoch for known in gone), default=0)
+    return [known for known in gone if begun < known.begun_epoch == newest]
+
+
+def _know_all_that_counts(tombstone: Tombstone, view: View, sure: Set[str]) -> bool:
+    """The same as _know_everything, also by policies that came into force when this store was away.
+
+    Whoever is enough by older ones has among them one that began the next.
+    """
+    return _know_everything(tombstone, sure) and all(
+        known.membership is not None and _are_enough(known.membership.policies, sure)
+        for known in _begun_since(tombstone, view)
+    )
 
 
 def _know_everything(tombstone: Tombstone, sure: Set[str]) -> bool:
@@ -267,7 +299,7 @@ def _are_enough(in_force: Sequence[Policy], sure: Set[str]) -> bool:
 def awaited(tombstone: Tombstone, view: View) -> str:
     """Whom this store waits for to have the deletion settled; for people."""
     source, told = tombstone.registration.name, view.peers
-    named = others(tombstone.registration, view.me)
+    named = _asked(tombstone, view)
     asks_all = tombstone.blind or not named
     named |= told.keys() if asks_all else frozenset()
     unheard = named - told.keys()
@@ -293,33 +325,18 @@ def settled(tombstone: Tombstone, view: View, is_gone: bool) -> bool:
         return True
     if tombstone.cause != store_v1.DELETION_DEREGISTERED or tombstone.blind:
         return False
-    told = _told(tombstone, view)
-    sure = told.keys() | {view.me}
-    return _know_everything(tombstone, sure) and all(
-        known.membership is not None and _are_enough(known.membership.policies, sure)
-        for known in _begun_since(tombstone, told.values())
-    )
+    return _know_all_that_counts(tombstone, view, _told(tombstone, view))
 
 
-def _begun_since(
-    tombstone: Tombstone, told: Iterable[SourceKnowledge]
-) -> Iterable[SourceKnowledge]:
-    """Those who began what this store missed: others may be in force since than it knows.
-
-    Whoever goes by older ones meets, among all who are enough by these, one that began the next.
-    """
-    return (known for known in told if known.begun_epoch > tombstone.registration.begun_epoch)
-
-
-def _told(tombstone: Tombstone, view: View) -> dict[str, SourceKnowledge]:
-    """The peers that tell whoever asks them that this stream was ended.
+def _told(tombstone: Tombstone, view: View) -> Set[str]:
+    """The stores that tell whoever asks them that this stream was ended.
 
     Who deleted a stream before this one was not told. Who began nothing of it tells nobody: whoever
     told it may have been fenced, and it has only its word.
     """
     upto = ended_epoch(tombstone)
-    return {
-        name: known
+    return {view.me} | {
+        name
         for name, peer in view.peers.items()
         if (known := peer.sources.get(tombstone.registration.name)) is not None
         and known.deletion == store_v1.DELETION_DEREGISTERED
@@ -372,7 +389,7 @@ def _believed(tombstone: Tombstone, view: View) -> Set[str]:
     what is over for everybody else. And no fewer: one that is asked, and not believed, could keep
     this from being settled for ever.
     """
-    named = others(tombstone.registration, view.me)
+    named = _asked(tombstone, view)
     # Who vouches for nothing does no harm, and who knows of nobody has nobody else to believe.
     return view.peers.keys() if tombstone.blind or not named else named
 
