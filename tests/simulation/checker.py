@@ -73,7 +73,7 @@ class Checker:
         self._fenced: set[int] = set()
         """Instances that were told so."""
         self.endings = Endings(world, mortality, self.require)
-        self._life = Life()
+        self._former = self._life = Life()
         self._life_of: dict[int, Life] = {}
         """By epoch that was decided."""
         self._follows: dict[str, Life] = {}
@@ -482,10 +482,12 @@ class Checker:
         # Not by who was frozen and decides in a lower epoch than something is stable in.
         if first == 0 and 0 < self._life.newest < epoch and self.is_over():
             self._begin_life(epoch, who)
-        elif first:
-            self._life.was_over = False
         self._named, self._in_force = setups, setups[-1:]
-        self._life_of[epoch] = self._follows[who] = self._life
+        # Nor is one of before it began a part of the present stream.
+        life = self._life if epoch >= self._life.begins_in else self._former
+        if first:
+            life.was_over = False
+        self._life_of[epoch] = self._follows[who] = life
         if len(setups) > 1:
             self._world.reach("membership change under way", "%s", setups)
         self._world.note("%s decided: epoch %s from %s on", who, epoch, first)
@@ -495,7 +497,7 @@ class Checker:
         self._decided_under[epoch, who] = setups
         for older, upto in self._life.stable_in.items():
             self.require(
-                older > epoch or upto < first,
+                older > epoch or upto < first or life is not self._life,
                 "I1",
                 f"{upto} was stable in epoch {older}, and epoch {epoch} of {who} begins at {first}",
             )
@@ -556,7 +558,7 @@ class Checker:
         self._world.reach(f"stream begun anew, after it {how}", "%s by %s", epoch, who)
         if self.failed.keys() - self._deleted:
             self._world.reach("stream begun anew while a store was failed", who)
-        self._life = Life(self._life.number + 1, epoch)
+        self._former, self._life = self._life, Life(self._life.number + 1, epoch)
         self._let_go.clear()
         self._unchecked.clear()
         self._remembered.clear()

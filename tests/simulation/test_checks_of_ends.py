@@ -102,6 +102,31 @@ def test_who_was_frozen_begins_no_stream_anew_where_every_copy_of_one_is_destroy
     assert script.checker.stable_contents, "they are of the stream in force"
 
 
+def test_who_was_frozen_decides_for_the_stream_that_it_has_heard_of() -> None:
+    """The second source is frozen before it decides, and the third one begins another stream."""
+    script = Script(0, {**MORTAL, "lets_go": False})
+    script.until_complete()
+    assert script.send_stable() == 0
+    first = script.source
+    late = script.start_source(C)
+    free = script.mute(B, "source2")
+    script.until(lambda: late.core.registration.grant(A) and script.promised(B) == late.core.epoch)
+    late.process.pause()
+    free()
+    first.kill()
+    third = script.start_source()
+    script.until_complete()
+    third.deregister()
+    _until_deleted(script)
+    script.start_source()
+    script.until_complete()
+    late.process.wake()
+    script.until_decided(late, lambda: None)
+    checker = script.checker
+    assert checker.life_of(script.source.core.epoch).number == 1
+    assert checker.life_of(late.core.epoch).number == 0
+
+
 def test_what_is_said_to_a_copy_does_not_say_that_its_store_hears_it() -> None:
     """All that comes to C leads to its copy, which reaches no peer: C hears no receiver."""
     mortality = Mortality(receivers=Lifetimes(0.0, 20.0))
