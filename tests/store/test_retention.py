@@ -361,6 +361,22 @@ def test_what_is_set_aside_twice_leaves_the_journal_twice() -> None:
     assert world.journal() == 0
 
 
+def test_what_was_set_aside_and_can_not_be_read_keeps_nobody_from_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Retaining()
+    world.append(world.stream(), batch(0, 9), stable_upto=4)
+    get = world.storage.get
+
+    def damaged(table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
+        if table is Table.SET_ASIDE:
+            raise StorageUnreadable("000007.sst", "block checksum mismatch")
+        return get(table, keys)
+
+    monkeypatch.setattr(world.storage, "get", damaged)
+    assert world.begin(Lineage((Term(1, 0), Term(2, 5)))) == 5
+
+
 def test_a_batch_with_several_rows_stays_until_the_last_of_them_goes() -> None:
     world = Retaining()
     stream = world.stream()

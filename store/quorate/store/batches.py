@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from quorate.protocol.errors import CorruptBatch, StorageFailed
+from quorate.protocol.errors import CorruptBatch, StorageFailed, StorageUnreadable
 from quorate.protocol.framing import BatchHeader, check_batch, same_content
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
@@ -196,8 +196,9 @@ def moves_aside(reads: Reads, reg_id: int, first: int) -> list[Write]:
 def _no_longer_aside(reads: Reads, reg_id: int, key: bytes, position: int) -> list[Write]:
     """The batch that was set aside under this key before may leave, if it is another one: a later
     epoch had kept the same numbers, so that they came again."""
-    value = reads.get(Table.SET_ASIDE, [key])[0]
-    with suppress(CorruptBatch):
+    # What was set aside keeps nobody from beginning: if it can not be read its batch stays.
+    with suppress(CorruptBatch, StorageUnreadable):
+        value = reads.get(Table.SET_ASIDE, [key])[0]
         if value is not None and (former := _aside_entry((key, value))).position != position:
             return [may_leave(reg_id, former.position, 0)]
     return []
