@@ -132,7 +132,11 @@ HAZARDS = {
         "new_stores_are_believed_at_once",
         "rules_of_then_are_enough",
     ),
-    "a store that lags and never catches up": ("repair_waits_for_a_pause", "nobody_repairs"),
+    "a store that lags and never catches up": (
+        "repair_waits_for_a_pause",
+        "nobody_repairs",
+        "nobody_tells_of_a_later_end",
+    ),
 }
 
 

@@ -17,7 +17,7 @@ from tests.simulation.test_scripts import ALL, FIVE, NEW, OLD, A, B, C, D, E, _b
 from tests.simulation.test_scripts_of_ends import _until_deleted
 
 from quorate.protocol.identity import SourceName
-from quorate.store import deletion
+from quorate.store import deletion, keeper
 from quorate.store.identities import Identities
 from quorate.store.life_records import Tombstone
 from quorate.store.lifetimes import Lifetimes
@@ -355,7 +355,31 @@ def _ended_where_those_that_were_left_are_all_that_is_known(script: Script) -> N
     _goes_on(script, successor)
 
 
+def _nobody_tells_of_a_later_end(to: pytest.MonkeyPatch) -> None:
+    """Of what was deregistered while a store was away that deleted the stream before."""
+    to.setattr(keeper, "deregistered_since", lambda *_: 0)
+
+
+def _away_while_the_next_stream_ended(script: Script) -> None:
+    """A misses the second stream and its end, and hears B and C after that. C goes for good, and B
+    is started again."""
+    ended = _next_stream(script, A)
+    ended.deregister()
+    script.until(lambda: _ended_upto(script, B) == _ended_upto(script, C) == ended.core.epoch)
+    script.run(4.0)
+    ended.kill()
+    script.withhold(ended.process.name, A)
+    script.network.heal()
+    script.run(4.0)
+    for store in (B, C):
+        script.stores[store].crash()
+    script.stores[B].start()
+    script.start_source()
+    script.until_complete()
+
+
 GUARDS = (
+    Guard(_nobody_tells_of_a_later_end, _away_while_the_next_stream_ended, "I6", WEATHER),
     Guard(
         _rules_of_then_are_enough,
         _ended_where_those_that_were_left_are_all_that_is_known,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.store.deleted import (
@@ -35,6 +36,7 @@ from quorate.store.deletion import (
     asked_for,
     awaited,
     begun_anew,
+    deregistered_since,
     given_up,
     gone_everywhere,
     lives_on,
@@ -42,6 +44,7 @@ from quorate.store.deletion import (
 from quorate.store.life_records import Tombstone
 from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
 
 
 def settled(one: Tombstone, seen: View) -> bool:
@@ -439,3 +442,85 @@ async def test_it_is_settled_only_by_what_all_said_of_one_time() -> None:
     assert not await is_settled(knowledge())
     assert not await is_settled(gone), "what was said before counts no more"
     assert await is_settled(gone)
+
+
+# What came while the store was away.
+
+
+def test_who_lost_what_it_may_have_had_need_not_be_waited_for() -> None:
+    """It is in limbo for the source, of which it knows a promise. The rest knows what counts."""
+    unsure = answer("s3", knowledge(begun_epoch=0, limbo=True))
+    assert settled(buried(), view(answer("s2"), unsure))
+    assert not settled(buried(), view(answer("s2", limbo=True), unsure)), "the rest is not enough"
+    assert not settled(replace(buried(), blind=True), view(answer("s2"), unsure))
+    held = answer("s3", knowledge(limbo=True))
+    assert not settled(buried(), view(answer("s2"), held)), "it still has a part of it"
+    both = awaited(buried(), view(answer("s2"), unsure))
+    assert both == "these are in limbo: s3"
+
+
+def later(**changes: Any) -> SourceKnowledge:
+    """A peer that began epoch 3, and was told that it is over."""
+    told = {"begun_epoch": 3, "promised_epoch": 3, "deleted_upto": 3, "limbo": True}
+    return knowledge(**{"deletion": DEREGISTERED, **told, **changes})
+
+
+def test_that_the_next_stream_was_deregistered_meanwhile_is_told_by_peers() -> None:
+    one = buried(DEREGISTERED)
+    assert deregistered_since(one, view(answer("s2", later()))) == 3
+    assert deregistered_since(buried(), view(answer("s2", later()))) == 3
+    known = replace(one, deleted_upto=3)
+    assert deregistered_since(known, view(answer("s2", later()))) == 0, "that is no news"
+    assert deregistered_since(replace(one, blind=True), view(answer("s2", later()))) == 0
+
+
+@pytest.mark.parametrize(
+    "untrue",
+    [
+        {"deletion": EXPIRED},
+        {"begun_epoch": 0},
+        {"deleted_upto": 0},
+    ],
+)
+def test_nobody_else_says_that_a_stream_was_deregistered(untrue: dict[str, Any]) -> None:
+    assert deregistered_since(buried(), view(answer("s2", later(**untrue)))) == 0
+
+
+def test_a_stream_that_goes_on_was_not_deregistered() -> None:
+    for known in (knowledge(live=True), knowledge(begun_epoch=4)):
+        assert deregistered_since(buried(), view(answer("s2", later()), answer("s3", known))) == 0
+    left = answer("s3", knowledge(begun_epoch=3))
+    assert deregistered_since(buried(), view(answer("s2", later()), left)) == 3
+
+
+def test_a_store_that_promised_more_since_takes_no_older_end() -> None:
+    one = buried()
+    record = replace(one.registration, promised_epoch=4)
+    more = replace(one, registration=record)
+    assert deregistered_since(more, view(answer("s2", later()))) == 0
+
+
+@pytest.mark.parametrize("cause", [DEREGISTERED, EXPIRED])
+async def test_stores_that_the_source_has_moved_to_may_have_names_that_are_not_known(
+    cause: store_v1.Deletion,
+) -> None:
+    """The stream moved from s1, s2 and s3 to s1, s4 and s5 while this one was away: by the names
+    that its addresses are."""
+    world = World()
+    filled(world)
+    bury(world, cause, upto=3 if cause == DEREGISTERED else 0)
+    moved = Policy.majority_of(["s1", "four:1", "five:1"])
+    addresses = {"s1": "s1:1", "four:1": "s4:1", "five:1": "s5:1"}
+    entries = [v1.StoreEntry(name=name, address=each) for name, each in addresses.items()]
+    known = later(
+        deletion=cause,
+        membership=Membership((moved,), (moved,)),
+        information=v1.SourceInformation(epoch=3, version=1, stores=entries),
+        lineage=FIRST_LINEAGE.extended(29, 3),
+    )
+    left = later(deletion=cause, begun_epoch=1, promised_epoch=1)
+    peers = [answer("s4", known), answer("s5", known), answer("s2", left), answer("s3", left)]
+    kept = keeping(world, *peers)
+    for now in range(3):
+        await kept.look(float(now))
+    assert ORDERS in world.core.identities.settled

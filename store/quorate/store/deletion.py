@@ -184,7 +184,14 @@ def _has_deleted(peer: PeerAnswer, source: SourceName) -> bool:
     known = peer.sources.get(source)
     if known is None or known.deletion:
         return True
-    return not known.limbo and known.begun_epoch == 0 and not known.held
+    return known.begun_epoch == 0 and not known.held
+
+
+def _is_unsure(peer: PeerAnswer, source: SourceName) -> bool:
+    """Whether the peer may have known more than it says: it is in limbo as a whole, or for what is
+    left there of the source."""
+    known = peer.sources.get(source)
+    return peer.limbo or (known is not None and known.limbo and not known.deletion)
 
 
 def policies(record: Registration) -> tuple[Policy, ...]:
@@ -243,8 +250,8 @@ def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
         named |= view.peers.keys()
     if not all(store in view.peers and _has_deleted(view.peers[store], source) for store in named):
         return False
-    # Who is in limbo as a whole may have known more. What counts, the rest knows if it is enough.
-    unsure = {store for store in named if view.peers[store].limbo}
+    # What counts, the rest knows if it is enough.
+    unsure = {store for store in named if _is_unsure(view.peers[store], source)}
     sure = (named - unsure) | {view.me}
     return not unsure or (not tombstone.blind and _know_all_that_counts(tombstone, view, sure))
 
@@ -304,7 +311,7 @@ def awaited(tombstone: Tombstone, view: View) -> str:
     named |= told.keys() if asks_all else frozenset()
     unheard = named - told.keys()
     having = {store for store in named - unheard if not _has_deleted(told[store], source)}
-    unsure = {store for store in named - unheard - having if told[store].limbo}
+    unsure = {store for store in named - unheard - having if _is_unsure(told[store], source)}
     parts = {
         "these have not been heard since": unheard,
         "these still have it": having,
@@ -347,6 +354,28 @@ def _told(tombstone: Tombstone, view: View) -> Set[str]:
 def _tells_end(known: SourceKnowledge, upto: int) -> bool:
     """Whether the tombstone of a peer says so of everything up to this epoch."""
     return known.begun_epoch > 0 and max(known.begun_epoch, known.deleted_upto) >= upto
+
+
+def deregistered_since(tombstone: Tombstone, view: View) -> int:
+    """Up to which epoch a peer that began the source was told that it is over; 0: that is no news.
+
+    It is the owner's word, which this store has missed; nobody else brings it. The rest may not be
+    enough without this store.
+    """
+    if tombstone.blind:
+        return 0
+    record = tombstone.registration
+    peers = [each.sources.get(record.name) for each in view.peers.values()]
+    known = [each for each in peers if each is not None]
+    told = [
+        each.deleted_upto
+        for each in known
+        if each.deletion == store_v1.DELETION_DEREGISTERED and each.begun_epoch
+    ]
+    upto = max(told, default=0)
+    goes_on = any(not each.deletion and (each.live or each.begun_epoch > upto) for each in known)
+    is_news = upto > tombstone.deleted_upto and upto >= record.promised_epoch
+    return upto if is_news and not goes_on else 0
 
 
 def _was_settled(tombstone: Tombstone, view: View) -> bool:

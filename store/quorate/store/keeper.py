@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from quorate.protocol.errors import (
@@ -27,6 +27,7 @@ from quorate.store.deletion import (
     asked_for,
     awaited,
     begun_anew,
+    deregistered_since,
     given_up,
     gone_everywhere,
     had_nothing,
@@ -55,6 +56,7 @@ from quorate.store.records import Registration
 from quorate.store.state import Change, Ending, SourceState
 from quorate.store.storage import Write
 from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.messages_pb2 import SourceInformation
 
 _log = logging.getLogger("quorate.store.keeper")
 
@@ -256,6 +258,11 @@ class Keeper:
             writes = identities.replaced(source)  # it was taken up again from a peer
             await self._engine.writer.durable(self._engine.writer.submit(writes))
             return
+        if upto := deregistered_since(tombstone, view):
+            _log.info("%s was deregistered again while this store was away", source)
+            writes = identities.deregistered(source, upto, self._clock())
+            await self._engine.writer.durable(self._engine.writer.submit(writes))
+            return
         is_gone = self._is_gone_at_once(source, tombstone, view)
         if source not in identities.settled:
             self._judge_settled(source, tombstone, view, is_gone)
@@ -320,12 +327,18 @@ class Keeper:
         Not what others said last: a source may be back there since.
         """
         since = max(since, self._identities.buried_at.get(record.name, 0.0))
-        heard = {
-            name: each.answer
-            for name, each in self._heard_by_name(record).items()
+        told = {
+            store: each.answer
+            for store, each in self._peers.answering().items()
             if each.asked > since
         }
-        answered = {answer.address for answer in heard.values()}
+        heard = _by_names(told, record.information)
+        if (newest := _newest_of_deleted(record, told.values())) is not None:
+            for name, answer in _by_names(told, newest).items():
+                # The source may have other names for its stores since. None may mean two of them.
+                if heard.setdefault(name, answer) is not answer:
+                    del heard[name]
+        answered = {answer.address for answer in told.values()}
         return View(
             policy_name(self._core.store, self._engine.address, record.information),
             heard,
@@ -451,3 +464,20 @@ class Keeper:
 
     async def _write(self, state: SourceState, writes: Sequence[Write]) -> None:
         await self._engine.writer.durable(self._engine.submit(state, writes))
+
+
+def _by_names(
+    told: Mapping[str, PeerAnswer], information: SourceInformation | None
+) -> dict[str, PeerAnswer]:
+    """Peers by the names that the source's policies use."""
+    return {policy_name(store, each.address, information): each for store, each in told.items()}
+
+
+def _newest_of_deleted(
+    record: Registration, told: Iterable[PeerAnswer]
+) -> SourceInformation | None:
+    """What the source said last to those that deleted it, if they began more than this store."""
+    known = (answer.knowledge(record.name) for answer in told)
+    gone = [each for each in known if each.deletion and each.begun_epoch > record.begun_epoch]
+    newest = max(gone, key=lambda each: each.begun_epoch, default=None)
+    return newest.information if newest is not None else None
