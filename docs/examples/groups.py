@@ -31,7 +31,8 @@ async def send(layout: Layout, topic: str, messages: int, pause: float) -> list[
     async with await Source.open(topic, stores=layout, on_event=tell) as source:
         for number in range(messages):
             receipt = await publish(source, b"message %d" % number, pause)
-            print(f"{receipt.sequence} is on {', '.join(receipt.stores)}")
+            held = ", ".join(receipt.groups)
+            print(f"{receipt.sequence} is on {', '.join(receipt.stores)}; groups: {held}")
             groups.append(receipt.groups)
             await asyncio.sleep(pause)
     return groups

@@ -69,7 +69,7 @@ def test_a_session_goes_on_where_it_was(environment: dict[str, str]) -> None:
 def test_the_last_messages_and_what_happens(environment: dict[str, str]) -> None:
     sent = quorate(environment, "send", "last", "--session-id", "0x10", given=b"a\nb\nc\nd\n")
     assert sent.returncode == 0, sent.stderr
-    watch = ("receive", "last", "--last", "1", "--count", "2", "--events")
+    watch = ("receive", "last", "--last", "2", "--count", "2", "--events")
     shown = quorate(environment, *watch)
     assert shown.stdout == b"c\nd\n"
     assert b"RegistrationComplete" in shown.stderr
@@ -79,6 +79,8 @@ def test_the_last_messages_and_what_happens(environment: dict[str, str]) -> None
     assert complete["source"] == "last/0x10"
     assert (complete["first_sequence"], complete["low"], complete["high"]) == (2, 0, 3)
     assert len(complete["stores"]) == 3
+    none = quorate(environment, "receive", "last", "--last", "0", "--until-idle", "0.5")
+    assert (none.returncode, none.stdout) == (0, b"")
 
 
 def test_what_happens_to_a_source(environment: dict[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from quorate.protocol.consensus import (
     consensus,
     starting_point,
 )
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Group, Policy
 
@@ -122,3 +124,9 @@ def test_request_maximum(low: int, high: int, maximum: int | None, by_maximum: i
 
 def test_a_position_beyond_everything_stored_is_clamped() -> None:
     assert choose_start(starting_point(SOURCE, low=50, high=6, request_maximum=None)) == 7
+
+
+@pytest.mark.parametrize("answer", [None, "3", 2.5])
+def test_an_application_that_names_no_number_is_told_so(answer: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"choose_start.*returned"):
+        choose_start(starting_point(SOURCE, 1, 6, 2), lambda _: answer)

@@ -449,6 +449,8 @@ async def test_another_version(group: Group, monkeypatch: pytest.MonkeyPatch) ->
         {"session_id": -1},
         {"options": {"buffer_bytes": 1}},
         {"options": {"request_maximum": -1}},
+        {"options": {"request_maximum": "2"}},
+        {"options": {"consensus": "majority"}},
         {"options": {"request_timeout": 0}},
         {"options": {"wait_for_source": -1.0}},
     ],

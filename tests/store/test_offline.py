@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.store.support import ORDERS, Client, batch, running
 
-from quorate.protocol.errors import DataDirectoryCorrupt, DataDirectoryInUse
+from quorate.protocol.errors import DataDirectoryInUse, InvalidArgument
 from quorate.protocol.framing import read_header
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range
@@ -62,8 +62,7 @@ async def test_holes_are_known(tmp_path: Path) -> None:
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataDirectoryCorrupt, match="not a store's"):
-        OfflineStore(tmp_path)
-    with pytest.raises(DataDirectoryCorrupt):
-        OfflineStore(tmp_path / "none")
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InvalidArgument, match="not a store's data directory: it has no lock"):
+            OfflineStore(path)
     assert list(tmp_path.iterdir()) == []

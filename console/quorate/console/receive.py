@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 import typer
@@ -26,6 +27,7 @@ from quorate.protocol.identity import SourceName, parse_session_id
 
 if TYPE_CHECKING:
     from quorate.protocol.attributes import Attributes
+    from quorate.protocol.consensus import StartingPoint
     from quorate.receiver import Message, Receiver
 
 _log = logging.getLogger("quorate.console")
@@ -64,7 +66,13 @@ def receive(
     ] = None,
     last: Annotated[
         int | None,
-        typer.Option("--last", min=0, help="Begin at most so many messages behind the newest."),
+        typer.Option(
+            "--last",
+            min=0,
+            metavar="N",
+            help="Begin with the last N messages of each source, if not after them; 0: only what "
+            "is new.",
+        ),
     ] = None,
     take_over: Annotated[
         bool,
@@ -102,10 +110,14 @@ def receive(
     }
     options = {
         "wait_for_source": wait,
-        "request_maximum": last,
+        "choose_start": None if last is None else partial(_the_last, last),
         "waited_for": not not_waited_for,
     }
     run(_Receiving(settings, opening, options, count, until_idle, events).run)
+
+
+def _the_last(count: int, point: StartingPoint) -> int:
+    return max(point.low, point.high + 1 - count)
 
 
 @dataclass(slots=True)

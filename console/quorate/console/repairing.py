@@ -212,8 +212,9 @@ def prospect_of_leaving(
         raise InvalidArgument("--store", detail)
     what = str(source) if source is not None else "every source, also those it never heard of"
     lines = [
-        f"Store {answer.store_name} would vouch for what it lacks of {what}, though nobody could "
-        "be asked. What it once had and nobody else has would be lost without a word."
+        f"Store {answer.store_name} would vouch for what it lacks of {what}, though those that "
+        "could be asked are not enough. What it once had and nobody else has would be lost without "
+        "a word. If the rule is `all` the others have whatever is stable."
     ]
     names = {name_of(each) for each in answer.sources}
     for other in answers.values():

@@ -9,6 +9,7 @@ import enum
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Group, Policy, quorum
 
@@ -122,10 +123,14 @@ def choose_start(point: StartingPoint, choose: Callable[[StartingPoint], int] | 
     """Where the receiver starts: the application may go anywhere from 0 to high + 1.
 
     A callback that returns `low` as it was means "not changed", so the request maximum holds.
+    Raises InvalidArgument if it returns no number.
     """
     chosen = point.low_by_request_maximum
     if choose is not None:
-        answer = choose(point)
+        answer: object = choose(point)
+        if not isinstance(answer, int):
+            detail = f"returned {answer!r} for {point}; return a number, {point.low} for no other"
+            raise InvalidArgument("choose_start", detail)
         if answer != point.low:
             chosen = answer
     return min(max(chosen, 0), point.high + 1)

@@ -125,9 +125,10 @@ class NoQuorum(QuorateError):
             )
         if self.limbo != self.deleted:
             steps.append(
-                "One in limbo can not vouch for what it lacks: `quorate status` says why, and "
-                "`quorate repair` has it filled now. If nobody has it any more: `quorate repair "
-                "--accept-loss`, or `--leave-limbo` for a store that waits for one that is gone."
+                "One in limbo can not vouch for what it lacks: `quorate status` says why, and for "
+                "whom it waits; it is filled once these are there. If nobody has it any more: "
+                "`quorate repair --accept-loss`, or `--leave-limbo` for a store that waits for one "
+                "that is gone, or can not be spared."
             )
         return " ".join(steps) or "`quorate status` says how they are."
 
@@ -642,7 +643,7 @@ class DataDirectoryInUse(QuorateError):
     def describe(self) -> str:
         return (
             f"Data directory {self.path} is in use by {self.holder}. "
-            "Stop that one, or give this one a directory of its own."
+            "Stop that one first; a second store needs a directory of its own."
         )
 
 

@@ -69,6 +69,13 @@ class ReceiverOptions:
     """False: tell no source what was consumed, so that this receiver counts for none."""
 
     def __post_init__(self) -> None:
+        consensus: object = self.consensus
+        if not isinstance(consensus, Behaviour):
+            one_of = ", ".join(f"Behaviour.{each.name}" for each in Behaviour)
+            raise InvalidArgument("consensus", f"{consensus!r} is none of {one_of}")
+        maximum: object = self.request_maximum
+        if not isinstance(maximum, int | None):
+            raise InvalidArgument("request_maximum", f"{maximum!r} is no number")
         if self.request_maximum is not None and self.request_maximum < 0:
             raise InvalidArgument("request_maximum", f"{self.request_maximum} is below 0")
         if self.confirm_delivery and not self.allow_confirmed_delivery:

@@ -98,7 +98,7 @@ class StoreUnresponsive:
     store: str
     reason: QuorateError
     quorum_lost: bool
-    """Without it messages are no longer accepted."""
+    """Without it messages are no longer accepted. False also if they were not before."""
 
 
 @dataclass(frozen=True, slots=True)

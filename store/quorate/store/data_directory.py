@@ -27,6 +27,7 @@ from quorate.protocol.errors import (
     DataDirectoryNewer,
     DataDirectoryOfAnother,
     DataDirectoryOlder,
+    InvalidArgument,
     StorageFailed,
 )
 
@@ -168,12 +169,13 @@ class DataDirectory:
 def lock_for_reading(path: Path) -> int:
     """Keep stores out of a data directory until this descriptor is closed.
 
-    Raises DataDirectoryInUse, DataDirectoryCorrupt.
+    Raises DataDirectoryInUse, InvalidArgument if it is no store's.
     """
     try:
         descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise DataDirectoryCorrupt(str(path), f"it is not a store's: {error.strerror}") from None
+        detail = f"{path} is not a store's data directory: it has no lock ({error.strerror})"
+        raise InvalidArgument("directory", detail) from None
     _lock(path, descriptor, fcntl.LOCK_SH)
     return descriptor
 

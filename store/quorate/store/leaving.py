@@ -141,7 +141,7 @@ def leave(
         sure = trusted & policy.stores
         if not (policy.stable(sure) and policy.blocks(sure)):
             silent = sorted(policy.stores - trusted - {me})
-            return Stay(_not_heard(silent) if silent else _can_not_be_spared(policy))
+            return Stay(_not_heard(silent) if silent else _can_not_be_spared(store, policy))
     told = {answer.address for answer in answers if name in answer.sources}
     if unasked := {each for each in vouching - told if called[each] in everyone} - {*asked}:
         return Ask(frozenset(unasked))
@@ -301,9 +301,9 @@ def _not_heard(stores: Iterable[str]) -> str:
     return f"these have not answered, or are in limbo themselves: {', '.join(stores) or 'none'}"
 
 
-def _can_not_be_spared(policy: Policy) -> str:
+def _can_not_be_spared(store: str, policy: Policy) -> str:
     return (
         f"all others have answered, and are not enough without it by {policy}. Put back a disk "
         "that is whole, or have it go on with what the others have: "
-        "`quorate repair --leave-limbo --store NAME --reason WHY`"
+        f"`quorate repair --leave-limbo --store {store} --reason WHY`"
     )

@@ -46,7 +46,7 @@ class OfflineStore:
     """The data directory of a store that is not running; it can not start until this is closed."""
 
     def __init__(self, path: Path | str) -> None:
-        """Raises DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt."""
+        """Raises DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt, InvalidArgument."""
         directory = Path(path)
         self._lock = lock_for_reading(directory)
         try:
