@@ -195,7 +195,13 @@ class SourceProcess(Process):
 
         The store says so itself a little earlier: what is killed between takes the quorum away.
         """
-        await self.until_said("event", "StoreReturned", {"store": store.name})
+        await self.progress.until(
+            f"{self.name} streams to {store.name} again",
+            lambda: any(
+                kind == "StoreReturned" and fields["store"] == store.name
+                for kind, fields in self.lines("event")
+            ),
+        )
 
     async def send(self, count: int, size: int = 100) -> int:
         """Have it send so many messages; the last one's number, once it was accepted."""

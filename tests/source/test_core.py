@@ -366,7 +366,10 @@ def test_which_groups_are_there_is_told_when_the_quorum_is_lost_and_when_it_is_b
     for store in "afd":
         core.failed(store, DOWN, 1.0)
     assert the(core, events.QuorumLost) == [events.QuorumLost(("b", "c", "e"), ("g",))]
+    left = [event.groups for event in the(core, events.StoreUnresponsive)]
+    assert left == [("g", "h", "i"), ("g", "h"), ("g",)]
     streams(core, "d", 2.0, -1)
+    assert the(core, events.StoreReturned) == [events.StoreReturned("d", ("g", "h"))]
     whole, back = the(core, events.RegistrationComplete)
     assert (whole.groups, back.groups) == (("g", "h", "i"), ("g", "h"))
     assert (back.stores, back.missing) == (("b", "c", "d", "e"), ("a", "f"))
@@ -394,7 +397,7 @@ def test_that_a_store_is_back_is_told_once() -> None:
     core.failed("c", DOWN, 2.0)
     opened(core, "c", core.epoch, 0, FSYNC, 3.0)
     opened(core, "c", core.epoch, 0, FSYNC, 4.0)
-    assert the(core, events.StoreReturned) == [events.StoreReturned("c")]
+    assert the(core, events.StoreReturned) == [events.StoreReturned("c", ("stores",))]
 
 
 def test_a_fenced_source_accepts_nothing_more() -> None:

@@ -324,7 +324,8 @@ class SourceCore:
         # Failures while the first registration goes on are reported by open() if it fails.
         if self.registration.phase is Phase.STREAMING:
             lost = was_complete and not self.complete
-            causes += self._notices.unresponsive(store, error, quorum_lost=lost)
+            taking, policy = self.streams.open_stores(), self.registration.policy
+            causes += self._notices.unresponsive(store, error, taking, policy, quorum_lost=lost)
         # What followed from the failure, as that the quorum is lost, is told after it.
         self.events[before:before] = causes
         self._settle()
@@ -543,7 +544,8 @@ class SourceCore:
             self.tracker.rejoin(store, min(next_sequence - 1, self.packed_upto))
         else:
             self.tracker.leave(store)
-        self.events += self._notices.opened(store, takes_data=takes_data)
+        taking, policy = self.streams.open_stores(), self.registration.policy
+        self.events += self._notices.opened(store, taking, policy, takes_data=takes_data)
         self._settle()
         self._check_complete(now)
         return True

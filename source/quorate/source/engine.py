@@ -393,7 +393,7 @@ def _log_event(name: SourceName, event: events.Event) -> None:
                 ", ".join(stores),
                 f", not yet with {', '.join(missing)}" if missing else "",
             )
-        case events.StoreUnresponsive(store, reason, _):
+        case events.StoreUnresponsive(store, reason, _, _):
             _log.warning("store %s does not take %s: %s", store, name, reason)
         case events.WaitingForStores(missing, seconds):
             upto = f"{seconds:.1f} s at most" if seconds else "as long as it takes"
@@ -410,7 +410,7 @@ def _log_event(name: SourceName, event: events.Event) -> None:
             _log.warning("%s stands in for %s in %s of %s", backup, member, group, name)
         case events.BackupSteppedBack(group, member, backup):
             _log.info("%s is back for %s in %s of %s", member, backup, group, name)
-        case events.StoreReturned(store):
+        case events.StoreReturned(store, _):
             _log.info("store %s takes %s again", store, name)
         case events.StoreInLimbo(store, why):
             _log.warning("store %s is in limbo for %s: %s", store, name, why)

@@ -99,6 +99,8 @@ class StoreUnresponsive:
     reason: QuorateError
     quorum_lost: bool
     """Without it messages are no longer accepted. False also if they were not before."""
+    groups: tuple[str, ...]
+    """The groups of the source's policy whose rule the stores still meet that take the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,8 @@ class StoreReturned:
     """
 
     store: str
+    groups: tuple[str, ...]
+    """The groups of the source's policy whose rule the stores meet that take the stream now."""
 
 
 @dataclass(frozen=True, slots=True)

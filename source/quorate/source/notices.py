@@ -85,23 +85,32 @@ class Notices:
         """The stores that still take the stream are too few."""
         return [events.QuorumLost(tuple(sorted(taking)), policy.groups_holding(taking, taking))]
 
-    def unresponsive(self, store: str, error: QuorateError, *, quorum_lost: bool) -> Told:
-        """A store does not take the stream; told once for each kind of reason."""
+    def unresponsive(
+        self,
+        store: str,
+        error: QuorateError,
+        taking: Set[str],
+        policy: Policy,
+        *,
+        quorum_lost: bool,
+    ) -> Told:
+        """A store does not take the stream, these do; told once for each kind of reason."""
         kind = type(error).__name__
         if self._unresponsive.get(store) == kind and not quorum_lost:
             return []
         self._unresponsive[store] = kind
-        return [events.StoreUnresponsive(store, error, quorum_lost)]
+        left = policy.groups_holding(taking, taking)
+        return [events.StoreUnresponsive(store, error, quorum_lost, left)]
 
     def left(self, store: str) -> None:
         """A store is dealt with no more."""
         self._unresponsive.pop(store, None)
 
-    def opened(self, store: str, *, takes_data: bool) -> Told:
-        """A store's stream is open, and it takes messages from it or not."""
+    def opened(self, store: str, taking: Set[str], policy: Policy, *, takes_data: bool) -> Told:
+        """A store's stream is open, and it takes messages from it or not; these take the stream."""
         told: Told = []
         if self._unresponsive.pop(store, None) is not None:
-            told.append(events.StoreReturned(store))
+            told.append(events.StoreReturned(store, policy.groups_holding(taking, taking)))
         if takes_data:
             self._state_only.discard(store)
         elif store not in self._state_only:
