@@ -377,6 +377,8 @@ class SourceInstance:
             try:
                 await self._take(store, step)
             except QuorateError as error:
+                if self._news.get(store) is not news:
+                    return  # In production it is cancelled; another one deals with the store.
                 if isinstance(error, Fenced) and core.registration.phase in (
                     Phase.BEGINNING,
                     Phase.LOADING,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.simulation import written
@@ -11,7 +12,9 @@ from tests.simulation.simulation import CHECK_SECONDS
 from tests.simulation.test_scripts import NEW, OLD, A, B, C
 from tests.simulation.test_upkeep import all_have_three, plant_other_content
 from tests.simulation.violation import Violation
+from tests.simulation.world import Event, Process
 
+from quorate.protocol.errors import Unreachable
 from quorate.source.registration import Phase
 
 STABLE = {"lets_go": False}
@@ -171,3 +174,28 @@ def test_what_the_others_lack_would_be_lost_with_retired_stores(moving: Script) 
     moving.checker.stable_contents[1] = b"nobody else has it"
     with pytest.raises(Violation, match=r"I1: 1 is stable, and without .* only .* have it"):
         moving.checker.retires(OLD.stores, (NEW,))
+
+
+def test_a_call_of_before_a_store_was_left_says_nothing_of_the_stream_that_it_has_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In production it is cancelled."""
+    script = Script(0, {"lets_go": False})
+    source, call = script.source, script.network.call
+    asked: list[Any] = []
+
+    async def late(client: Process, server: str, *what: Any) -> Any:
+        if (client, server) != (source.process, C) or asked:
+            return await call(client, server, *what)
+        asked.append(what)
+        await client.sleep(1.0)
+        raise Unreachable(C, "it did not answer in time")
+
+    monkeypatch.setattr(script.network, "call", late)
+    script.until_decided(source, lambda: None)
+    source._news[C] = Event(source.process)
+    source.process.start(source._run(C))
+    script.until(lambda: C in source.core.tracker.active)
+    assert script.world.now < 1.0
+    script.run(1.0)
+    assert C in source.core.tracker.active
