@@ -23,8 +23,13 @@ from pathlib import Path
 import psutil
 
 from bench.report import say
-from quorate.console.children import StoreChild, founded, free_addresses, others
-from quorate.console.group_status import ask
+from quorate.console.group.children import (
+    StoreChild,
+    founded,
+    free_addresses,
+    others,
+)
+from quorate.console.group.status import ask
 from quorate.source import Source, SourceOptions
 
 TOPIC = "bench"

@@ -34,8 +34,8 @@ from quorate.pipeline import session
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import on_spark
 from quorate.pipeline.audit.verdict import Outcome
-from quorate.pipeline.auditing import audit
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.jobs.audit import audit
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.identity import SourceName
 from quorate.source.blocking import Source
 

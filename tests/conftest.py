@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     or none while it is down, a port looks free."""
     shared: dict[str, Any] | None = getattr(config, "workerinput", None)
     if shared is not None:
-        from quorate.console import children
+        from quorate.console.group import children
 
         children._PORTS = ports_of(shared["workerid"], shared["workercount"], children._PORTS)
 

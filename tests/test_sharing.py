@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.sharing import ports_of, share
 
-from quorate.console.children import free_addresses
+from quorate.console.group.children import free_addresses
 
 ROOT = Path(__file__).parents[1]
 PORTS = range(20_000, 32_000)

@@ -29,11 +29,11 @@ from quorate.pipeline import session
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import on_spark
 from quorate.pipeline.audit.verdict import AuditReport
-from quorate.pipeline.auditing import audit
-from quorate.pipeline.backtesting import backtest
-from quorate.pipeline.replaying import Replayed
-from quorate.pipeline.restoring import restore
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.jobs.audit import audit
+from quorate.pipeline.jobs.backtest import backtest
+from quorate.pipeline.jobs.replay import Replayed
+from quorate.pipeline.jobs.restore import restore
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.layout import Layout
 from quorate.source import Outgoing
 from quorate.source.blocking import Source

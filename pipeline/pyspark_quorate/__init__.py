@@ -11,7 +11,7 @@ from typing import Any
 
 def __getattr__(name: str) -> Any:
     if name == "DefaultSource":
-        from quorate.pipeline.data_source import QuorateDataSource
+        from quorate.pipeline.spark.data_source import QuorateDataSource
 
         return QuorateDataSource
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

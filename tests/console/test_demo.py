@@ -20,8 +20,11 @@ from quorate.console.demo.records import run_files
 from quorate.console.demo.verdict import Verdict
 from quorate.console.demo.verify import verify
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
-from quorate.store.rocks import RocksStorage
-from quorate.store.storage import Table, Write
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.rocksdb import RocksStorage
 
 pytestmark = pytest.mark.processes
 

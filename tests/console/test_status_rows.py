@@ -5,7 +5,7 @@ No two numbers are alike, so that none can stand in the place of another.
 
 from __future__ import annotations
 
-from quorate.console.group_status import compare
+from quorate.console.group.status import compare
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.wire import source_to_wire

@@ -15,11 +15,14 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.receiver import Gap, Receiver, ReceiverOptions
-from quorate.receiver.plan import Answer
+from quorate.receiver.protocol.fetch_plan import Answer
 from quorate.source import Source, SourceOptions
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.node import StoreNode
-from quorate.store.storage import Table, Write
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.pipeline.group import Group
 
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.framing import read_payloads
 from quorate.protocol.identity import SourceName
 

@@ -9,12 +9,19 @@ from pathlib import Path
 
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
-from tests.pipeline.test_stream_writer import STREAM_TOPIC, run, stream
+from tests.pipeline.write.test_stream_writer import (
+    STREAM_TOPIC,
+    run,
+    stream,
+)
 
 from quorate.pipeline import session
-from quorate.pipeline.data_source import QuorateDataSource
-from quorate.pipeline.stream_writer import StreamWriter
-from quorate.pipeline.write_options import WriteOptions, write_options
+from quorate.pipeline.spark.data_source import QuorateDataSource
+from quorate.pipeline.write.options import (
+    WriteOptions,
+    write_options,
+)
+from quorate.pipeline.write.stream_writer import StreamWriter
 
 
 class Hanging(StreamWriter):

@@ -9,8 +9,11 @@ import os
 import signal
 import sys
 
-from quorate.pipeline.replay_sinks import TopicsSink
-from quorate.pipeline.replaying import Position, Replayed
+from quorate.pipeline.jobs.replay import (
+    Position,
+    Replayed,
+)
+from quorate.pipeline.jobs.replay_sinks import TopicsSink
 from quorate.protocol.layout import Layout
 
 FIRST_US = 1_790_000_000_000_000

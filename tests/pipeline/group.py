@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.store.support import free_addresses
 
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.identity import SourceName
 from quorate.source import SourceOptions
 from quorate.source.blocking import Source

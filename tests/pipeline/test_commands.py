@@ -17,11 +17,16 @@ from tests.pipeline.group import Group, numbered
 from typer.testing import CliRunner
 
 from quorate.console import main
-from quorate.pipeline import backtesting, jobs
 from quorate.pipeline.archive.archiving import archive
-from quorate.pipeline.backtesting import WallClock
-from quorate.pipeline.replaying import Replayed
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.jobs import (
+    backtest,
+)
+from quorate.pipeline.jobs import (
+    command as jobs,
+)
+from quorate.pipeline.jobs.backtest import WallClock
+from quorate.pipeline.jobs.replay import Replayed
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import TaskFailed
 
 TOPICS = ("commands.a", "commands.b")
@@ -234,7 +239,7 @@ def test_backtest_that_is_interrupted_says_so_and_goes_on(
     named = ("--to", "commands.replayed", "--name", "nightly", "--until", "2100-01-01")
     command = ("backtest", *on(group), *named, "--speed", "max", "-o", "json")
     with monkeypatch.context() as patch:
-        patch.setattr(backtesting, "WallClock", Impatient)
+        patch.setattr(backtest, "WallClock", Impatient)
         result = quorate(*command)
     assert result.exit_code == 130, result.output
     first = json.loads(result.stdout)

@@ -24,11 +24,16 @@ from typer.testing import CliRunner
 
 from quorate.console import main
 from quorate.console.main import COMMANDS, load
-from quorate.console.settings import resolve
-from quorate.pipeline import jobs, options, write_options
+from quorate.console.ui.settings import resolve
+from quorate.pipeline import options
 from quorate.pipeline.archive.archiving import archive
+from quorate.pipeline.jobs import command as jobs
+from quorate.pipeline.jobs.replay import (
+    Position,
+    Replayed,
+)
 from quorate.pipeline.options import Options
-from quorate.pipeline.replaying import Position, Replayed
+from quorate.pipeline.write import options as write_options
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "pipeline.md").read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.pipeline.filters import CLOCK_STEP_SECONDS_MAX
 from quorate.pipeline.options import (
     EARLIEST,
     LATEST,
@@ -13,6 +12,7 @@ from quorate.pipeline.options import (
     parse_time,
     read_options,
 )
+from quorate.pipeline.read.filters import CLOCK_STEP_SECONDS_MAX
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.v1 import store_pb2

@@ -6,12 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from quorate.pipeline.batch_reader import begins_at, ends_at, read_part
-from quorate.pipeline.fetching import Piece
 from quorate.pipeline.options import EARLIEST, LATEST, Position, PositionKind
-from quorate.pipeline.planning import Part, SourceRange
+from quorate.pipeline.read.batch_reader import (
+    begins_at,
+    ends_at,
+    read_part,
+)
 from quorate.pipeline.schema import ARROW
-from quorate.pipeline.stores import KnownSource, Stores
+from quorate.pipeline.stores.client import (
+    KnownSource,
+    Stores,
+)
+from quorate.pipeline.stores.fetch import Piece
+from quorate.pipeline.stores.planning import (
+    Part,
+    SourceRange,
+)
 from quorate.protocol.errors import MessagesGone
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName

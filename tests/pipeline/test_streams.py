@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.pipeline.group import Group, numbered, until
-from tests.pipeline.test_stream_reader import positions
+from tests.pipeline.read.test_stream_reader import positions
 
 from quorate.protocol.identity import SourceName
 

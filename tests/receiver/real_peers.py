@@ -10,7 +10,7 @@ from typing import Any
 from quorate.protocol.errors import NotRegistered
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.receiver import Receiver, ReceiverOptions
-from quorate.receiver.peers import Peers
+from quorate.receiver.io.channels import Peers
 from quorate.source import Source
 from quorate.store.configuration import StoreConfiguration
 from quorate.store.node import StoreNode

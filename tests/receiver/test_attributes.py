@@ -12,9 +12,9 @@ from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 from quorate.receiver import Message, blocking
-from quorate.receiver.acknowledgements import Progress
-from quorate.receiver.core import Piece
 from quorate.receiver.message import DeliveredBatch
+from quorate.receiver.protocol.consumed import Progress
+from quorate.receiver.protocol.stream import Piece
 from quorate.source import Outgoing
 from quorate.source import blocking as blocking_source
 

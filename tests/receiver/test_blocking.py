@@ -108,7 +108,7 @@ def test_errors_are_the_same(group: Group) -> None:
 
 @pytest.mark.expects_log(r"receiver of \S+ ends")
 def test_the_older_of_two_is_fenced(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.05)
+    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.05)
     group.store(9)
     older = opened(group)
     take(older, 5)

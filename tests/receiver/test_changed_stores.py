@@ -24,8 +24,8 @@ GONE = "directory of|does not register the receiver"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.session.HOUSEKEEPING_SECONDS", 0.1)
-    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.1)
+    monkeypatch.setattr("quorate.receiver.io.source_session.HOUSEKEEPING_SECONDS", 0.1)
+    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.1)
 
 
 async def test_the_new_one_is_joined_once_the_others_say_that_they_still_take_it(

@@ -22,8 +22,8 @@ from quorate.receiver.blocking import Receiver as BlockingReceiver
 
 @pytest.fixture(autouse=True)
 def _repeated_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.1)
-    monkeypatch.setattr("quorate.receiver.session.HOUSEKEEPING_SECONDS", 0.1)
+    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.1)
+    monkeypatch.setattr("quorate.receiver.io.source_session.HOUSEKEEPING_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(

@@ -264,8 +264,8 @@ async def test_a_flush_counts_nothing_that_stores_took_of_a_stream_that_is_over(
 async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.receiver.session.HOUSEKEEPING_SECONDS", 0.02)
-    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.05)
+    monkeypatch.setattr("quorate.receiver.io.source_session.HOUSEKEEPING_SECONDS", 0.02)
+    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.05)
     await group.announce()
     group.store(24)
     async with await opened(group) as receiver:
@@ -283,7 +283,7 @@ async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
 async def test_of_two_with_one_identity_the_older_is_fenced(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.receiver.acknowledging.REPEAT_SECONDS", 0.05)
+    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.05)
     await group.announce()
     group.store(24)
     older = await opened(group)
@@ -433,7 +433,7 @@ async def test_not_a_store() -> None:
 
 @pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_another_version(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.directory.PROTOCOL_VERSION", 99)
+    monkeypatch.setattr("quorate.receiver.protocol.directory.PROTOCOL_VERSION", 99)
     with pytest.raises(VersionMismatch):
         await opened(group)
 

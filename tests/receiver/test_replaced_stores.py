@@ -10,16 +10,25 @@ from dataclasses import replace
 
 import pytest
 from tests.receiver.fakes import NAME, FakeStore, Group
+from tests.receiver.protocol.test_registration import (
+    AWAY,
+    NEW,
+    YES,
+    Registering,
+)
 from tests.receiver.support import opened
-from tests.receiver.test_registration import AWAY, NEW, YES, Registering
 
 from quorate.protocol.errors import FORMER_DIRECTORY, InLimbo, NoQuorum
 from quorate.protocol.incarnations import Word
 from quorate.receiver import DeregistrationComplete, DeregistrationSucceeded
-from quorate.receiver.ending import Ending
-from quorate.receiver.registrar import answer_from_wire
-from quorate.receiver.registration import Joined, Refused, TooFewTake
-from quorate.receiver.starting import StoreAnswer
+from quorate.receiver.io.register import answer_from_wire
+from quorate.receiver.protocol.deregistration import Ending
+from quorate.receiver.protocol.registration import (
+    Joined,
+    Refused,
+    TooFewTake,
+)
+from quorate.receiver.protocol.start_position import StoreAnswer
 from quorate.v1.store_pb2 import RegisterReceiverResponse, StoreReplaced
 
 FORMER, PRESENT = b"disk of c", b"copy of it"

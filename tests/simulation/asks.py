@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import Word
-from quorate.receiver.starting import StoreAnswer
-from quorate.source.registration import AskBegin, Grant
-from quorate.store.requests import AskedPromise as AskedPromise
-from quorate.store.requests import RegisteredReceiver as RegisteredReceiver
+from quorate.receiver.protocol.start_position import StoreAnswer
+from quorate.source.protocol.registration import (
+    AskBegin,
+    Grant,
+)
+from quorate.store.rpc.requests import AskedPromise as AskedPromise
+from quorate.store.rpc.requests import RegisteredReceiver as RegisteredReceiver
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import StoreReplaced, WaitedFor
 

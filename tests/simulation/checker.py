@@ -26,10 +26,19 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.store.deletion import as_it_was
-from quorate.store.life_records import gone_key, unpack_tombstone
-from quorate.store.reading import read
-from quorate.store.records import (
+from quorate.store.rules.identity_records import (
+    gone_key,
+    unpack_tombstone,
+)
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.source_tombstones import as_it_was
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.memory import MemoryRows
+from quorate.store.storage.reader import read
+from quorate.store.storage.records import (
     receiver_of,
     reg_id_key,
     unpack_held,
@@ -37,8 +46,6 @@ from quorate.store.records import (
     unpack_receiver,
     unpack_registration,
 )
-from quorate.store.state import SourceState
-from quorate.store.storage import MemoryRows, Table, Write
 
 
 class Checker:

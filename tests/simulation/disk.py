@@ -13,8 +13,13 @@ from typing import NamedTuple, Protocol
 from tests.simulation.world import World
 
 from quorate.protocol.errors import StorageFailed
-from quorate.store.storage import MemoryRows, Row, Table, Write
-from quorate.store.unclean import Run
+from quorate.store.storage.clean_shutdown import Run
+from quorate.store.storage.interface import (
+    Row,
+    Table,
+    Write,
+)
+from quorate.store.storage.memory import MemoryRows
 
 
 class Watcher(Protocol):

@@ -14,11 +14,24 @@ from types import MappingProxyType
 from tests.simulation.rules import Setup
 from tests.simulation.world import World
 
-from quorate.store.deletion import ended_epoch
-from quorate.store.life_records import ENDED_KEYS, Tombstone, ended_of, unpack_end
-from quorate.store.lifetimes import CONFIRM_SECONDS, Lifetimes, Observed, Who
-from quorate.store.state import SourceState
-from quorate.store.storage import Table, Write
+from quorate.store.rules.identity_records import (
+    ENDED_KEYS,
+    Tombstone,
+    ended_of,
+    unpack_end,
+)
+from quorate.store.rules.lifetimes import (
+    CONFIRM_SECONDS,
+    Lifetimes,
+    Observed,
+    Who,
+)
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.source_tombstones import ended_epoch
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
 from quorate.v1.store_pb2 import DELETION_DEREGISTERED, DELETION_EXPIRED
 
 AGES = 20.0

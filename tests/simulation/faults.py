@@ -22,7 +22,7 @@ from tests.simulation.successions import Succession
 from tests.simulation.weather import Weather
 from tests.simulation.world import World
 
-from quorate.store.storage import Table
+from quorate.store.storage.interface import Table
 
 _YEARS_SECONDS = 3e8
 RESTED_SECONDS = 40.0

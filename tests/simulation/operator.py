@@ -18,7 +18,7 @@ from tests.simulation.world import World
 from quorate.protocol.errors import NotLost, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.receiver.ending import Ending
+from quorate.receiver.protocol.deregistration import Ending
 
 REASON = "every copy was destroyed"
 

@@ -32,18 +32,31 @@ from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.ranges import Range
-from quorate.receiver.acknowledgements import Acknowledgements
-from quorate.receiver.core import Room, Stream, Verdict
 from quorate.receiver.cursor import Cursor
-from quorate.receiver.directory import Directory, SourceRecord, record_from_wire
-from quorate.receiver.ending import Ending
-from quorate.receiver.fetching import take_answer
-from quorate.receiver.following import Detached, Following, Gone, Heard, NotAttached
-from quorate.receiver.inbox import Inbox
+from quorate.receiver.io.fetch import take_answer
+from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import AcknowledgeMode, ReceiverOptions
-from quorate.receiver.plan import SOURCE, FetchPlan, Request
-from quorate.receiver.registration import (
+from quorate.receiver.protocol.consumed import Acknowledgements
+from quorate.receiver.protocol.deregistration import Ending
+from quorate.receiver.protocol.directory import (
+    Directory,
+    SourceRecord,
+    record_from_wire,
+)
+from quorate.receiver.protocol.fetch_plan import (
+    SOURCE,
+    FetchPlan,
+    Request,
+)
+from quorate.receiver.protocol.live_stream import (
+    Detached,
+    Following,
+    Gone,
+    Heard,
+    NotAttached,
+)
+from quorate.receiver.protocol.registration import (
     Answered,
     Ask,
     EpochLeft,
@@ -55,7 +68,15 @@ from quorate.receiver.registration import (
     Step,
     TooFewTake,
 )
-from quorate.receiver.starting import Start, decide_start
+from quorate.receiver.protocol.start_position import (
+    Start,
+    decide_start,
+)
+from quorate.receiver.protocol.stream import (
+    Room,
+    Stream,
+    Verdict,
+)
 from quorate.v1 import messages_pb2 as v1
 
 REQUEST_SECONDS = 1.0
@@ -176,7 +197,7 @@ class ReceiverInstance:
         return self.registration.epoch
 
     def deregister(self) -> None:
-        """Have the stores forget it, as quorate.receiver.deregistering; it does nothing else."""
+        """Have the stores forget it, as quorate.receiver.io.deregister; it does nothing else."""
         self.fenced = True
         for worker in self._workers.values():
             worker.cancel()
@@ -333,7 +354,7 @@ class ReceiverInstance:
             await self._carry_out()
 
     async def _carry_out(self) -> None:
-        """Do what the registration asks for, as quorate.receiver.registrar."""
+        """Do what the registration asks for, as quorate.receiver.io.register."""
         while not self.fenced and (step := self._step()) is not None:
             match step:
                 case Rest(at_most):

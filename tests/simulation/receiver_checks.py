@@ -15,7 +15,10 @@ from tests.simulation.world import World
 
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.policy import Policy
-from quorate.receiver.plan import Answer, ProvenGap
+from quorate.receiver.protocol.fetch_plan import (
+    Answer,
+    ProvenGap,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Checker

@@ -22,9 +22,9 @@ from tests.simulation.world import TRACE_LINES
 
 from quorate.protocol.consensus import Behaviour
 from quorate.receiver.options import AcknowledgeMode
-from quorate.store.retention import Bounds
-from quorate.store.state import SourceState
-from quorate.store.storage import Table
+from quorate.store.rules.retention import Bounds
+from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.interface import Table
 
 Free = Callable[[], None]
 

@@ -43,14 +43,26 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.source import events
-from quorate.source.answering import answers
-from quorate.source.core import SourceCore
-from quorate.source.frames import information_frame, keepalive_frame
-from quorate.source.kept_messages import Taking, fetch_all
+from quorate.source.io.fetch_kept import (
+    Taking,
+    fetch_all,
+)
 from quorate.source.options import SourceOptions
-from quorate.source.pacing import told_from_wire
-from quorate.source.registration import AskBegin, AskPromise, Hold, OpenStream, Phase
-from quorate.source.survivors import Kept
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.fetch_answers import answers
+from quorate.source.protocol.frames import (
+    information_frame,
+    keepalive_frame,
+)
+from quorate.source.protocol.receiver_pacing import told_from_wire
+from quorate.source.protocol.registration import (
+    AskBegin,
+    AskPromise,
+    Hold,
+    OpenStream,
+    Phase,
+)
+from quorate.source.protocol.resend_plan import Kept
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import StoreReplaced, WaitedFor
 
@@ -200,7 +212,7 @@ class SourceInstance:
         return True
 
     def deregister(self) -> None:
-        """End this identity for good, as quorate.source.deregistering: soon nobody knows it."""
+        """End this identity for good, as quorate.source.io.deregister: soon nobody knows it."""
         core, epoch = self.core, self.core.registration.decided_epoch
         stores = list(core.stores)
         self.leaving = True

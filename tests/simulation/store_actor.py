@@ -40,27 +40,52 @@ from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Promise
 from quorate.protocol.wire import membership_from_wire, membership_to_wire, pacing_from_wire
-from quorate.receiver.registration import RegistrationRequest
-from quorate.source.registration import Grant
-from quorate.store import requests, restart
-from quorate.store.batches import entries
-from quorate.store.comparing import digests_for
-from quorate.store.core import StoreCore
-from quorate.store.directory import Directory
+from quorate.receiver.protocol.registration import RegistrationRequest
+from quorate.source.protocol.registration import Grant
+from quorate.store import startup
 from quorate.store.engine import Engine
-from quorate.store.fetch import fetch
-from quorate.store.inventory import inventory
-from quorate.store.lifetimes import Lives
-from quorate.store.limbo import Heard, Standing, started
-from quorate.store.losses import Losses
-from quorate.store.reading import StoredBatch, read
-from quorate.store.receivers import Receivers, waited_for
-from quorate.store.records import StoreRecord, position_key
-from quorate.store.runs import StoreRun, run_from_wire
-from quorate.store.state import AppendStream, RegIds, SourceState
-from quorate.store.storage import Reads, Write
-from quorate.store.unclean import REASON, Run
-from quorate.store.writer import Writer
+from quorate.store.rpc import requests
+from quorate.store.rpc.fetch import fetch
+from quorate.store.rpc.inventory import inventory
+from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.lifetimes import Lives
+from quorate.store.rules.peer_knowledge import Heard
+from quorate.store.rules.receivers import (
+    Receivers,
+    waited_for,
+)
+from quorate.store.rules.reg_ids import RegIds
+from quorate.store.rules.source_state import (
+    AppendStream,
+    SourceState,
+)
+from quorate.store.rules.store_identity import (
+    Standing,
+    started,
+)
+from quorate.store.rules.store_runs import run_from_wire
+from quorate.store.storage.clean_shutdown import (
+    REASON,
+    Run,
+)
+from quorate.store.storage.group_commit import Writer
+from quorate.store.storage.index import entries
+from quorate.store.storage.interface import (
+    Reads,
+    Write,
+)
+from quorate.store.storage.reader import (
+    StoredBatch,
+    read,
+)
+from quorate.store.storage.records import (
+    StoreRecord,
+    StoreRun,
+    position_key,
+)
+from quorate.store.tasks.comparison import digests_for
+from quorate.store.watchers import Directory
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -221,9 +246,9 @@ class StoreActor:
             durability = v1.DURABILITY_STATE_ONLY
         self.process = Process(self.world, self.label)
         reg_ids = RegIds(self.name)
-        sources = restart.sources(self.disk, reg_ids)
-        losses = restart.losses(self.disk)
-        commit = restart.last_commit(self.disk)
+        sources = startup.sources(self.disk, reg_ids)
+        losses = startup.losses(self.disk)
+        commit = startup.last_commit(self.disk)
         assert commit.number >= self.disk.acknowledged, (
             f"{self.name} came back with commit {commit.number} after having acknowledged "
             f"{self.disk.acknowledged}"
@@ -239,7 +264,7 @@ class StoreActor:
             reg_ids,
             commit.position,
             standing,
-            restart.identities(self.disk, reg_ids, sources, lives),
+            startup.identities(self.disk, reg_ids, sources, lives),
             lambda _: durability != v1.DURABILITY_STATE_ONLY,
         )
         self.receivers = Receivers(self.name, sources, reg_ids)
@@ -269,13 +294,13 @@ class StoreActor:
         self.world.note("%s starts at commit %s", self.label, commit.number)
 
     def _standing(self, commits: int, sources: Mapping[SourceName, SourceState]) -> Standing:
-        record = restart.store_record(self.disk)
+        record = startup.store_record(self.disk)
         if record is None and self._founds:
             record = StoreRecord(self.draw())
         self._founds = False
         run = StoreRun(f"{self.label} at {self.world.now}".encode(), commits)
         record = started(self.name, record, self.peers, self.draw, run)
-        standing = Standing(self.name, record, restart.peers(self.disk))
+        standing = Standing(self.name, record, startup.peers(self.disk))
         doubted = self._doubted(standing, sources)
         self.disk.write((standing.row(), *doubted))
         self.disk.sync_for_sure()
@@ -324,11 +349,11 @@ class StoreActor:
         Before the group is founded there is nothing to be put back; who does is told to start over.
         What is not on its disk for good, a crash may make it forget.
         """
-        record = restart.store_record(self.disk.synced)
+        record = startup.store_record(self.disk.synced)
         if record is None or record.blank:
             return False
-        known = restart.peers(self.disk.synced).get(other.name)
-        was = restart.store_record(copy.rows)
+        known = startup.peers(self.disk.synced).get(other.name)
+        was = startup.store_record(copy.rows)
         if known is None or was is None:
             return False
         if known.incarnation != was.incarnation:
@@ -337,7 +362,7 @@ class StoreActor:
         if run not in was.runs:
             return True
         later = was.runs[was.runs.index(run) + 1 :]
-        commits = later[0].commits_before if later else restart.last_commit(copy.rows).number
+        commits = later[0].commits_before if later else startup.last_commit(copy.rows).number
         return known.commits > commits
 
     def put_back(self, copy: Snapshot, witnesses: Iterable[str]) -> None:

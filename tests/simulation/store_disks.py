@@ -13,11 +13,17 @@ from tests.simulation.rules import Setup
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_from_wire
-from quorate.store.core import StoreCore
-from quorate.store.deletion import GIVEN_BACK
-from quorate.store.life_records import gone_key, unpack_tombstone
-from quorate.store.reading import read
-from quorate.store.records import (
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.identity_records import (
+    gone_key,
+    unpack_tombstone,
+)
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.source_tombstones import GIVEN_BACK
+from quorate.store.storage.interface import Table
+from quorate.store.storage.memory import MemoryRows
+from quorate.store.storage.reader import read
+from quorate.store.storage.records import (
     Registration,
     receiver_key,
     reg_id_key,
@@ -25,8 +31,6 @@ from quorate.store.records import (
     unpack_receiver,
     unpack_registration,
 )
-from quorate.store.state import SourceState
-from quorate.store.storage import MemoryRows, Table
 
 
 class DiskOf(Protocol):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quorate.protocol.errors import ContentConflict
-from quorate.store.core import Promised
-from quorate.store.receivers import Registered
-from quorate.store.requests import (
+from quorate.store.rpc.requests import (
     AskedBegin,
     AskedPosition,
     AskedPromise,
     AskedReceiver,
     Requests,
 )
-from quorate.store.state import Change
-from quorate.store.storage import Write
+from quorate.store.rules.acceptor import Promised
+from quorate.store.rules.receivers import Registered
+from quorate.store.rules.source_state import Change
+from quorate.store.storage.interface import Write
 
 if TYPE_CHECKING:
     from tests.simulation.store_actor import StoreActor

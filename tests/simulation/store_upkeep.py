@@ -23,26 +23,50 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.wire import source_to_wire
-from quorate.store import batches, restart, retention
-from quorate.store import repair_plan as plan
-from quorate.store.comparing import Asked, Comparing
-from quorate.store.filling import Fetch, Fetching, Filler, PeerFailed
-from quorate.store.inventory import AskAgain, Question, heard_from, read_inventory
-from quorate.store.keeper import Keeper
-from quorate.store.leaving import Adoption
-from quorate.store.lifetimes import Who
-from quorate.store.limbo import Heard, PeerAnswer
-from quorate.store.neighbours import Neighbours, view_of
-from quorate.store.pace import Pace
-from quorate.store.peers import Peers
-from quorate.store.proxies import Electorate
-from quorate.store.proxying import Proxying
-from quorate.store.repair import Repair
-from quorate.store.retention import Bounds
-from quorate.store.scrub import Paced, Scrub
-from quorate.store.state import SourceState
-from quorate.store.storage import Table
-from quorate.store.vouching import Vouching
+from quorate.store import startup
+from quorate.store.rules import repair_plan as plan
+from quorate.store.rules import retention
+from quorate.store.rules.lifetimes import Who
+from quorate.store.rules.peer_knowledge import (
+    Heard,
+    PeerAnswer,
+)
+from quorate.store.rules.proxy_election import Electorate
+from quorate.store.rules.readmission import Adoption
+from quorate.store.rules.retention import Bounds
+from quorate.store.rules.source_state import SourceState
+from quorate.store.storage import index
+from quorate.store.storage.interface import Table
+from quorate.store.tasks.comparison import (
+    Asked,
+    Comparing,
+)
+from quorate.store.tasks.fetcher import (
+    Fetch,
+    Fetching,
+    Filler,
+    PeerFailed,
+)
+from quorate.store.tasks.lifecycle import Keeper
+from quorate.store.tasks.peer_answers import (
+    AskAgain,
+    Question,
+    heard_from,
+    read_inventory,
+)
+from quorate.store.tasks.peer_polling import Peers
+from quorate.store.tasks.peer_views import (
+    Neighbours,
+    view_of,
+)
+from quorate.store.tasks.proxy import Proxying
+from quorate.store.tasks.readmission import Vouching
+from quorate.store.tasks.repair import Repair
+from quorate.store.tasks.scrub import (
+    Paced,
+    Scrub,
+)
+from quorate.store.tasks.throttle import Pace
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -74,7 +98,7 @@ async def _each(
 
 
 class SimulatedPeers:
-    """As quorate.store.peers."""
+    """As quorate.store.tasks.peer_polling."""
 
     def __init__(self, store: StoreActor) -> None:
         self._store = store
@@ -176,7 +200,7 @@ async def inventory_of(
 
 
 class SimulatedNeighbours:
-    """As quorate.store.neighbours; every store is a peer here."""
+    """As quorate.store.tasks.peer_views; every store is a peer here."""
 
     def __init__(self, store: StoreActor, peers: SimulatedPeers) -> None:
         self._store = store
@@ -321,7 +345,7 @@ class SimulatedScrub(Scrub):
         super().__init__(
             store.engine,
             store.apart,
-            restart.scrub(store.disk),
+            startup.scrub(store.disk),
             SCRUB_SECONDS * AGES,
             store.clock.seconds,
             lambda: store.world.now * AGES,
@@ -513,7 +537,7 @@ class StoreUpkeep:
         limit = retention.limit(
             state, retention.conditions(state, bounds), store.core.limbo_of(state), {}, ()
         )
-        rows = batches.entries(store.disk, state.reg_id, 0, SEQUENCE_MAX)
+        rows = index.entries(store.disk, state.reg_id, 0, SEQUENCE_MAX)
         going, _ = retention.choose(rows, state, bounds, limit.upto, store.core.position)
         if not going:
             return

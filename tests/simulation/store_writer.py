@@ -1,4 +1,5 @@
-"""The writer of a simulated store: group commit in virtual time, as in quorate.store.writer."""
+"""The writer of a simulated store: group commit in virtual time, as in
+quorate.store.storage.group_commit."""
 
 from __future__ import annotations
 
@@ -9,9 +10,16 @@ from tests.simulation.disk import Disk
 from tests.simulation.world import Event, Pending, Process
 
 from quorate.protocol.errors import QuorateError, StorageFailed
-from quorate.store.records import COMMIT_KEY, CommitRecord, pack_commit
-from quorate.store.storage import Table, Write
-from quorate.store.writer import Acknowledged
+from quorate.store.storage.group_commit import Acknowledged
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.records import (
+    COMMIT_KEY,
+    CommitRecord,
+    pack_commit,
+)
 
 
 @dataclass
@@ -55,7 +63,7 @@ class SimulatedWriter:
         acknowledge: Acknowledged | None = None,
         upto: int = 0,
     ) -> int:
-        """Have these written; see quorate.store.writer."""
+        """Have these written; see quorate.store.storage.group_commit."""
         pending = self._pending
         if not writes and acknowledge is None:
             return pending.number if pending else pending.number - 1

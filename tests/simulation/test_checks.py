@@ -15,7 +15,7 @@ from tests.simulation.violation import Violation
 from tests.simulation.world import Event, Process
 
 from quorate.protocol.errors import Unreachable
-from quorate.source.registration import Phase
+from quorate.source.protocol.registration import Phase
 
 STABLE = {"lets_go": False}
 SEEN = f"I2: {B} holds .* under 1, which is stable as"

@@ -12,10 +12,13 @@ from tests.simulation.script import Script
 from tests.simulation.test_scripts import ALL, A, B, C
 from tests.simulation.test_scripts_of_ends import MORTAL, _until_deleted
 
-from quorate.store.deletion import GIVEN_BACK
-from quorate.store.inventory import heard_from
-from quorate.store.lifetimes import Lifetimes, Who
-from quorate.store.limbo import Heard
+from quorate.store.rules.lifetimes import (
+    Lifetimes,
+    Who,
+)
+from quorate.store.rules.peer_knowledge import Heard
+from quorate.store.rules.source_tombstones import GIVEN_BACK
+from quorate.store.tasks.peer_answers import heard_from
 
 ALL_ACTIVE = Setup((Party("stores", ALL, "all-active"),))
 

@@ -54,32 +54,55 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
-from quorate.receiver import fetching
-from quorate.receiver.acknowledgements import Acknowledgements
-from quorate.receiver.core import Stream
 from quorate.receiver.cursor import Cursor
-from quorate.receiver.plan import Answer, FetchPlan, ProvenGap
-from quorate.source import registration, survivors
-from quorate.source.registration import Grant, Registration
-from quorate.source.retention import Retention
-from quorate.source.streams import Streams
-from quorate.store import (
-    batches,
-    fetch,
-    leaving,
+from quorate.receiver.io import fetch as fetching
+from quorate.receiver.protocol.consumed import Acknowledgements
+from quorate.receiver.protocol.fetch_plan import (
+    Answer,
+    FetchPlan,
+    ProvenGap,
+)
+from quorate.receiver.protocol.stream import Stream
+from quorate.source.protocol import (
+    registration,
+    resend_plan,
+)
+from quorate.source.protocol.registration import (
+    Grant,
+    Registration,
+)
+from quorate.source.protocol.retention import Retention
+from quorate.source.protocol.store_cursors import Streams
+from quorate.store.rpc import fetch
+from quorate.store.rules import acceptor as store_core
+from quorate.store.rules import (
+    readmission,
     repair_plan,
     retention,
-    runs,
+    store_runs,
 )
-from quorate.store import core as store_core
-from quorate.store.core import StoreCore
-from quorate.store.lifetimes import Lives, Who
-from quorate.store.limbo import Met, Standing
-from quorate.store.proxies import Electorate, Gathering
-from quorate.store.receivers import Receivers
-from quorate.store.repair_plan import OwnView
-from quorate.store.state import AppendStream, Change, SourceState
-from quorate.store.unclean import Run
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.lifetimes import (
+    Lives,
+    Who,
+)
+from quorate.store.rules.proxy_election import (
+    Electorate,
+    Gathering,
+)
+from quorate.store.rules.receivers import Receivers
+from quorate.store.rules.repair_plan import OwnView
+from quorate.store.rules.source_state import (
+    AppendStream,
+    Change,
+    SourceState,
+)
+from quorate.store.rules.store_identity import (
+    Met,
+    Standing,
+)
+from quorate.store.storage import index
+from quorate.store.storage.clean_shutdown import Run
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -87,7 +110,7 @@ _real_decide = recovery.decide
 _real_begin = StoreCore.begin
 _real_open = StoreCore.open
 _real_promise = StoreCore.promise
-_real_again = survivors.sent_again
+_real_again = resend_plan.sent_again
 _real_skip = StoreCore.skip
 _real_register = Receivers.register
 
@@ -308,7 +331,7 @@ def _old_epochs_are_sent(to: pytest.MonkeyPatch) -> None:
             epoch = read_header(own).epoch
             yield from _real_again(epoch, kept_upto, [own])
 
-    to.setattr(survivors, "sent_again", again)
+    to.setattr(resend_plan, "sent_again", again)
 
 
 def _retries_get_new_numbers(to: pytest.MonkeyPatch) -> None:
@@ -322,7 +345,7 @@ def _retries_get_new_numbers(to: pytest.MonkeyPatch) -> None:
             batch = _encoded(header, epoch, first, *messages)
             yield first, kept_upto, batch
 
-    to.setattr(survivors, "sent_again", again)
+    to.setattr(resend_plan, "sent_again", again)
 
 
 def _stores_take_any_epoch(to: pytest.MonkeyPatch) -> None:
@@ -410,14 +433,14 @@ def _limbo_is_a_no(to: pytest.MonkeyPatch) -> None:
 
 def _limbo_ends_at_what_is_known_stable(to: pytest.MonkeyPatch) -> None:
     """A store leaves limbo with what others were told is stable, not with what may be stable."""
-    real = leaving._lacking
+    real = readmission._lacking
 
     def lacking(decision: Decision, me: str) -> RangeSet:
         wanted = real(decision, me)
         wanted.remove(decision.stable_upto + 1, SEQUENCE_MAX)
         return wanted
 
-    to.setattr(leaving, "_lacking", lacking)
+    to.setattr(readmission, "_lacking", lacking)
 
 
 def _copies_are_not_told(to: pytest.MonkeyPatch) -> None:
@@ -427,7 +450,7 @@ def _copies_are_not_told(to: pytest.MonkeyPatch) -> None:
 
 def _commits_are_compared_with_the_present_run_alone(to: pytest.MonkeyPatch) -> None:
     """G4: what a peer knew of is compared with what was there when the present run began."""
-    to.setattr(runs, "_later", lambda _, known: known[-1:])
+    to.setattr(store_runs, "_later", lambda _, known: known[-1:])
 
 
 def _stores_serve_before_they_ask(to: pytest.MonkeyPatch) -> None:
@@ -766,7 +789,7 @@ def test_other_content_under_a_number_that_is_held_is_reported(
         return len(told)
 
     assert reports() > 0
-    monkeypatch.setattr(batches, "same_content", lambda *_: True)
+    monkeypatch.setattr(index, "same_content", lambda *_: True)
     assert reports() == 0
 
 

@@ -17,16 +17,20 @@ from tests.simulation.test_mutations import _promise_leaves_the_stream
 from quorate.protocol import recovery
 from quorate.protocol.identity import SourceName
 from quorate.protocol.wire import membership_from_wire
-from quorate.receiver.acknowledgements import Acknowledgements
-from quorate.store import deletion, keeper
-from quorate.store.deregistration import Verdict
-from quorate.store.identities import Identities
-from quorate.store.keeper import Keeper
-from quorate.store.life_records import Tombstone
-from quorate.store.lifetimes import Lifetimes, Lives
-from quorate.store.limbo import PeerAnswer
-from quorate.store.receivers import Receivers
-from quorate.store.state import SourceState
+from quorate.receiver.protocol.consumed import Acknowledgements
+from quorate.store.rules import source_tombstones
+from quorate.store.rules.deregistration import Verdict
+from quorate.store.rules.identities import Identities
+from quorate.store.rules.identity_records import Tombstone
+from quorate.store.rules.lifetimes import (
+    Lifetimes,
+    Lives,
+)
+from quorate.store.rules.peer_knowledge import PeerAnswer
+from quorate.store.rules.receivers import Receivers
+from quorate.store.rules.source_state import SourceState
+from quorate.store.tasks import lifecycle
+from quorate.store.tasks.lifecycle import Keeper
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -41,7 +45,7 @@ def _who_deleted_it_never_had_it(to: pytest.MonkeyPatch) -> None:
 
 def _one_store_deletes_for_all(to: pytest.MonkeyPatch) -> None:
     """A store vouches for what it lacks of a source as soon as it has deleted that itself."""
-    to.setattr(keeper, "settled", lambda *_: True)
+    to.setattr(lifecycle, "settled", lambda *_: True)
 
 
 def _a_blocking_set_deletes_for_all(to: pytest.MonkeyPatch) -> None:
@@ -52,7 +56,7 @@ def _a_blocking_set_deletes_for_all(to: pytest.MonkeyPatch) -> None:
         policies = membership_from_wire(membership).policies if membership is not None else ()
         return bool(policies) and all(policy.blocks(policy.stores & sure) for policy in policies)
 
-    to.setattr(deletion, "_know_everything", know_everything)
+    to.setattr(source_tombstones, "_know_everything", know_everything)
 
 
 def _signs_of_life_do_not_count(to: pytest.MonkeyPatch) -> None:
@@ -67,7 +71,7 @@ def _deleting_forgets_the_promise(to: pytest.MonkeyPatch) -> None:
 
 def _anyone_may_deregister(to: pytest.MonkeyPatch) -> None:
     """A store deletes a source when an instance says so that was fenced."""
-    to.setattr(keeper, "judge_source", lambda *_: Verdict.BURY)
+    to.setattr(lifecycle, "judge_source", lambda *_: Verdict.BURY)
 
 
 def _nobody_is_told_what_was_ended(to: pytest.MonkeyPatch) -> None:
@@ -102,7 +106,7 @@ def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
 
 def _limbo_is_given_up_at_once(to: pytest.MonkeyPatch) -> None:
     """A store deletes what it can not vouch for, though there are others that can."""
-    to.setattr(keeper, "given_up", lambda *_: True)
+    to.setattr(lifecycle, "given_up", lambda *_: True)
 
 
 # Identities that are used twice.

@@ -22,9 +22,9 @@ from tests.simulation.test_receiver_ends import (
     _frozen_and_forgotten,
 )
 
-from quorate.receiver import registration
-from quorate.receiver.registration import Registration
-from quorate.receiver.starting import StoreAnswer
+from quorate.receiver.protocol import registration
+from quorate.receiver.protocol.registration import Registration
+from quorate.receiver.protocol.start_position import StoreAnswer
 
 
 def _old_answers_count_as_taking_it(to: pytest.MonkeyPatch) -> None:

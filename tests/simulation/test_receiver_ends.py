@@ -20,17 +20,37 @@ from tests.simulation.weather import LASTING
 
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.identity import SourceName
-from quorate.receiver import registration
 from quorate.receiver.options import AcknowledgeMode
-from quorate.receiver.registration import Phase
-from quorate.store import core, deletion, ends, leaving, positions
-from quorate.store.ends import Forgetting, Step
-from quorate.store.identities import Identities
-from quorate.store.keeper import Keeper
-from quorate.store.lifetimes import Lifetimes, Lives, Who
-from quorate.store.receivers import Receivers, Registered
-from quorate.store.state import Change, RegIds, SourceState
-from quorate.store.storage import Write
+from quorate.receiver.protocol import registration
+from quorate.receiver.protocol.registration import Phase
+from quorate.store.rules import (
+    acceptor,
+    readmission,
+    receiver_positions,
+    receiver_tombstones,
+    source_tombstones,
+)
+from quorate.store.rules.identities import Identities
+from quorate.store.rules.lifetimes import (
+    Lifetimes,
+    Lives,
+    Who,
+)
+from quorate.store.rules.receiver_tombstones import (
+    Forgetting,
+    Step,
+)
+from quorate.store.rules.receivers import (
+    Receivers,
+    Registered,
+)
+from quorate.store.rules.reg_ids import RegIds
+from quorate.store.rules.source_state import (
+    Change,
+    SourceState,
+)
+from quorate.store.storage.interface import Write
+from quorate.store.tasks.lifecycle import Keeper
 from quorate.v1 import store_pb2 as store_v1
 
 A, B, C = ALL = ("store1", "store2", "store3")
@@ -137,8 +157,10 @@ def _an_old_row_comes_back_since_it_started(script: Script) -> None:
 
 def _tombstones_forget_ends(to: pytest.MonkeyPatch) -> None:
     """A store that gives a deleted source back does not know any more whose end it was told."""
-    real = deletion.brought_back
-    to.setattr(deletion, "brought_back", lambda tombstone: real(replace(tombstone, ended={})))
+    real = source_tombstones.brought_back
+    to.setattr(
+        source_tombstones, "brought_back", lambda tombstone: real(replace(tombstone, ended={}))
+    )
 
 
 def _told_where_its_source_expires(script: Script) -> None:
@@ -245,7 +267,7 @@ def _registered_before_it_was_told(script: Script) -> None:
 
 def _disks_that_were_put_back_have_a_say(to: pytest.MonkeyPatch) -> None:
     """A store that leaves limbo keeps the receivers that it has."""
-    real = positions.take_over
+    real = receiver_positions.take_over
 
     def take_over(state: SourceState, *known: Any) -> list[Write]:
         before = {each: record.acknowledged_upto for each, record in state.receivers.items()}
@@ -256,7 +278,7 @@ def _disks_that_were_put_back_have_a_say(to: pytest.MonkeyPatch) -> None:
             record.acknowledged_upto = max(record.acknowledged_upto, before.get(session_id, -1))
         return writes
 
-    to.setattr(positions, "take_over", take_over)
+    to.setattr(receiver_positions, "take_over", take_over)
 
 
 def _an_old_disk_is_put_back(script: Script) -> None:
@@ -283,8 +305,8 @@ def _an_old_disk_is_put_back(script: Script) -> None:
 
 def _ends_are_forgotten_at_once(to: pytest.MonkeyPatch) -> None:
     """Nobody waits for a store that is away."""
-    to.setattr(ends, "next_step", lambda *_: Step.FORGET)
-    to.setattr(ends, "REMEMBERED_SECONDS", 0.0)
+    to.setattr(receiver_tombstones, "next_step", lambda *_: Step.FORGET)
+    to.setattr(receiver_tombstones, "REMEMBERED_SECONDS", 0.0)
 
 
 def _ends_are_forgotten_before_it_is_known_who_has_to_hear(to: pytest.MonkeyPatch) -> None:
@@ -322,7 +344,7 @@ def _told_before_it_begins(script: Script) -> None:
     script.until(lambda: script.endings.receiver_is_over(receiver.name, [OLD]))
     receiver.kill()
     script.stores[B].crash()
-    script.run(2 * ends.REMEMBERED_SECONDS / AGES)
+    script.run(2 * receiver_tombstones.REMEMBERED_SECONDS / AGES)
     script.stores[C].start()
     script.until_handed(script.start_receiver(0), 0)
 
@@ -373,7 +395,7 @@ def _frozen_while_it_ends(script: Script) -> None:
 
 def _peers_do_not_tell_what_is_spent(to: pytest.MonkeyPatch) -> None:
     """A store knows only of those that were over at itself."""
-    for module in (ends, leaving):
+    for module in (receiver_tombstones, readmission):
         to.setattr(module, "spent_epoch", lambda _: 0)
 
 
@@ -430,7 +452,7 @@ def _lives_on(script: Script) -> None:
 
 def _streams_that_begin_anew_use_epochs_again(to: pytest.MonkeyPatch) -> None:
     """What was over with a stream that is deleted is nobody's concern any more."""
-    for module in (core, deletion):
+    for module in (acceptor, source_tombstones):
         to.setattr(module, "spent_by_all", lambda state: state.registration.spent_receiver_epoch)
 
 
@@ -718,7 +740,7 @@ def test_a_store_hears_that_the_epoch_is_over_with_which_a_new_receiver_came() -
 def test_what_is_spent_at_one_store_is_soon_known_to_all() -> None:
     def is_known(script: Script) -> None:
         script.until_complete()
-        ends.spend(script.state(A), 9)
+        receiver_tombstones.spend(script.state(A), 9)
         records = [script.state(each) for each in ALL]
         script.until(lambda: all(each.registration.spent_receiver_epoch == 9 for each in records))
 

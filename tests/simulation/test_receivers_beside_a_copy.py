@@ -13,7 +13,10 @@ from tests.simulation.script import LOOK_SECONDS, Script, play
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.test_receiver_ends import HIGHEST, KEPT, A, B, C, _begin
 
-from quorate.receiver import ending, registration
+from quorate.receiver.protocol import (
+    deregistration,
+    registration,
+)
 
 
 def _copy_takes_its_place(script: Script) -> StoreActor:
@@ -44,7 +47,7 @@ def _end_at_a_and_c(script: Script, copied: StoreActor) -> ReceiverInstance:
 
 def _what_a_former_one_was_told_is_known(to: pytest.MonkeyPatch) -> None:
     """Whoever answers under a store's name has told that store."""
-    to.setattr(ending, "replaced", lambda _: set())
+    to.setattr(deregistration, "replaced", lambda _: set())
 
 
 def _ended_at_a_former_one(script: Script) -> None:

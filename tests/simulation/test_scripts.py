@@ -23,20 +23,39 @@ from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Decision, Lost, NeedMore
-from quorate.receiver.acknowledgements import Acknowledgements
-from quorate.receiver.core import Stream
-from quorate.receiver.following import Following
-from quorate.source import bringing_up, registration
-from quorate.source.bringing_up import BringingUp
-from quorate.source.core import SourceCore
-from quorate.source.frames import Packed
-from quorate.source.registration import Grant, OwnKnowledge, Phase, Registration
-from quorate.store import deregistration, keeper, leaving, repair_plan
-from quorate.store.core import StoreCore
+from quorate.receiver.protocol.consumed import Acknowledgements
+from quorate.receiver.protocol.live_stream import Following
+from quorate.receiver.protocol.stream import Stream
+from quorate.source.protocol import (
+    catch_up,
+    registration,
+)
+from quorate.source.protocol.catch_up import BringingUp
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.frames import Packed
+from quorate.source.protocol.registration import (
+    Grant,
+    OwnKnowledge,
+    Phase,
+    Registration,
+)
 from quorate.store.engine import Engine
-from quorate.store.lifetimes import Lifetimes
-from quorate.store.repair_plan import OwnView, PeerView
-from quorate.store.state import Change, SourceState
+from quorate.store.rules import (
+    deregistration,
+    readmission,
+    repair_plan,
+)
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.lifetimes import Lifetimes
+from quorate.store.rules.repair_plan import (
+    OwnView,
+    PeerView,
+)
+from quorate.store.rules.source_state import (
+    Change,
+    SourceState,
+)
+from quorate.store.tasks import lifecycle
 
 A, B, C = "store1", "store2", "store3"
 ALL = (A, B, C)
@@ -212,7 +231,7 @@ def _old_stores_are_switched_off(script: Script) -> None:
 
 def _what_was_let_go_is_not_brought_up(to: pytest.MonkeyPatch) -> None:
     """Of what the old stores let go the new ones need not know."""
-    to.setattr(bringing_up._Look, "known", lambda _, held: held)
+    to.setattr(catch_up._Look, "known", lambda _, held: held)
 
 
 def _switched_off_after_they_let_go(script: Script) -> None:
@@ -648,7 +667,7 @@ def _turns_with_what_it_has(script: Script) -> None:
 
 def _fetches_nothing_to_leave_limbo(to: pytest.MonkeyPatch) -> None:
     """A wiped store that takes no messages vouches for having none, whatever it had."""
-    to.setattr(leaving, "not_kept_elsewhere", lambda *_: RangeSet())
+    to.setattr(readmission, "not_kept_elsewhere", lambda *_: RangeSet())
 
 
 def _turns_and_is_wiped(script: Script) -> None:
@@ -680,7 +699,7 @@ def _the_others_are_away_for_long(script: Script) -> None:
 
 def _expired_stays_expired(to: pytest.MonkeyPatch) -> None:
     """A store that let a source expire gives nothing back before that streams again elsewhere."""
-    to.setattr(keeper, "asked_for", lambda *_: None)
+    to.setattr(lifecycle, "asked_for", lambda *_: None)
 
 
 def _one_let_it_expire_and_one_lost_it(script: Script) -> None:

@@ -17,11 +17,16 @@ from tests.simulation.test_scripts import ALL, KEPT_SECONDS, MORTAL, NEW, OLD, A
 from tests.simulation.test_scripts_of_limbo import _until_it_vouches
 
 from quorate.protocol.limits import NOTHING
-from quorate.source.bringing_up import BringingUp
-from quorate.source.registration import Phase
-from quorate.store import keeper
-from quorate.store.limbo import UNKNOWN
-from quorate.store.proxies import Electorate, Gathering, Party, _rank
+from quorate.source.protocol.catch_up import BringingUp
+from quorate.source.protocol.registration import Phase
+from quorate.store.rules.peer_knowledge import UNKNOWN
+from quorate.store.rules.proxy_election import (
+    Electorate,
+    Gathering,
+    Party,
+    _rank,
+)
+from quorate.store.tasks import lifecycle
 
 
 def _one_look_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
@@ -82,7 +87,7 @@ def _wiped_before_another_one_has_it(script: Script) -> None:
 
 def _limbo_is_never_given_up(to: pytest.MonkeyPatch) -> None:
     """A store in limbo waits for somebody who vouches, though nobody will any more."""
-    to.setattr(keeper, "given_up", lambda *_: False)
+    to.setattr(lifecycle, "given_up", lambda *_: False)
 
 
 def _in_limbo_while_the_others_delete_it(script: Script) -> None:

@@ -24,16 +24,37 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.recovery import Decision
 from quorate.protocol.wire import membership_from_wire
-from quorate.source import registration
-from quorate.source.core import SourceCore
-from quorate.source.registration import Phase, Registration
-from quorate.store import core, deletion, keeper, records, vouching
-from quorate.store.deletion import View, gone_everywhere
-from quorate.store.identities import Identities
-from quorate.store.keeper import Keeper
-from quorate.store.leaving import Adoption, Ask, Stay
-from quorate.store.life_records import Tombstone
-from quorate.store.lifetimes import Lifetimes, Who
+from quorate.source.protocol import registration
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.registration import (
+    Phase,
+    Registration,
+)
+from quorate.store.rules import (
+    acceptor,
+    source_tombstones,
+)
+from quorate.store.rules.identities import Identities
+from quorate.store.rules.identity_records import Tombstone
+from quorate.store.rules.lifetimes import (
+    Lifetimes,
+    Who,
+)
+from quorate.store.rules.readmission import (
+    Adoption,
+    Ask,
+    Stay,
+)
+from quorate.store.rules.source_tombstones import (
+    View,
+    gone_everywhere,
+)
+from quorate.store.storage import records
+from quorate.store.tasks import (
+    lifecycle,
+    readmission,
+)
+from quorate.store.tasks.lifecycle import Keeper
 
 MORTAL = {"mortality": Mortality(Lifetimes(0.0, 20.0))}
 
@@ -91,7 +112,7 @@ def _begins_go_on_with_what_was_deleted(to: pytest.MonkeyPatch) -> None:
     A source that hears of the end decides anew by itself, so that this matters only for what it has
     sent before: both are taken out together.
     """
-    to.setattr(core, "check_not_ended", lambda *_: None)
+    to.setattr(acceptor, "check_not_ended", lambda *_: None)
     to.setattr(Registration, "_was_decided_without", lambda *_: False)
 
 
@@ -255,7 +276,7 @@ def _deregistered_while_one_was_away(script: Script) -> None:
 
 def _whoever_has_it_is_believed(to: pytest.MonkeyPatch) -> None:
     """A store gives back what it deleted at the word of one that the source has left behind."""
-    to.setattr(deletion, "_believed", lambda _, view: view.peers.keys())
+    to.setattr(source_tombstones, "_believed", lambda _, view: view.peers.keys())
 
 
 def _at_the_word_of_one_left_behind(script: Script) -> None:
@@ -295,7 +316,7 @@ def _only_where_it_goes_is_believed(to: pytest.MonkeyPatch) -> None:
         assert membership is not None
         return membership_from_wire(membership).to_policies[-1].stores
 
-    to.setattr(deletion, "_believed", believed)
+    to.setattr(source_tombstones, "_believed", believed)
 
 
 def _expired_in_the_middle_of_a_move(script: Script) -> None:
@@ -319,8 +340,8 @@ def _expired_in_the_middle_of_a_move(script: Script) -> None:
 
 def _who_asks_again_is_not_heard(to: pytest.MonkeyPatch) -> None:
     """A store that let a source expire goes only by newer promises of its peers."""
-    real = deletion.asked_for
-    to.setattr(keeper, "asked_for", lambda tombstone, view, _: real(tombstone, view))
+    real = source_tombstones.asked_for
+    to.setattr(lifecycle, "asked_for", lambda tombstone, view, _: real(tombstone, view))
 
 
 def _expired_where_it_was_cut_off(script: Script) -> None:
@@ -347,14 +368,14 @@ def _expired_where_it_was_cut_off(script: Script) -> None:
 
 def _whoever_was_named_is_waited_for(to: pytest.MonkeyPatch) -> None:
     """A store waits for all that the source named when it was heard last."""
-    real = deletion.others
+    real = source_tombstones.others
 
     def others(record: records.Registration, me: str) -> frozenset[str]:
         information = record.information
         named = information.stores if information is not None else ()
         return real(record, me) | {store.name for store in named} - {me}
 
-    to.setattr(deletion, "others", others)
+    to.setattr(source_tombstones, "others", others)
 
 
 def _switched_off_before_all_know_that_they_were_left(script: Script) -> None:
@@ -388,7 +409,7 @@ def _switched_off_before_all_know_that_they_were_left(script: Script) -> None:
 
 def _what_was_ended_comes_back(to: pytest.MonkeyPatch) -> None:
     """A store gives back what was ended, if it was told since that the next stream is, too."""
-    to.setattr(keeper, "begun_anew", lambda *_: False)
+    to.setattr(lifecycle, "begun_anew", lambda *_: False)
 
 
 def _deregistered_again_at_one_store(script: Script) -> None:
@@ -425,13 +446,13 @@ def _deregistered_again_at_one_store(script: Script) -> None:
 
 def _nobody_is_asked_what_all_have_deleted(to: pytest.MonkeyPatch) -> None:
     """A store takes a stream over as if who says nothing of it had never had it."""
-    real: Any = vouching.__dict__["leave"]
+    real: Any = readmission.__dict__["leave"]
 
     def leave(*known: Any) -> Stay | Ask | Adoption:
         outcome: Stay | Ask | Adoption = real(*known)
         return real(*known[:7], outcome.addresses) if isinstance(outcome, Ask) else outcome
 
-    to.setattr(vouching, "leave", leave)
+    to.setattr(readmission, "leave", leave)
 
 
 def _all_have_deleted(script: Script, *stores: str) -> None:

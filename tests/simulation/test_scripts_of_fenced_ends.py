@@ -17,12 +17,13 @@ from tests.simulation.test_scripts import ALL, FIVE, NEW, OLD, A, B, C, D, E, _b
 from tests.simulation.test_scripts_of_ends import _until_deleted
 
 from quorate.protocol.identity import SourceName
-from quorate.store import deletion, keeper
-from quorate.store.identities import Identities
-from quorate.store.life_records import Tombstone
-from quorate.store.lifetimes import Lifetimes
-from quorate.store.limbo import SourceKnowledge
-from quorate.store.storage import Write
+from quorate.store.rules import source_tombstones
+from quorate.store.rules.identities import Identities
+from quorate.store.rules.identity_records import Tombstone
+from quorate.store.rules.lifetimes import Lifetimes
+from quorate.store.rules.peer_knowledge import SourceKnowledge
+from quorate.store.storage.interface import Write
+from quorate.store.tasks import lifecycle
 from quorate.v1.store_pb2 import DELETION_DEREGISTERED
 
 WEATHER: dict[str, Any] = {"lets_go": False, "mortality": Mortality(Lifetimes(0.0, 2000.0))}
@@ -176,7 +177,7 @@ def _ended_where_it_began(script: Script) -> None:
 
 def _one_that_is_told_is_enough(to: pytest.MonkeyPatch) -> None:
     """A store is sure of a deregistration that it alone was told of."""
-    to.setattr(deletion, "_know_everything", lambda *_: True)
+    to.setattr(source_tombstones, "_know_everything", lambda *_: True)
 
 
 def _what_never_began_is_ended(to: pytest.MonkeyPatch) -> None:
@@ -189,7 +190,7 @@ def _what_never_began_is_ended(to: pytest.MonkeyPatch) -> None:
             tombstone.registration.ended_epoch,
         )
 
-    to.setattr(deletion, "ended_epoch", ended_epoch)
+    to.setattr(source_tombstones, "ended_epoch", ended_epoch)
 
 
 def _promised_only(script: Script, *away: str) -> SourceInstance:
@@ -225,7 +226,7 @@ def _who_had_no_part_tells_of_the_end(to: pytest.MonkeyPatch) -> None:
     def tells_end(known: SourceKnowledge, upto: int) -> bool:
         return max(known.promised_epoch, known.deleted_upto) >= upto
 
-    to.setattr(deletion, "_tells_end", tells_end)
+    to.setattr(source_tombstones, "_tells_end", tells_end)
 
 
 def _told_who_had_no_part(script: Script) -> None:
@@ -257,7 +258,7 @@ def _told_who_had_no_part(script: Script) -> None:
 
 def _rules_of_then_are_enough(to: pytest.MonkeyPatch) -> None:
     """A store that was away when the stores changed goes by the policy that it has begun under."""
-    to.setattr(deletion, "_begun_since", lambda *_: ())
+    to.setattr(source_tombstones, "_begun_since", lambda *_: ())
 
 
 def _ended_where_the_new_stores_are_unknown(script: Script) -> None:
@@ -357,7 +358,7 @@ def _ended_where_those_that_were_left_are_all_that_is_known(script: Script) -> N
 
 def _nobody_tells_of_a_later_end(to: pytest.MonkeyPatch) -> None:
     """Of what was deregistered while a store was away that deleted the stream before."""
-    to.setattr(keeper, "deregistered_since", lambda *_: 0)
+    to.setattr(lifecycle, "deregistered_since", lambda *_: 0)
 
 
 def _away_while_the_next_stream_ended(script: Script) -> None:

@@ -18,17 +18,24 @@ from tests.simulation.test_mutations import _commits_are_compared_with_the_prese
 from tests.simulation.test_scripts import FIVE, A, B, C, D, E, _begin
 
 from quorate.protocol.policy import Policy
-from quorate.source.core import SourceCore
-from quorate.source.registration import Phase
-from quorate.store import inventory, leaving, runs, vouching
-from quorate.store.core import StoreCore
-from quorate.store.limbo import Heard, Met, Standing, _with_former
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.registration import Phase
+from quorate.store.rules import readmission as readmission_rules
+from quorate.store.rules import store_runs
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.peer_knowledge import Heard
+from quorate.store.rules.store_identity import (
+    Met,
+    Standing,
+    _with_former,
+)
+from quorate.store.tasks import peer_answers, readmission
 from quorate.v1.store_pb2 import Greeting
 
 
 def _limbo_ends_by_anyone(to: pytest.MonkeyPatch) -> None:
     """A store leaves limbo whoever has answered."""
-    real = leaving.leave
+    real = readmission_rules.leave
 
     def leave(*arguments: Any) -> Any:
         with (
@@ -37,7 +44,7 @@ def _limbo_ends_by_anyone(to: pytest.MonkeyPatch) -> None:
         ):
             return real(*arguments)
 
-    to.setattr(vouching, "leave", leave)
+    to.setattr(readmission, "leave", leave)
 
 
 def _only_one_that_lags_is_heard(script: Script) -> None:
@@ -84,7 +91,7 @@ def _wiped_after_acknowledging(script: Script) -> None:
 
 def _answers_of_who_has_not_noted_count(to: pytest.MonkeyPatch) -> None:
     """A wiped store leaves limbo by the word of peers that do not know yet that it was."""
-    to.setattr(inventory, "knows", lambda *_: True)
+    to.setattr(peer_answers, "knows", lambda *_: True)
 
 
 def _wiped_and_greets_once(script: Script) -> None:
@@ -170,7 +177,7 @@ def _wiped_after_promising(script: Script) -> None:
 
 def _runs_are_not_compared(to: pytest.MonkeyPatch) -> None:
     """G4: nobody asks whether a directory has been through the run that a peer has met."""
-    to.setattr(runs, "_was_through", lambda *_: True)
+    to.setattr(store_runs, "_was_through", lambda *_: True)
 
 
 def _starts_again_and_meets_b_alone(script: Script, meet_b: Free) -> None:

@@ -18,11 +18,18 @@ from tests.simulation.test_scripts import ALL, A, B, C, _begin
 
 from quorate.protocol.framing import check_batch
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.store import digest
-from quorate.store.batches import entries
-from quorate.store.records import index_key, pack_index, position_key
-from quorate.store.scrub import Scrub
-from quorate.store.storage import Table, Write
+from quorate.store.rules import digest
+from quorate.store.storage.index import entries
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.records import (
+    index_key,
+    pack_index,
+    position_key,
+)
+from quorate.store.tasks.scrub import Scrub
 from quorate.v1 import messages_pb2 as v1
 
 

@@ -16,7 +16,7 @@ from tests.simulation.rules import Setup
 
 from quorate.protocol.consensus import Behaviour
 from quorate.receiver.options import AcknowledgeMode
-from quorate.store.lifetimes import Lifetimes
+from quorate.store.rules.lifetimes import Lifetimes
 
 STORES_MAX = 7
 TWICE_SHARE = 0.4

@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from tests.simulation.content import contents_of
 
 from quorate.protocol.framing import check_batch
-from quorate.store.reading import StoredBatch
-from quorate.store.storage import Table, Write
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.reader import StoredBatch
 
 
 class Written:

@@ -16,10 +16,10 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange
 from quorate.protocol.recovery import Promise
-from quorate.source.core import SourceCore
 from quorate.source.options import SourceOptions
-from quorate.source.registration import Grant
-from quorate.source.survivors import Kept
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.registration import Grant
+from quorate.source.protocol.resend_plan import Kept
 from quorate.v1.messages_pb2 import Frame
 
 T = TypeVar("T")

@@ -35,9 +35,13 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, Membership, Policy
 from quorate.protocol.recovery import Promise
 from quorate.source import events
-from quorate.source.core import SourceCore
 from quorate.source.options import SourceOptions
-from quorate.source.registration import AskBegin, Grant, Hold
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.registration import (
+    AskBegin,
+    Grant,
+    Hold,
+)
 
 # -- changing the stores --------------------------------------------------------------------
 

@@ -31,9 +31,9 @@ from quorate.protocol.identity import StoreAddress
 from quorate.protocol.policy import Group, IntergroupRule, Policy
 from quorate.protocol.recovery import Promise
 from quorate.source import events
-from quorate.source.core import SourceCore
 from quorate.source.options import SourceOptions, StabilityEvents
-from quorate.source.registration import Grant
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.registration import Grant
 
 # -- stores that come back without their data ------------------------------------------------
 

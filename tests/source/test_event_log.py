@@ -8,7 +8,7 @@ import pytest
 
 from quorate.protocol.identity import SourceName
 from quorate.source import WaitingForStores
-from quorate.source.engine import _log_event
+from quorate.source.io.engine import _log_event
 
 
 @pytest.mark.parametrize(

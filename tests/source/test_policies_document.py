@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Set
 from itertools import combinations
 from pathlib import Path
 
-from quorate.console.settings import resolve
+from quorate.console.ui.settings import resolve
 from quorate.source import Group, IntergroupRule, IntragroupRule, Layout, Policy
 
 TEXT = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()

@@ -14,7 +14,12 @@ from tests.source.fake_store import FakeStore
 from tests.source.real_stores import RealStores
 from tests.source.support import open_source
 
-from quorate.source import Event, SourceOptions, WaitingForStores, store_session
+from quorate.source import (
+    Event,
+    SourceOptions,
+    WaitingForStores,
+)
+from quorate.source.io import store_session
 
 pytestmark = pytest.mark.expects_log("does not take")
 

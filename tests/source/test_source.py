@@ -51,8 +51,8 @@ from quorate.source import (
     SourceOptions,
     StoreCaughtUp,
     StoreUnresponsive,
-    engine,
 )
+from quorate.source.io import engine
 
 Stores = list[FakeStore]
 

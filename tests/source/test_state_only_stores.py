@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from tests.source.real_stores import RealStores, numbered
 
-from quorate.console.group_status import ask_all, compare
+from quorate.console.group.status import (
+    ask_all,
+    compare,
+)
 from quorate.protocol.errors import NeverStable
 from quorate.protocol.layout import Layout, StoreGroup
 from quorate.protocol.policy import Policy

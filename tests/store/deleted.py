@@ -15,16 +15,23 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_to_wire
-from quorate.store import keeper
-from quorate.store.deletion import View
 from quorate.store.engine import Engine
-from quorate.store.life_records import Tombstone
-from quorate.store.lifetimes import Lifetimes
-from quorate.store.limbo import Heard, PeerAnswer, SourceKnowledge
-from quorate.store.losses import Losses
-from quorate.store.state import SourceState
-from quorate.store.storage import Table, Write
-from quorate.store.upkeep_records import LossRecord
+from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.identity_records import Tombstone
+from quorate.store.rules.lifetimes import Lifetimes
+from quorate.store.rules.peer_knowledge import (
+    Heard,
+    PeerAnswer,
+    SourceKnowledge,
+)
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.source_tombstones import View
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.maintenance_records import LossRecord
+from quorate.store.tasks import lifecycle
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -154,7 +161,7 @@ def engine_of(world: World) -> Engine:
     return Engine(world.core, world.receivers, writer, world.storage, lambda _: FSYNC)
 
 
-def keeping(world: World, *answers: PeerAnswer) -> keeper.Keeper:
+def keeping(world: World, *answers: PeerAnswer) -> lifecycle.Keeper:
     """A keeper whose peers have said this."""
     return keeping_with(world, Heardsay(*answers))
 
@@ -164,10 +171,10 @@ def keeping_with(
     heard: Heardsay,
     clock: Callable[[], float] = time.monotonic,
     records: Sequence[LossRecord] = (),
-) -> keeper.Keeper:
+) -> lifecycle.Keeper:
     """A keeper that hears this of its peers. records: what operators accepted at its store."""
     engine = engine_of(world)
     peers: Any = heard
     proxying: Any = Quiet()
     losses = Losses("s1", world.core.sources, world.storage, records)
-    return keeper.Keeper(engine, peers, proxying, losses, inf, clock)
+    return lifecycle.Keeper(engine, peers, proxying, losses, inf, clock)

@@ -13,7 +13,7 @@ from tests.store.support import Client, configuration, free_addresses, vouches
 
 from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
-from quorate.store.peers import Peers
+from quorate.store.tasks.peer_polling import Peers
 
 NAMES = ("a", "b", "c")
 

@@ -11,14 +11,18 @@ from tests.store.deleted import FSYNC, Heardsay, Quiet
 from tests.store.support import FIRST_LINEAGE, ORDERS, World, batch
 
 from quorate.store.engine import Engine
-from quorate.store.keeper import Keeper
-from quorate.store.lifetimes import Lifetimes
-from quorate.store.losses import Losses
-from quorate.store.requests import AskedPosition, AskedReceiver, Requests
-from quorate.store.storage import Write
-from quorate.store.upkeep import Upkeep
-from quorate.store.upkeep_records import ScrubRecord
-from quorate.store.writer import Acknowledged
+from quorate.store.rpc.operator import Upkeep
+from quorate.store.rpc.requests import (
+    AskedPosition,
+    AskedReceiver,
+    Requests,
+)
+from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.lifetimes import Lifetimes
+from quorate.store.storage.group_commit import Acknowledged
+from quorate.store.storage.interface import Write
+from quorate.store.storage.maintenance_records import ScrubRecord
+from quorate.store.tasks.lifecycle import Keeper
 
 A = TypeVar("A")
 

@@ -21,10 +21,16 @@ from tests.store.support import ORDERS, Client
 
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.ranges import Range
-from quorate.store import digest
-from quorate.store.records import index_key, pack_index
-from quorate.store.rocks import RocksStorage
-from quorate.store.storage import Table, Write
+from quorate.store.rules import digest
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.records import (
+    index_key,
+    pack_index,
+)
+from quorate.store.storage.rocksdb import RocksStorage
 from quorate.v1 import messages_pb2 as v1
 
 _SIZE = 1024

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc.aio
 
-from quorate.console.children import free_addresses as free_addresses
+from quorate.console.group.children import free_addresses as free_addresses
 from quorate.protocol.attributes import encode_attributes
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
@@ -18,16 +18,33 @@ from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
-from quorate.store import restart
+from quorate.store import startup
 from quorate.store.configuration import StoreConfiguration, load
-from quorate.store.core import StoreCore
-from quorate.store.lifetimes import Lifetimes, Lives, Observed
-from quorate.store.limbo import Standing
 from quorate.store.node import StoreNode
-from quorate.store.receivers import Receivers
-from quorate.store.records import COMMIT_KEY, CommitRecord, StoreRecord, pack_commit
-from quorate.store.state import AppendStream, Change, RegIds
-from quorate.store.storage import MemoryStorage, Table, Write
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.lifetimes import (
+    Lifetimes,
+    Lives,
+    Observed,
+)
+from quorate.store.rules.receivers import Receivers
+from quorate.store.rules.reg_ids import RegIds
+from quorate.store.rules.source_state import (
+    AppendStream,
+    Change,
+)
+from quorate.store.rules.store_identity import Standing
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.memory import MemoryStorage
+from quorate.store.storage.records import (
+    COMMIT_KEY,
+    CommitRecord,
+    StoreRecord,
+    pack_commit,
+)
 from quorate.transport.channels import frames_to, open_channel
 from quorate.transport.failures import error_from_call, failure_from_wire
 from quorate.v1 import messages_pb2 as v1
@@ -93,11 +110,11 @@ class World:
         self.takes_data = takes_data
         self.topics = topics
         reg_ids = RegIds("s1")
-        sources = restart.sources(self.storage, reg_ids)
-        position = restart.last_commit(self.storage).position
-        self.standing = Standing("s1", StoreRecord(INCARNATION), restart.peers(self.storage))
+        sources = startup.sources(self.storage, reg_ids)
+        position = startup.last_commit(self.storage).position
+        self.standing = Standing("s1", StoreRecord(INCARNATION), startup.peers(self.storage))
         lives = Lives(Observed(0.0, 1_700_000_000.0), lambda _: Lifetimes())
-        identities = restart.identities(self.storage, reg_ids, sources, lives)
+        identities = startup.identities(self.storage, reg_ids, sources, lives)
         self.core = StoreCore(
             "s1",
             topics,

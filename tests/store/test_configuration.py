@@ -7,7 +7,7 @@ import pytest
 
 from quorate.protocol.errors import ConfigurationInvalid
 from quorate.store.configuration import StoreConfiguration, load, schema
-from quorate.store.lifetimes import Lifetimes
+from quorate.store.rules.lifetimes import Lifetimes
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -11,7 +11,7 @@ from quorate.protocol.framing import read_header, read_payloads
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
-from quorate.store.reading import read
+from quorate.store.storage.reader import read
 
 LONGEST = 6
 

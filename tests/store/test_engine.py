@@ -10,7 +10,7 @@ from tests.store.support import MEMBERSHIP, ORDERS, World, batch
 
 from quorate.protocol.errors import SourceActive
 from quorate.protocol.lineage import Lineage, Term
-from quorate.store.late import Missed
+from quorate.store.rules.late import Missed
 
 
 class Call:

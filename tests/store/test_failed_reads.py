@@ -25,14 +25,22 @@ from quorate.protocol.errors import StorageFailed
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
-from quorate.store import retention
-from quorate.store.batches import entries
-from quorate.store.late import Archived
-from quorate.store.leaving import Adoption
-from quorate.store.losses import Losses
-from quorate.store.records import position_key
-from quorate.store.state import AppendStream, SourceState
-from quorate.store.storage import MemoryStorage, Row, Table, Write
+from quorate.store.rules import retention
+from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.late import Archived
+from quorate.store.rules.readmission import Adoption
+from quorate.store.rules.source_state import (
+    AppendStream,
+    SourceState,
+)
+from quorate.store.storage.index import entries
+from quorate.store.storage.interface import (
+    Row,
+    Table,
+    Write,
+)
+from quorate.store.storage.memory import MemoryStorage
+from quorate.store.storage.records import position_key
 
 SECOND_LINEAGE = Lineage((Term(1, 0), Term(2, 25)))
 

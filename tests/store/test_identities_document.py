@@ -13,7 +13,12 @@ from quorate.protocol.identity import SourceName
 from quorate.receiver import ReceiverOptions
 from quorate.source import SourceOptions
 from quorate.store.configuration import StoreConfiguration
-from quorate.store.lifetimes import Lifetimes, Lives, Observed, Who
+from quorate.store.rules.lifetimes import (
+    Lifetimes,
+    Lives,
+    Observed,
+    Who,
+)
 
 TEXT = (Path(__file__).parents[2] / "docs" / "identities.md").read_text()
 DAY = 86_400.0

@@ -9,8 +9,12 @@ import pytest
 from tests.store.deleted import Heardsay, keeping_with
 from tests.store.support import ORDERS, World
 
-from quorate.store.keeper import Keeper
-from quorate.store.lifetimes import GLANCE_SECONDS_MAX, Lifetimes, Who
+from quorate.store.rules.lifetimes import (
+    GLANCE_SECONDS_MAX,
+    Lifetimes,
+    Who,
+)
+from quorate.store.tasks.lifecycle import Keeper
 
 LOOK_TAKES = 4.0
 

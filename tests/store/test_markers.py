@@ -9,8 +9,8 @@ from quorate.protocol.framing import encode_batch
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
 from quorate.protocol.recovery import Marker
-from quorate.store.state import AppendStream
-from quorate.store.storage import Table
+from quorate.store.rules.source_state import AppendStream
+from quorate.store.storage.interface import Table
 
 
 @pytest.fixture

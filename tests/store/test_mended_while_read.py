@@ -14,13 +14,23 @@ from tests.store.support import ORDERS, Client, batch, payload, running
 
 from quorate.protocol.framing import check_batch
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.store import comparing, reading, scrub, service
-from quorate.store.apart import in_threads
 from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
-from quorate.store.reading import StoredBatch
-from quorate.store.storage import Table, Write
-from quorate.store.upkeep_records import ScrubRecord
+from quorate.store.rpc import service
+from quorate.store.storage import reader
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.maintenance_records import ScrubRecord
+from quorate.store.storage.reader import StoredBatch
+from quorate.store.tasks import (
+    comparison as comparing,
+)
+from quorate.store.tasks import (
+    scrub,
+)
+from quorate.store.tasks.executor import in_threads
 
 MESSAGES = 30
 
@@ -60,7 +70,7 @@ async def spoil_until_read(engine: Engine, module: ModuleType, to: pytest.Monkey
         await engine.writer.durable(engine.submit(state, mended))
 
     def read(*arguments: Any) -> list[StoredBatch]:
-        found = reading.read(*arguments)
+        found = reader.read(*arguments)
         if any(each.problem for each in found):
             asyncio.run_coroutine_threadsafe(mend(), loop).result(30)
         return found

@@ -23,12 +23,12 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
-from quorate.store import service
-from quorate.store.data_directory import DataDirectory
 from quorate.store.node import StoreNode
-from quorate.store.reading import StoredBatch
-from quorate.store.rocks import RocksStorage
-from quorate.store.storage import Write
+from quorate.store.rpc import service
+from quorate.store.storage.data_directory import DataDirectory
+from quorate.store.storage.interface import Write
+from quorate.store.storage.reader import StoredBatch
+from quorate.store.storage.rocksdb import RocksStorage
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 

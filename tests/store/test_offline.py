@@ -9,9 +9,12 @@ from quorate.protocol.errors import DataDirectoryInUse, InvalidArgument
 from quorate.protocol.framing import read_header
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.store.data_directory import DataDirectory
 from quorate.store.offline import OfflineStore
-from quorate.store.reading import SetAside, StoredBatch
+from quorate.store.storage.data_directory import DataDirectory
+from quorate.store.storage.reader import (
+    SetAside,
+    StoredBatch,
+)
 
 
 @pytest.mark.expects_log("messages aside")

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from quorate.store import pace, repair, scrub
 from quorate.store.configuration import StoreConfiguration
+from quorate.store.tasks import (
+    repair,
+    scrub,
+    throttle,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operating.md"
 TEXT = re.split(r"^## ", DOCUMENT.read_text(), flags=re.M)
@@ -28,6 +32,6 @@ def test_how_often_and_how_fast_a_store_checks() -> None:
 def test_how_often_a_store_compares_and_what_share_of_the_time_that_takes() -> None:
     assert f"every {repair.COMPARE_SECONDS:.0f} s what is new" in CHECKS
     assert f"every {repair.COMPARE_ALL_SECONDS / 3600:.0f} h, and after each start" in CHECKS
-    assert pace.SHARE == 1 / 5
+    assert throttle.SHARE == 1 / 5
     assert "a fifth of the time" in CHECKS
-    assert f"took nothing for {pace.BUSY_SECONDS:.1f} s" in CHECKS
+    assert f"took nothing for {throttle.BUSY_SECONDS:.1f} s" in CHECKS

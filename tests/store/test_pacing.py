@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 from tests.store.support import ORDERS, Client, Stream, batch, running
-from tests.store.test_releasing import FIRST, RECORD, until
+from tests.store.tasks.test_retention import (
+    FIRST,
+    RECORD,
+    until,
+)
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
-from quorate.store import append, releasing
+from quorate.store.rpc import append
+from quorate.store.tasks import retention
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -22,7 +27,7 @@ SOURCE = source_to_wire(ORDERS)
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releasing, "ROUND_SECONDS", 0.02)
+    monkeypatch.setattr(retention, "ROUND_SECONDS", 0.02)
     monkeypatch.setattr(append, "RECEIVERS_SECONDS", 0.001)
 
 

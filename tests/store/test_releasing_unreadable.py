@@ -12,17 +12,26 @@ from typing import Any
 
 import pytest
 from tests.store.support import ORDERS, TRADES, Client, payload, running
+from tests.store.tasks.test_retention import (
+    FIRST,
+    RECORD,
+)
 from tests.store.test_node import flip
-from tests.store.test_releasing import FIRST, RECORD
 
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.wire import source_to_wire
-from quorate.store import releasing
-from quorate.store.records import index_key, position_of
-from quorate.store.rocks import RocksStorage
-from quorate.store.storage import Table, Write
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.records import (
+    index_key,
+    position_of,
+)
+from quorate.store.storage.rocksdb import RocksStorage
+from quorate.store.tasks import retention
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -32,9 +41,9 @@ LATER = (Term(2, 100), Term(3, 110))
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releasing, "ROUND_SECONDS", 0.02)
-    monkeypatch.setattr(releasing, "SEARCH_SECONDS", 0.05)
-    monkeypatch.setattr(releasing, "COMPACT_SECONDS", 0.0)
+    monkeypatch.setattr(retention, "ROUND_SECONDS", 0.02)
+    monkeypatch.setattr(retention, "SEARCH_SECONDS", 0.05)
+    monkeypatch.setattr(retention, "COMPACT_SECONDS", 0.0)
 
 
 async def until(client: Client, so: Callable[[store_v1.StatusResponse], bool]) -> Any:
@@ -85,9 +94,9 @@ async def deregister(client: Client) -> None:
 async def rounds(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Return once retention has looked around so many times more."""
     done, seen = asyncio.Event(), 0
-    round_of = releasing.Releasing.round
+    round_of = retention.Releasing.round
 
-    async def looked(self: releasing.Releasing) -> None:
+    async def looked(self: retention.Releasing) -> None:
         nonlocal seen
         try:
             await round_of(self)
@@ -96,10 +105,10 @@ async def rounds(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
             if seen >= count:
                 done.set()
 
-    monkeypatch.setattr(releasing.Releasing, "round", looked)
+    monkeypatch.setattr(retention.Releasing, "round", looked)
     async with asyncio.timeout(20):
         await done.wait()
-    monkeypatch.setattr(releasing.Releasing, "round", round_of)
+    monkeypatch.setattr(retention.Releasing, "round", round_of)
 
 
 async def sent(client: Client, epoch: int, first: int, last: int) -> None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from quorate.store.limbo import Standing, started
-from quorate.store.records import StoreRecord
-from quorate.store.runs import StoreRun
+from quorate.store.rules.store_identity import (
+    Standing,
+    started,
+)
+from quorate.store.storage.records import StoreRecord, StoreRun
 from quorate.v1.store_pb2 import Greeting
 
 _EVENTS = (

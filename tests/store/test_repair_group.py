@@ -36,21 +36,26 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_to_wire, source_to_wire
-from quorate.store import (
+from quorate.store.node import StoreNode
+from quorate.store.rpc import (
     fetch,
-    filling,
-    neighbours,
-    peers,
-    reading,
-    repair,
-    repair_plan,
-    scrub,
     service,
 )
-from quorate.store.core import StoreCore
-from quorate.store.node import StoreNode
-from quorate.store.records import index_key
-from quorate.store.storage import Table, Write
+from quorate.store.rules import repair_plan
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.storage import reader
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.records import index_key
+from quorate.store.tasks import (
+    fetcher,
+    peer_polling,
+    peer_views,
+    repair,
+    scrub,
+)
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -65,8 +70,8 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repair, "ROUND_SECONDS", 0.02)
     monkeypatch.setattr(repair, "BACK_OFF_SECONDS_MAX", 0.05)
     monkeypatch.setattr(repair, "COMPARE_SECONDS", 0.02)
-    monkeypatch.setattr(peers, "ROUND_SECONDS", 0.02)
-    monkeypatch.setattr(neighbours, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(peer_polling, "ROUND_SECONDS", 0.02)
+    monkeypatch.setattr(peer_views, "KEPT_SECONDS", 0.0)
 
 
 class Group:
@@ -426,12 +431,12 @@ async def test_in_what_a_store_differed_that_was_replaced_is_not_told_any_more(
 ) -> None:
     """It has to be compared again from the first number on, and that at once."""
     one, _ = await differing(group, {"salt": "other "})
-    view_of = neighbours.view_of
+    view_of = peer_views.view_of
 
     def replaced(*told: Any) -> Any:
         return dataclasses.replace(view_of(*told), incarnation=b"new", held=())
 
-    monkeypatch.setattr(neighbours, "view_of", replaced)
+    monkeypatch.setattr(peer_views, "view_of", replaced)
     await until(one, lambda status: not status.repair.divergent)
 
 
@@ -535,7 +540,7 @@ async def test_with_a_peer_that_breaks_off_nothing_is_compared(
 async def test_a_repair_that_was_cut_off_goes_on(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filling, "_STEP_BYTES", 2000)
+    monkeypatch.setattr(fetcher, "_STEP_BYTES", 2000)
     one = await group.start("s1")
     await begin(one)
     await fill(one, 0, 999, 999)
@@ -593,7 +598,7 @@ async def test_a_repair_that_was_killed_goes_on(
     await fill(one, 0, 999, 999)
     wanted: list[int] = []
     let, half = threading.Event(), asyncio.Event()
-    loop, read = asyncio.get_running_loop(), reading.read
+    loop, read = asyncio.get_running_loop(), reader.read
 
     def slow(*arguments: Any) -> Any:
         wanted.append(arguments[3].first)

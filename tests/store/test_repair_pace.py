@@ -17,14 +17,28 @@ from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 
 from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.store import digest, filling
-from quorate.store.apart import in_threads
-from quorate.store.comparing import Comparing, asked_by
-from quorate.store.filling import Fetch, Fetching, Filler
-from quorate.store.limbo import Heard, PeerAnswer
-from quorate.store.pace import SHARE, Pace
-from quorate.store.repair_plan import PeerView
-from quorate.store.state import SourceState
+from quorate.store.rules import digest
+from quorate.store.rules.peer_knowledge import (
+    Heard,
+    PeerAnswer,
+)
+from quorate.store.rules.repair_plan import PeerView
+from quorate.store.rules.source_state import SourceState
+from quorate.store.tasks import fetcher
+from quorate.store.tasks.comparison import (
+    Comparing,
+    asked_by,
+)
+from quorate.store.tasks.executor import in_threads
+from quorate.store.tasks.fetcher import (
+    Fetch,
+    Fetching,
+    Filler,
+)
+from quorate.store.tasks.throttle import (
+    SHARE,
+    Pace,
+)
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -160,7 +174,7 @@ async def filled(world: World, time: Time) -> Filler:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """A store with a source that has begun; what is busy makes a step of each batch."""
-    monkeypatch.setattr(filling, "_STEP_BYTES_BUSY", 1)
+    monkeypatch.setattr(fetcher, "_STEP_BYTES_BUSY", 1)
     world = World()
     world.stream()
     return world
@@ -186,7 +200,7 @@ async def test_an_idle_store_fetches_without_a_rest(
     world: World, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """What it fetches itself is no news that would make it busy."""
-    monkeypatch.setattr(filling, "_STEP_BYTES", step)
+    monkeypatch.setattr(fetcher, "_STEP_BYTES", step)
     time = Time(world, busy=False)
     filler = await filled(world, time)
     assert time.rested == 0

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from quorate.protocol.errors import StoreStopping
-from quorate.store.service import Service
+from quorate.store.rpc.service import Service
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 

@@ -30,8 +30,13 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_to_wire
-from quorate.store import deletion
-from quorate.store.deletion import (
+from quorate.store.rules import source_tombstones
+from quorate.store.rules.identity_records import Tombstone
+from quorate.store.rules.peer_knowledge import (
+    PeerAnswer,
+    SourceKnowledge,
+)
+from quorate.store.rules.source_tombstones import (
     View,
     asked_for,
     awaited,
@@ -41,15 +46,13 @@ from quorate.store.deletion import (
     gone_everywhere,
     lives_on,
 )
-from quorate.store.life_records import Tombstone
-from quorate.store.limbo import PeerAnswer, SourceKnowledge
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 
 def settled(one: Tombstone, seen: View) -> bool:
     """As far as the answers of one time say."""
-    return deletion.settled(one, seen, gone_everywhere(one, seen))
+    return source_tombstones.settled(one, seen, gone_everywhere(one, seen))
 
 
 def test_it_is_settled_when_all_others_have_deleted_it_too() -> None:

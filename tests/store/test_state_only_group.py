@@ -13,7 +13,7 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
-from quorate.store.repair import Repair
+from quorate.store.tasks.repair import Repair
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 

@@ -11,8 +11,11 @@ from quorate.protocol.framing import encode_batch
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import policy_to_wire, source_to_wire
-from quorate.source.frames import batch_frame, open_frame
-from quorate.source.registration import AskBegin
+from quorate.source.protocol.frames import (
+    batch_frame,
+    open_frame,
+)
+from quorate.source.protocol.registration import AskBegin
 from quorate.v1 import messages_pb2 as v1
 
 

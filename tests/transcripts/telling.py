@@ -23,10 +23,18 @@ from quorate.protocol.errors import QuorateError
 from quorate.protocol.framing import check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
-from quorate.receiver.plan import ProvenGap
+from quorate.receiver.protocol.fetch_plan import ProvenGap
 from quorate.source import events
-from quorate.store.life_records import ENDED_KEYS, unpack_end
-from quorate.store.records import (
+from quorate.store.rules.identity_records import (
+    ENDED_KEYS,
+    unpack_end,
+)
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.memory import MemoryRows
+from quorate.store.storage.records import (
     STORE_KEY,
     Held,
     Registration,
@@ -36,7 +44,6 @@ from quorate.store.records import (
     unpack_registration,
     unpack_store,
 )
-from quorate.store.storage import MemoryRows, Table, Write
 
 APPLICATION = "its application"
 DELAY_SECONDS = 0.001

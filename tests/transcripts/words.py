@@ -30,9 +30,12 @@ from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range
 from quorate.protocol.wire import held_from_wire, lineage_from_wire, membership_from_wire
-from quorate.receiver.registration import RegistrationRequest
-from quorate.source.registration import Grant
-from quorate.store.records import Registration, StoreRecord
+from quorate.receiver.protocol.registration import RegistrationRequest
+from quorate.source.protocol.registration import Grant
+from quorate.store.storage.records import (
+    Registration,
+    StoreRecord,
+)
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 

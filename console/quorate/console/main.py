@@ -15,8 +15,11 @@ import typer
 import typer.core
 import typer.main
 
-from quorate.console.exits import report, say
-from quorate.console.settings import check_variables
+from quorate.console.ui.exits import (
+    report,
+    say,
+)
+from quorate.console.ui.settings import check_variables
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.exit_codes import FAILED
 
@@ -34,40 +37,54 @@ COMMANDS = {
     "demo": Lazy(
         "quorate.console.demo.command", "demo", "Stream real data through failures; verify it all."
     ),
-    "dev": Lazy("quorate.console.dev", "dev", "Run a local group of stores."),
-    "send": Lazy("quorate.console.send", "send", "Send messages from a file or from stdin."),
-    "receive": Lazy("quorate.console.receive", "receive", "Print the messages of a topic."),
+    "dev": Lazy("quorate.console.commands.dev", "dev", "Run a local group of stores."),
+    "send": Lazy(
+        "quorate.console.commands.send", "send", "Send messages from a file or from stdin."
+    ),
+    "receive": Lazy(
+        "quorate.console.commands.receive", "receive", "Print the messages of a topic."
+    ),
     "status": Lazy(
-        "quorate.console.status",
+        "quorate.console.commands.status",
         "status",
         "Show stores, sources, receivers and whether all is well.",
     ),
     "repair": Lazy(
-        "quorate.console.repair",
+        "quorate.console.commands.repair",
         "repair",
         "Have stores make up for what they lack; accept a loss.",
     ),
     "deregister": Lazy(
-        "quorate.console.deregister",
+        "quorate.console.commands.deregister",
         "deregister",
         "Have every store forget a source or a receiver.",
     ),
     "archive": Lazy(
-        "quorate.console.archive", "archive", "Move what is stable from the stores to Parquet."
+        "quorate.console.commands.archive",
+        "archive",
+        "Move what is stable from the stores to Parquet.",
     ),
-    "restore": Lazy("quorate.console.archive", "restore", "Give stores back what an archive has."),
+    "restore": Lazy(
+        "quorate.console.commands.archive", "restore", "Give stores back what an archive has."
+    ),
     "audit": Lazy(
-        "quorate.console.audit",
+        "quorate.console.commands.audit",
         "audit",
         "Compare what every store has; say whether anything is lost.",
     ),
     "backtest": Lazy(
-        "quorate.console.backtest", "backtest", "Replay a range to a topic or to a function."
+        "quorate.console.commands.backtest",
+        "backtest",
+        "Replay a range to a topic or to a function.",
     ),
     "stats": Lazy(
-        "quorate.console.stats", "stats", "Show rates, sizes and gaps of what the stores have."
+        "quorate.console.commands.stats",
+        "stats",
+        "Show rates, sizes and gaps of what the stores have.",
     ),
-    "store": Lazy("quorate.console.store", "store", "Run a store, or check its configuration."),
+    "store": Lazy(
+        "quorate.console.commands.store", "store", "Run a store, or check its configuration."
+    ),
     "bench": Lazy(
         "quorate.console.bench", "bench", "Measure throughput and latency on this machine."
     ),

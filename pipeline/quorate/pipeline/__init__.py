@@ -39,6 +39,6 @@ def session(
     session that was made by this function before.
     Raises JavaNotFound, InvalidArgument.
     """
-    from quorate.pipeline.sessions import make_session
+    from quorate.pipeline.spark.sessions import make_session
 
     return make_session(name, cores=cores, remote=remote, java=java, conf=conf or {})

@@ -9,7 +9,7 @@ from pathlib import Path
 _HERE = str(Path(__file__).resolve().parent)
 sys.path[:] = [each for each in sys.path if not each or str(Path(each).resolve()) != _HERE]
 
-from quorate.pipeline.jobs import main  # noqa: E402
+from quorate.pipeline.jobs.command import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -28,7 +28,7 @@ from quorate.receiver.events import (
 )
 from quorate.receiver.message import Acknowledgement, DeliveredBatch, Message
 from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
-from quorate.receiver.plan import Answer
+from quorate.receiver.protocol.fetch_plan import Answer
 from quorate.receiver.receiver import Receiver
 
 __all__ = [

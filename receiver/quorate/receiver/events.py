@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
-from quorate.receiver.plan import Answer
+from quorate.receiver.protocol.fetch_plan import Answer
 
 KEPT = 1024
 """So many events are kept for one that does not take them, and for those who come late."""

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, decode_attributes
 from quorate.protocol.framing import read_messages
 from quorate.protocol.identity import SourceName
-from quorate.receiver.acknowledgements import Progress
-from quorate.receiver.core import Piece
+from quorate.receiver.protocol.consumed import Progress
+from quorate.receiver.protocol.stream import Piece
 
 
 class Acknowledgement(NamedTuple):

@@ -30,19 +30,26 @@ from quorate.protocol.identity import (
     parse_stores,
 )
 from quorate.protocol.limits import SESSION_ID_MAX
-from quorate.receiver.acknowledging import Acknowledger
-from quorate.receiver.core import Room
 from quorate.receiver.cursor import Cursor
-from quorate.receiver.deregistering import Deregistration, Registered
-from quorate.receiver.directory import Directory, SourceRecord, Watcher
 from quorate.receiver.events import Event, Events
-from quorate.receiver.fetching import fetch_from
-from quorate.receiver.inbox import Inbox
-from quorate.receiver.live import follow
+from quorate.receiver.io.acknowledge import Acknowledger
+from quorate.receiver.io.attach import follow
+from quorate.receiver.io.channels import Peers
+from quorate.receiver.io.deregister import (
+    Deregistration,
+    Registered,
+)
+from quorate.receiver.io.fetch import fetch_from
+from quorate.receiver.io.inbox import Inbox
+from quorate.receiver.io.source_session import Session
+from quorate.receiver.io.watch_directory import Watcher
 from quorate.receiver.message import Acknowledgement, DeliveredBatch, Message
 from quorate.receiver.options import AcknowledgeMode, Delivery, ReceiverOptions
-from quorate.receiver.peers import Peers
-from quorate.receiver.session import Session
+from quorate.receiver.protocol.directory import (
+    Directory,
+    SourceRecord,
+)
+from quorate.receiver.protocol.stream import Room
 from quorate.v1 import store_pb2 as store_v1
 
 log = logging.getLogger("quorate.receiver")

@@ -48,7 +48,7 @@ from quorate.source.events import (
     WaitingForStores,
 )
 from quorate.source.options import FlightBehaviour, SourceOptions, StabilityEvents
-from quorate.source.outgoing import Outgoing
+from quorate.source.protocol.outgoing import Outgoing
 from quorate.source.publish_store import FilePublishStore, MemoryPublishStore, PublishStore
 from quorate.source.receipts import Durability, Receipt
 from quorate.source.source import Source

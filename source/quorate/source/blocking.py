@@ -26,7 +26,7 @@ from quorate.protocol.policy import Policy
 from quorate.source import source as asynchronous
 from quorate.source.events import Event
 from quorate.source.options import SourceOptions
-from quorate.source.outgoing import (
+from quorate.source.protocol.outgoing import (
     Outgoing,
     Ready,
     as_bytes,
@@ -62,7 +62,7 @@ class Source:
         self._limit = source._window.message_bytes_max
         self._next = source.next_sequence
         self._buffer: list[bytes] = []
-        self._attributes: list[bytes] = []  # as in quorate.source.window.Window
+        self._attributes: list[bytes] = []  # as in quorate.source.protocol.flight_window.Window
         self._buffer_bytes = 0
         self._draining = False
         self._drained: asyncio.Task[None] | None = None

@@ -16,10 +16,10 @@ from quorate.protocol.identity import SourceName, check_session_id, check_topic
 from quorate.protocol.layout import Layout, Stores
 from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX
 from quorate.protocol.policy import Policy
-from quorate.source.engine import Engine
 from quorate.source.events import Event, SourceClosed
+from quorate.source.io.engine import Engine
 from quorate.source.options import SourceOptions
-from quorate.source.outgoing import (
+from quorate.source.protocol.outgoing import (
     Outgoing,
     Ready,
     as_bytes,

@@ -19,8 +19,8 @@ from pydantic import (
 
 from quorate.protocol.errors import ConfigurationInvalid
 from quorate.protocol.limits import FRAME_BYTES_MAX
-from quorate.store.lifetimes import Lifetimes
-from quorate.store.retention import Bounds
+from quorate.store.rules.lifetimes import Lifetimes
+from quorate.store.rules.retention import Bounds
 
 _MIB = 1024 * 1024
 _MODEL = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)

@@ -12,15 +12,32 @@ from typing import Protocol, TypeVar
 from quorate.protocol.errors import DELETED_HERE, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.store import retention
-from quorate.store.catalogue import Elsewhere, claim_of, merged
-from quorate.store.core import StoreCore
-from quorate.store.directory import Directory
-from quorate.store.lifetimes import Who
-from quorate.store.receivers import TOPICS_MAX, Receivers
-from quorate.store.state import AppendStream, Change, SourceState
-from quorate.store.storage import Reads, Write
-from quorate.store.writer import Acknowledged, Writer
+from quorate.store.rules import retention
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.directory_entries import (
+    Elsewhere,
+    claim_of,
+    merged,
+)
+from quorate.store.rules.lifetimes import Who
+from quorate.store.rules.receivers import (
+    TOPICS_MAX,
+    Receivers,
+)
+from quorate.store.rules.source_state import (
+    AppendStream,
+    Change,
+    SourceState,
+)
+from quorate.store.storage.group_commit import (
+    Acknowledged,
+    Writer,
+)
+from quorate.store.storage.interface import (
+    Reads,
+    Write,
+)
+from quorate.store.watchers import Directory
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import DirectoryEntry, StoreReplaced
 

@@ -25,30 +25,45 @@ from quorate.protocol.errors import (
     StoreStopping,
 )
 from quorate.protocol.identity import SourceName
-from quorate.store import restart, unclean
+from quorate.store import startup
 from quorate.store.configuration import StoreConfiguration
-from quorate.store.core import StoreCore
-from quorate.store.data_directory import DataDirectory
 from quorate.store.engine import Engine
-from quorate.store.keeper import Keeper
-from quorate.store.lifetimes import Lifetimes, Lives, Observed
-from quorate.store.limbo import Standing, started
-from quorate.store.losses import Losses
-from quorate.store.peers import Peers
-from quorate.store.proxying import Proxying
-from quorate.store.receivers import Receivers
-from quorate.store.records import Malformed
-from quorate.store.releasing import Releasing
-from quorate.store.rocks import RocksStorage
-from quorate.store.runs import StoreRun
-from quorate.store.service import Service
-from quorate.store.state import RegIds, SourceState
-from quorate.store.status import StoreFacts, disk_bytes, status
-from quorate.store.storage import Storage, Write
-from quorate.store.upkeep import Upkeep
-from quorate.store.upkeep_records import ScrubRecord
-from quorate.store.vouching import Vouching
-from quorate.store.writer import Writer
+from quorate.store.rpc.operator import Upkeep
+from quorate.store.rpc.service import Service
+from quorate.store.rpc.status import (
+    StoreFacts,
+    disk_bytes,
+    status,
+)
+from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.lifetimes import (
+    Lifetimes,
+    Lives,
+    Observed,
+)
+from quorate.store.rules.receivers import Receivers
+from quorate.store.rules.reg_ids import RegIds
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.store_identity import (
+    Standing,
+    started,
+)
+from quorate.store.storage import clean_shutdown
+from quorate.store.storage.data_directory import DataDirectory
+from quorate.store.storage.group_commit import Writer
+from quorate.store.storage.interface import (
+    Storage,
+    Write,
+)
+from quorate.store.storage.maintenance_records import ScrubRecord
+from quorate.store.storage.records import Malformed, StoreRun
+from quorate.store.storage.rocksdb import RocksStorage
+from quorate.store.tasks.lifecycle import Keeper
+from quorate.store.tasks.peer_polling import Peers
+from quorate.store.tasks.proxy import Proxying
+from quorate.store.tasks.readmission import Vouching
+from quorate.store.tasks.retention import Releasing
 from quorate.transport.channels import new_server
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -133,15 +148,15 @@ class StoreNode:
         self._storage = storage
         reg_ids = RegIds(configuration.name)
         try:
-            last = restart.last_commit(storage)
+            last = startup.last_commit(storage)
             directory.check_recovered(last.number)
-            sources = await asyncio.to_thread(restart.sources, storage, reg_ids)
-            identities = restart.identities(storage, reg_ids, sources, self._lives())
+            sources = await asyncio.to_thread(startup.sources, storage, reg_ids)
+            identities = startup.identities(storage, reg_ids, sources, self._lives())
             standing = self._standing(storage, last.number)
             doubted = self._doubted(directory, standing, sources)
-            records = await asyncio.to_thread(restart.losses, storage)
-            checked = restart.scrub(storage)
-            ages = restart.ages(storage)
+            records = await asyncio.to_thread(startup.losses, storage)
+            checked = startup.scrub(storage)
+            ages = startup.ages(storage)
         except (Malformed, StorageFailed) as error:
             raise DataDirectoryCorrupt(str(directory.path), str(error)) from error
         await asyncio.to_thread(self._begin_run, directory, storage, (standing.row(), *doubted))
@@ -222,7 +237,7 @@ class StoreNode:
     def _standing(self, storage: Storage, commits: int) -> Standing:
         """Who this store is from now on; commits: how many were recovered."""
         configuration = self._configuration
-        record = restart.store_record(storage)
+        record = startup.store_record(storage)
         record = started(
             configuration.name,
             record,
@@ -231,13 +246,13 @@ class StoreNode:
             # Not the acknowledged mark: after a power failure that is older than what is there.
             StoreRun(uuid.uuid4().bytes, commits),
         )
-        return Standing(configuration.name, record, restart.peers(storage))
+        return Standing(configuration.name, record, startup.peers(storage))
 
     def _doubted(
         self, directory: DataDirectory, standing: Standing, sources: dict[SourceName, SourceState]
     ) -> list[Write]:
         """Put in limbo what a host that went down may have lost."""
-        run, boot = unclean.left_over(directory.path), unclean.boot_id()
+        run, boot = clean_shutdown.left_over(directory.path), clean_shutdown.boot_id()
         lost = [
             (state, reason)
             for name, state in sources.items()
@@ -256,23 +271,23 @@ class StoreNode:
         """Make durable, before anything is served, what this run begins with."""
         storage.write(writes)
         storage.sync()
-        unclean.begin(directory.path, self._run(unclean.boot_id()))
+        clean_shutdown.begin(directory.path, self._run(clean_shutdown.boot_id()))
         self._is_clean = False
 
-    def _run(self, boot: str) -> unclean.Run:
+    def _run(self, boot: str) -> clean_shutdown.Run:
         configuration = self._configuration
         topics = tuple((each.pattern, each.durability) for each in configuration.topic)
-        return unclean.Run(boot, configuration.durability, topics)
+        return clean_shutdown.Run(boot, configuration.durability, topics)
 
     def _end_run(self, directory: DataDirectory, storage: Storage) -> None:
         """Have everything on the disk, and say so; or that it may not be there."""
         if self._failure is None:
             storage.sync()
-            unclean.end(directory.path)
+            clean_shutdown.end(directory.path)
             return
         # What a sync that failed should have written may be gone, though the host goes on.
         try:
-            unclean.begin(directory.path, self._run(boot=""))
+            clean_shutdown.begin(directory.path, self._run(boot=""))
         except OSError as error:
             _log.error("the failure can not be noted down in %s: %s", directory.path, error)
 

@@ -15,12 +15,23 @@ from quorate.protocol.errors import DataDirectoryCorrupt
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.store import restart
-from quorate.store.data_directory import lock_for_reading, read_identity
-from quorate.store.reading import SetAside, StoredBatch, read, read_aside
-from quorate.store.records import Malformed, ReceiverRecord
-from quorate.store.rocks import RocksStorage
-from quorate.store.state import RegIds
+from quorate.store import startup
+from quorate.store.rules.reg_ids import RegIds
+from quorate.store.storage.data_directory import (
+    lock_for_reading,
+    read_identity,
+)
+from quorate.store.storage.reader import (
+    SetAside,
+    StoredBatch,
+    read,
+    read_aside,
+)
+from quorate.store.storage.records import (
+    Malformed,
+    ReceiverRecord,
+)
+from quorate.store.storage.rocksdb import RocksStorage
 
 _BATCHES_AT_ONCE = 16
 
@@ -57,7 +68,7 @@ class OfflineStore:
             """The store's name."""
             self._storage = RocksStorage(directory / "rocksdb", read_only=True)
             try:
-                self._sources = restart.sources(self._storage, RegIds(identity.store))
+                self._sources = startup.sources(self._storage, RegIds(identity.store))
             except Malformed as error:
                 raise DataDirectoryCorrupt(str(path), str(error)) from error
         except BaseException:

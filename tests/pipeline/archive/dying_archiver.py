@@ -16,7 +16,7 @@ from tests.pipeline.archive.support import here
 from quorate.pipeline.archive import archiving, files
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.directory import ArchiveDirectory
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.stores.client import Stores
 
 POINTS: dict[str, tuple[Any, str, int, bool]] = {
     "a file is written and has no name": (files._Checked, "finish", 1, False),

@@ -9,8 +9,12 @@ from typing import Any
 
 from quorate.pipeline.archive.falling_through import StoresAndArchive
 from quorate.pipeline.archive.tasks import Entry
-from quorate.pipeline.fetching import Piece
-from quorate.pipeline.stores import Catalogue, KnownSource, Stores
+from quorate.pipeline.stores.client import (
+    Catalogue,
+    KnownSource,
+    Stores,
+)
+from quorate.pipeline.stores.fetch import Piece
 from quorate.protocol.attributes import encode_attributes
 from quorate.protocol.errors import MissingMessages, QuorateError
 from quorate.protocol.framing import encode_batch, read_header

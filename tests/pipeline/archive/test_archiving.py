@@ -31,7 +31,7 @@ from quorate.pipeline.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
 from quorate.pipeline.archive.files import check_file, pieces_of
 from quorate.pipeline.archive.manifest import Manifest
 from quorate.pipeline.archive.tasks import Entry, cause, on_spark
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import (
     ArchiveChanged,
     ArchiveDiffers,

@@ -24,9 +24,12 @@ from tests.pipeline.group import Group, numbered
 from quorate.pipeline import schema
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.falling_through import StoresAndArchive
-from quorate.pipeline.batch_reader import read_part
-from quorate.pipeline.planning import Part, SourceRange
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.read.batch_reader import read_part
+from quorate.pipeline.stores.client import Stores
+from quorate.pipeline.stores.planning import (
+    Part,
+    SourceRange,
+)
 from quorate.protocol.errors import ArchiveDiffers, MissingMessages
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet

@@ -11,8 +11,8 @@ from tests.store.support import running
 
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.falling_through import StoresAndArchive
-from quorate.pipeline.restoring import restore
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.jobs.restore import restore
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.framing import read_payloads
 from quorate.protocol.layout import Layout
 from quorate.source import Source

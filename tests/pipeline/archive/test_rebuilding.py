@@ -22,11 +22,11 @@ from tests.pipeline.archive.test_archiving import frames, newest, on_disk, run
 from typer.testing import CliRunner
 
 from quorate.console import main
-from quorate.pipeline import jobs
 from quorate.pipeline.archive.archiving import DROPPED_SECONDS
 from quorate.pipeline.archive.compacting import compact
 from quorate.pipeline.archive.rebuild_plan import rebuilt
 from quorate.pipeline.archive.rebuilding import examined, rebuild
+from quorate.pipeline.jobs import command
 from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable
 from quorate.protocol.lineage import Lineage, Term
 
@@ -227,7 +227,7 @@ def test_the_command_rebuilds_without_stores_and_says_what_it_can_not_vouch_for(
     def starts(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(jobs, "_session", starts)
+    monkeypatch.setattr(command, "_session", starts)
     flip(manifests(path)[-1])
     result = CliRunner().invoke(main.app, ["archive", str(path), "--rebuild", "-o", "json"])
     assert result.exit_code == 0, result.output
@@ -249,6 +249,6 @@ def test_the_program_rebuilds_too(
     path: Path, capsys: pytest.CaptureFixture[str], stream: Stream
 ) -> None:
     flip(manifests(path)[-1])
-    assert jobs.main(["rebuild", str(path)]) == 0
+    assert command.main(["rebuild", str(path)]) == 0
     assert json.loads(capsys.readouterr().out)["version"] == 5
     assert frames(path) == stream.frames

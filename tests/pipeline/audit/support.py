@@ -11,14 +11,14 @@ from tests.pipeline.group import Group, until
 from tests.store.support import Client, batch
 
 from quorate.pipeline.audit.verdict import AuditReport
-from quorate.pipeline.auditing import audit
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.jobs.audit import audit
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.framing import read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire
-from quorate.store.rocks import RocksStorage
+from quorate.store.storage.rocksdb import RocksStorage
 from quorate.v1 import messages_pb2 as v1
 
 NAMES = ("s0", "s1", "s2")

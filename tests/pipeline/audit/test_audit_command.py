@@ -14,8 +14,8 @@ import pytest
 from tests.pipeline.archive.support import here
 from tests.pipeline.audit.support import Strangers, frames, strangers
 
-from quorate.pipeline import jobs
 from quorate.pipeline.archive import tasks
+from quorate.pipeline.jobs import command as jobs
 from quorate.protocol.identity import SourceName
 
 SOURCE = SourceName("orders", 0x10)

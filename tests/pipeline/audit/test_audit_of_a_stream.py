@@ -10,7 +10,7 @@ from tests.pipeline.group import PATIENCE_SECONDS, SESSION, Group
 
 from quorate.pipeline.audit.facts import Weight
 from quorate.pipeline.audit.verdict import Outcome, SourceVerdict
-from quorate.pipeline.auditing import audit
+from quorate.pipeline.jobs.audit import audit
 from quorate.protocol.identity import SourceName
 
 TOPIC = "sending"

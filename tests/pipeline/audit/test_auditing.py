@@ -16,22 +16,25 @@ from tests.store.support import running
 from quorate.pipeline.archive.tasks import on_spark
 from quorate.pipeline.audit.facts import Kind
 from quorate.pipeline.audit.verdict import AuditReport, Outcome, SourceVerdict
-from quorate.pipeline.auditing import audit
-from quorate.pipeline.stores import Stores
+from quorate.pipeline.jobs.audit import audit
+from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import InvalidArgument, Unreachable
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.protocol.identity import SourceName
 from quorate.receiver.blocking import Receiver
 from quorate.source import Source
-from quorate.store.records import (
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.records import (
     IndexEntry,
     index_key,
     pack_index,
     position_key,
     unpack_index,
 )
-from quorate.store.rocks import RocksStorage
-from quorate.store.storage import Table, Write
+from quorate.store.storage.rocksdb import RocksStorage
 
 FORGED, ROTTEN, TWICE, NOT_INDEXED = "forged", "rotten", "twice", "not indexed"
 

@@ -8,8 +8,16 @@ from typing import Annotated
 
 import typer
 
-from quorate.console.exits import OUTPUT_KEY, say
-from quorate.console.output import Output, print_json, print_jsonl, print_table
+from quorate.console.ui.exits import (
+    OUTPUT_KEY,
+    say,
+)
+from quorate.console.ui.output import (
+    Output,
+    print_json,
+    print_jsonl,
+    print_table,
+)
 from quorate.protocol.exit_codes import FAILED
 
 
@@ -47,7 +55,7 @@ def bench(
     from quorate.console.bench.driver import Bench, Failed
     from quorate.console.bench.report import figures, rows
     from quorate.console.bench.settings import Settings
-    from quorate.console.running import run
+    from quorate.console.ui.running import run
 
     settings = Settings(
         stores=stores,

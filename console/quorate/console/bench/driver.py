@@ -13,7 +13,13 @@ from typing import Any
 from quorate.console.bench import latency
 from quorate.console.bench.settings import Settings
 from quorate.console.bench.usage import Usage
-from quorate.console.children import Child, StoreChild, founded, free_addresses, others
+from quorate.console.group.children import (
+    Child,
+    StoreChild,
+    founded,
+    free_addresses,
+    others,
+)
 from quorate.protocol.identity import StoreAddress
 
 _RECEIVERS_LATER_SECONDS = 120.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from quorate.console.children import Child
+from quorate.console.group.children import Child
 
 SAMPLE_SECONDS = 0.05
 

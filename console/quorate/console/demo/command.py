@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quorate.console.exits import say
-from quorate.console.output import print_table
-from quorate.console.running import run
+from quorate.console.ui.exits import say
+from quorate.console.ui.output import print_table
+from quorate.console.ui.running import run
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.exit_codes import FAILED
 

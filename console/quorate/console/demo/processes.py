@@ -6,7 +6,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from quorate.console.children import Child, StoreChild, free_addresses, others
+from quorate.console.group.children import (
+    Child,
+    StoreChild,
+    free_addresses,
+    others,
+)
 
 SOURCE_SESSION_ID = 0x5EED
 _FIRST_RECEIVER_SESSION_ID = 0xCAFE

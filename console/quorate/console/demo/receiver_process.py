@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from quorate.console.demo.part import every, main, say, tell_events, until_stdin_ends
 from quorate.console.demo.records import digest, record_line, run_file
-from quorate.console.output import event_text
+from quorate.console.ui.output import event_text
 from quorate.receiver import Receiver
 from quorate.receiver.events import Gap, RegistrationComplete, Stalled, Withdrawn
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quorate.console.children import Child, StoreChild, founded
 from quorate.console.demo.board import Board, ReceiverState, StoreState
 from quorate.console.demo.facts import Facts, Kill
 from quorate.console.demo.faults import Act, Fault, Plan
@@ -18,7 +17,16 @@ from quorate.console.demo.processes import SOURCE_SESSION_ID, Processes, Receive
 from quorate.console.demo.verdict import Verdict
 from quorate.console.demo.verify import verify
 from quorate.console.demo.view import View
-from quorate.console.group_status import ask_all, held_upto, name_of
+from quorate.console.group.children import (
+    Child,
+    StoreChild,
+    founded,
+)
+from quorate.console.group.status import (
+    ask_all,
+    held_upto,
+    name_of,
+)
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import parse_stores
 from quorate.v1.store_pb2 import StatusResponse

@@ -18,8 +18,8 @@ from typing import Any
 
 from quorate.console.demo.flights import messages
 from quorate.console.demo.part import every, main, say, tell_events, until_stdin_ends
-from quorate.console.output import event_text
-from quorate.console.sending import send_all
+from quorate.console.group.sending import send_all
+from quorate.console.ui.output import event_text
 from quorate.source import FilePublishStore, Source
 from quorate.source.events import (
     FlightExceeded,

@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from quorate.pipeline.archive.manifest import ArchivedFile, ArchivedSource, Manifest
-from quorate.pipeline.planning import Part, SourceRange
-from quorate.pipeline.stores import KnownSource
+from quorate.pipeline.stores.client import KnownSource
+from quorate.pipeline.stores.planning import (
+    Part,
+    SourceRange,
+)
 from quorate.protocol.errors import ArchiveDiffers
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import Range, RangeSet

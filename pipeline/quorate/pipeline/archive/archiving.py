@@ -32,9 +32,17 @@ from quorate.pipeline.archive.manifest import (
     file_to_json,
 )
 from quorate.pipeline.archive.tasks import Run, failed_from_json, failed_to_json
-from quorate.pipeline.fetching import reason
-from quorate.pipeline.planning import Part, SourceRange, plan
-from quorate.pipeline.stores import Catalogue, KnownSource, Stores
+from quorate.pipeline.stores.client import (
+    Catalogue,
+    KnownSource,
+    Stores,
+)
+from quorate.pipeline.stores.fetch import reason
+from quorate.pipeline.stores.planning import (
+    Part,
+    SourceRange,
+    plan,
+)
 from quorate.protocol.errors import ArchiveDiffers, MessagesGone, QuorateError
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName

@@ -14,9 +14,13 @@ import pyarrow as pa
 
 from quorate.pipeline.archive.manifest import ArchivedSource
 from quorate.pipeline.archive.reading import Archive
-from quorate.pipeline.fetching import Piece
-from quorate.pipeline.planning import SourceRange
-from quorate.pipeline.stores import Catalogue, KnownSource, Stores
+from quorate.pipeline.stores.client import (
+    Catalogue,
+    KnownSource,
+    Stores,
+)
+from quorate.pipeline.stores.fetch import Piece
+from quorate.pipeline.stores.planning import SourceRange
 from quorate.protocol.errors import (
     ArchiveDiffers,
     MessagesGone,

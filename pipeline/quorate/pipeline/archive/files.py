@@ -20,7 +20,7 @@ from quorate.pipeline.archive.directory import sync_directory
 from quorate.pipeline.archive.layout import WRITING, day_of, directory_of, file_of
 from quorate.pipeline.archive.manifest import ArchivedFile, BatchMark
 from quorate.pipeline.archive.rows import REPEATED, SCHEMA, frames_of, rows_of, whole
-from quorate.pipeline.fetching import Piece
+from quorate.pipeline.stores.fetch import Piece
 from quorate.protocol.errors import ArchiveInvalid, QuorateError
 from quorate.protocol.framing import BatchHeader, read_header
 from quorate.protocol.identity import SourceName

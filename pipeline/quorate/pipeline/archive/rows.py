@@ -14,8 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorate.pipeline import schema as read_schema
-from quorate.pipeline.decoding import constant, record_batches
-from quorate.pipeline.fetching import Piece
+from quorate.pipeline.stores.decoding import (
+    constant,
+    record_batches,
+)
+from quorate.pipeline.stores.fetch import Piece
 from quorate.protocol.attributes import encode_attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import cut, encode_batch, read_header

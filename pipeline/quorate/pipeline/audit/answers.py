@@ -12,8 +12,11 @@ from dataclasses import dataclass
 import grpc
 
 from quorate.pipeline.audit.facts import Copy, SourceFacts, StoreFacts
-from quorate.pipeline.fetching import reason
-from quorate.pipeline.stores import channel_to, nobody
+from quorate.pipeline.stores.client import (
+    channel_to,
+    nobody,
+)
+from quorate.pipeline.stores.fetch import reason
 from quorate.protocol.errors import InvalidArgument, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION

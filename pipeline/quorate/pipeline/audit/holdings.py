@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from quorate.pipeline.audit.facts import SourceFacts
-from quorate.pipeline.planning import SourceRange, plan
+from quorate.pipeline.stores.planning import (
+    SourceRange,
+    plan,
+)
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import RangeSet

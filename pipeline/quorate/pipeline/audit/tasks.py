@@ -23,9 +23,12 @@ from quorate.pipeline.audit.contents import (
 )
 from quorate.pipeline.audit.facts import Finding, Kind
 from quorate.pipeline.audit.holdings import Segment
-from quorate.pipeline.fetching import Answers, Call
 from quorate.pipeline.options import parse_source
-from quorate.pipeline.stores import channel_to
+from quorate.pipeline.stores.client import channel_to
+from quorate.pipeline.stores.fetch import (
+    Answers,
+    Call,
+)
 from quorate.protocol.errors import (
     CorruptBatch,
     QuorateError,

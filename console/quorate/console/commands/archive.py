@@ -1,0 +1,204 @@
+"""`quorate archive` and `quorate restore`: from the stores to Parquet files, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quorate.console.ui.exits import say
+from quorate.console.ui.options import (
+    Groups,
+    Intergroup,
+    OutputFormat,
+    Stores,
+)
+from quorate.console.ui.output import (
+    Output,
+    print_json,
+    print_jsonl,
+    print_table,
+)
+from quorate.console.ui.settings import (
+    resolve,
+    resolve_output,
+)
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.exit_codes import FAILED
+
+if TYPE_CHECKING:
+    from quorate.pipeline.archive.archiving import ArchiveReport
+    from quorate.pipeline.jobs.restore import RestoreReport
+
+Path = Annotated[str, typer.Argument(metavar="PATH", help="The archive: a directory.")]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="NAME", help="Only this topic; may be given several times."),
+]
+TopicsPattern = Annotated[
+    str | None,
+    typer.Option("--topics-pattern", metavar="REGEX", help="Only topics that match as a whole."),
+]
+
+
+def archive(
+    context: typer.Context,
+    path: Path,
+    topic: Topics = None,
+    topics_pattern: TopicsPattern = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Then put small files of the archive together.")
+    ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild",
+            help="Instead, make a manifest that is damaged or lost again, of older ones and of "
+            "what is in the files; asks no store.",
+        ),
+    ] = False,
+    stores: Stores = None,
+    output: OutputFormat = None,
+) -> None:
+    """Archive what is stable and not archived yet: Parquet by topic and day, and a manifest.
+
+    What is archived never changes. Exit 1 if a source could not be archived as far as it is stable.
+    """
+    if rebuild:
+        if topic or topics_pattern is not None or compact or stores is not None:
+            raise InvalidArgument(
+                "--rebuild", "is of the whole archive, and goes with --output only"
+            )
+        _rebuild(path, resolve_output(context.meta, output))
+        return
+    settings = resolve(context.meta, stores=stores, output=output)
+
+    from quorate.pipeline.jobs.command import (
+        run_archive,
+        run_compact,
+    )
+
+    report = run_archive(
+        [store.address for store in settings.stores],
+        path,
+        topics=topic or (),
+        topics_pattern=topics_pattern,
+        told=say,
+    )
+    _show_archived(report, settings.output)
+    if compact:
+        done = run_compact(path, told=say)
+        say(f"{done.before} files were put together to {done.after}, version {done.version}")
+    if report.failures:
+        raise typer.Exit(FAILED)
+
+
+def _show_archived(report: ArchiveReport, output: Output) -> None:
+    said = report.as_object()
+    match output:
+        case Output.JSON:
+            print_json(said)
+        case Output.JSONL:
+            print_jsonl([said])
+        case Output.TABLE:
+            print_table("Archived", said["sources"], empty="nothing is new")
+            say(
+                f"{report.messages:,} messages in {report.seconds:.1f} s; "
+                f"{report.archive} has version {report.version}"
+            )
+    for note in report.notes:
+        say(note, label="note")
+    for source, error in report.failures.items():
+        say(f"{source}: {error}", style="bold red", label="error")
+
+
+def _rebuild(path: str, output: Output) -> None:
+    from quorate.pipeline.jobs.command import run_rebuild
+
+    report = run_rebuild(path, told=say)
+    said = report.as_object()
+    match output:
+        case Output.JSON:
+            print_json(said)
+        case Output.JSONL:
+            print_jsonl([said])
+        case Output.TABLE:
+            print_table("Archived", said["sources"], empty="nothing had to be done")
+            for each in report.damaged:
+                say(each, label="damaged")
+            made_of = (
+                f"version {report.since} and of the files" if report.since else "the files alone"
+            )
+            if report.version == report.since:
+                say(f"Version {report.version} is whole. Nothing was changed.")
+            else:
+                say(f"Version {report.version} was made of {made_of}.")
+    for note in report.notes:
+        say(note, label="note")
+    if not report.whole:
+        raise typer.Exit(FAILED)
+
+
+def restore(
+    context: typer.Context,
+    path: Path,
+    topic: Topics = None,
+    topics_pattern: TopicsPattern = None,
+    stores: Stores = None,
+    group: Groups = None,
+    intergroup: Intergroup = None,
+    output: OutputFormat = None,
+) -> None:
+    """Give stores back what the archive has: wiped ones, founded anew, or those of a new group.
+
+    Stop the sources before, and found the group. Exit 0 only if every store has everything. It can
+    be run again at any time: what is there is compared, what lacks is written.
+    """
+    settings = resolve(
+        context.meta, stores=stores, groups=group or (), intergroup=intergroup, output=output
+    )
+
+    from quorate.pipeline.jobs.command import run_restore
+
+    report = run_restore(
+        settings.layout,
+        path,
+        topics=topic or (),
+        topics_pattern=topics_pattern,
+        told=say,
+    )
+    _show_restored(report, settings.output)
+    if not report.done:
+        raise typer.Exit(FAILED)
+
+
+def _show_restored(report: RestoreReport, output: Output) -> None:
+    match output:
+        case Output.JSON:
+            print_json(report.as_object())
+        case Output.JSONL:
+            print_jsonl([report.as_object()])
+        case Output.TABLE:
+            print_table("Restored", _rows(report), empty="the archive is empty")
+    for source, stores in report.sources.items():
+        for store in stores.values():
+            if store.failure is not None:
+                say(f"{source}: {store.failure}", style="bold red", label="error")
+    for warning in report.warnings:
+        say(warning, style="bold yellow", label="warning")
+
+
+def _rows(report: RestoreReport) -> list[dict[str, Any]]:
+    return [
+        {
+            "source": str(source),
+            "store": store.store,
+            "upto": report.lasts[source],
+            "written": store.written,
+            "held_already": store.held_already,
+            "lacking": sum(each.last - each.first + 1 for each in store.lacking),
+            "done": store.done,
+        }
+        for source, stores in report.sources.items()
+        for store in stores.values()
+    ]

@@ -1,0 +1,179 @@
+"""`quorate audit`: what every store has of every source, compared; whether anything is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quorate.console.commands.archive import (
+    Topics,
+    TopicsPattern,
+)
+from quorate.console.ui.exits import say
+from quorate.console.ui.options import (
+    OutputFormat,
+    Stores,
+)
+from quorate.console.ui.output import (
+    Output,
+    people_watch,
+    print_json,
+    print_jsonl,
+    print_table,
+)
+from quorate.console.ui.settings import resolve
+from quorate.protocol.exit_codes import DONE
+
+if TYPE_CHECKING:
+    from quorate.pipeline.audit.facts import Weight
+    from quorate.pipeline.audit.verdict import AuditReport, SourceVerdict
+
+_STYLES = {"NOTE": "green", "UNKNOWN": "yellow", "DIFFERENCE": "red", "LOSS": "bold red"}
+"""By weight."""
+_FINDINGS_SHOWN = 50
+
+
+def audit(
+    context: typer.Context,
+    topic: Topics = None,
+    topics_pattern: TopicsPattern = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Read and check every message at every store."),
+    ] = False,
+    stores: Stores = None,
+    output: OutputFormat = None,
+) -> None:
+    """Compare what every store has, and prove for each source that nothing is lost.
+
+    Name every store: one that is left out can not be vouched for. Digests are compared, and the
+    messages only where those differ. Exit 0 if nothing is lost and all agree, 1 if something is
+    missing or different, 10 if that can not be said because stores are away or in limbo.
+    """
+    settings = resolve(context.meta, stores=stores, output=output)
+
+    from quorate.pipeline.jobs.command import run_audit
+
+    with _Progress(settings.output) as progress:
+        report = run_audit(
+            [store.address for store in settings.stores],
+            topics=topic or (),
+            topics_pattern=topics_pattern,
+            thorough=thorough,
+            told=progress.tell,
+        )
+    _show(report, settings.output)
+    if report.outcome.exit_code != DONE:
+        raise typer.Exit(report.outcome.exit_code)
+
+
+class _Progress:
+    """What is being done, on stderr: in one line for people who watch."""
+
+    def __init__(self, output: Output) -> None:
+        self._spins = output is Output.TABLE and people_watch()
+        self._status: Any = None
+
+    def __enter__(self) -> _Progress:
+        if self._spins:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status("asking the stores")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def tell(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(text)
+        else:
+            say(text)
+
+
+def _show(report: AuditReport, output: Output) -> None:
+    said = report.as_object()
+    match output:
+        case Output.JSON:
+            print_json(said)
+        case Output.JSONL:
+            print_jsonl({"kind": "store", **each} for each in said["stores"])
+            print_jsonl({"kind": "source", **each} for each in said["sources"])
+            rest = {key: value for key, value in said.items() if key not in ("stores", "sources")}
+            print_jsonl([{"kind": "verdict", **rest}])
+        case Output.TABLE:
+            _show_tables(report)
+
+
+def _show_tables(report: AuditReport) -> None:
+    stores = [
+        {"store": each.name, "address": each.address, "state": _state(each.silence, each.limbo)}
+        for each in report.stores
+    ]
+    print_table("Stores", stores, empty="none")
+    sources = [
+        {
+            "source": str(each.source),
+            "verdict": _styled(each.outcome.text, each.outcome.weight),
+            "messages": each.messages,
+            "stable_upto": each.stable_upto,
+            "whole_at": ", ".join(each.stores) or "-",
+        }
+        for each in report.sources
+    ]
+    print_table("Sources", sources, empty="none is known")
+    findings = [row for each in report.sources for row in _finding_rows(each)]
+    if findings:
+        print_table("Findings", findings[:_FINDINGS_SHOWN], empty="none")
+    if len(findings) > _FINDINGS_SHOWN:
+        say(f"{len(findings) - _FINDINGS_SHOWN:,} more findings are in the output of -o json")
+    receivers = [row for each in report.sources for row in _receiver_rows(each)]
+    if receivers:
+        print_table("Receivers", receivers, empty="none")
+    for each in report.sources:
+        say(f"{each.source}: {each.summary}.", style=_STYLES[each.outcome.weight.name])
+    how = f"{report.read:,} messages read" if report.read else "no message had to be read"
+    say(f"{report.compared:,} messages compared at each store, {how}, in {report.seconds:.1f} s.")
+    say(f"{report.summary}.", style=f"bold {_STYLES[report.outcome.weight.name]}")
+
+
+def _state(silence: str, limbo: str) -> Any:
+    from rich.text import Text
+
+    if silence:
+        return Text(silence, style="red")
+    return Text(f"in limbo: {limbo}", style="yellow") if limbo else Text("answered", style="green")
+
+
+def _styled(text: str, weight: Weight) -> Any:
+    from rich.text import Text
+
+    return Text(text, style=_STYLES[weight.name])
+
+
+def _finding_rows(verdict: SourceVerdict) -> Iterator[dict[str, Any]]:
+    for each in verdict.findings:
+        yield {
+            "source": str(verdict.source),
+            "finding": _styled(each.kind.text, each.kind.weight),
+            "stores": ", ".join(each.stores) or "-",
+            "first": each.first,
+            "last": each.last,
+            "detail": each.detail,
+        }
+
+
+def _receiver_rows(verdict: SourceVerdict) -> Iterator[dict[str, Any]]:
+    for each in verdict.positions:
+        yield {
+            "source": str(verdict.source),
+            "receiver": f"{each.session_id:#x}",
+            "acknowledged_upto": each.upto,
+            "behind": each.behind,
+            "at": ", ".join(f"{store}: {upto}" for store, upto in each.by_store.items()),
+            "remarks": ", ".join(each.remarks) or "-",
+        }

@@ -1,0 +1,80 @@
+"""`quorate deregister`: every store forgets a source, or one of its receivers, for good."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from quorate.console.ui.exits import say
+from quorate.console.ui.options import (
+    OutputFormat,
+    Stores,
+    Timeout,
+)
+from quorate.console.ui.output import (
+    Output,
+    print_json,
+    print_jsonl,
+    print_table,
+)
+from quorate.console.ui.running import run
+from quorate.console.ui.settings import resolve
+from quorate.protocol.exit_codes import exit_code
+
+
+def deregister(
+    context: typer.Context,
+    source: Annotated[
+        str,
+        typer.Option("--source", metavar="TOPIC/SESSION", help="The source."),
+    ],
+    receiver: Annotated[
+        str | None,
+        typer.Option("--receiver", metavar="SESSION", help="Only this receiver of the source."),
+    ] = None,
+    stores: Stores = None,
+    output: OutputFormat = None,
+    timeout: Timeout = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting it.")] = False,
+) -> None:
+    """End an identity: a source with all its messages, or a receiver with its position.
+
+    A source that still runs is told, and can not go on. Stores that are away are told by the others
+    once they are back; until then the exit code is not 0.
+    """
+    settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+
+    from quorate.console.group.deregistration import deregister as tell_all
+    from quorate.console.group.deregistration import find
+    from quorate.console.group.repair import parse_source
+    from quorate.protocol.errors import InvalidArgument
+    from quorate.protocol.identity import parse_session_id
+
+    name = parse_source(source)
+    session_id = parse_session_id(receiver) if receiver is not None else 0
+    found = run(lambda: find(settings.stores, name, session_id, settings.timeout))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InvalidArgument("--yes", "must be given where nobody can be asked")
+        what = f"receiver {session_id:#x} of {name}" if session_id else f"{name}"
+        if not session_id:
+            state = "which is alive" if found.live else "which is away"
+            say(f"{name}, {state}, has {found.messages:,} messages on {len(found.known_by)} stores")
+        typer.confirm(f"Have every store forget {what}?", abort=True, err=True)
+    rows, errors = run(lambda: tell_all(found, name, session_id, settings.timeout))
+    match settings.output:
+        case Output.JSON:
+            print_json(rows)
+        case Output.JSONL:
+            print_jsonl(rows)
+        case Output.TABLE:
+            print_table("Deregistered", rows, empty="no store was told")
+    if errors:
+        missed = ", ".join(row["store"] for row in rows if not row["done"])
+        say(
+            f"Not told: {missed}. It will be by the others, once it hears them and as long as they "
+            "have their data; or run this again when it is back."
+        )
+        raise typer.Exit(exit_code(errors[0]))

@@ -1,0 +1,279 @@
+"""`quorate send`: the messages of a file or of stdin, as a source of the topic."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quorate.console.group.sending import send_all
+from quorate.console.ui.events import show_event
+from quorate.console.ui.exits import say
+from quorate.console.ui.framed_input import (
+    Format,
+    read_messages,
+)
+from quorate.console.ui.options import (
+    Groups,
+    Intergroup,
+    OutputFormat,
+    SessionId,
+    Stores,
+    Timeout,
+)
+from quorate.console.ui.output import (
+    Output,
+    people_watch,
+    print_json,
+    print_jsonl,
+)
+from quorate.console.ui.running import run
+from quorate.console.ui.settings import (
+    Settings,
+    resolve,
+)
+from quorate.console.ui.warnings import show_warnings
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.identity import check_topic, parse_session_id
+
+if TYPE_CHECKING:
+    from quorate.protocol.attributes import Attributes
+    from quorate.source import Event, Outgoing, Source, SourceOptions
+
+_PROGRESS_SECONDS = 0.5
+
+
+def send(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="The topic to send to.")],
+    file: Annotated[
+        str, typer.Option("--file", "-f", metavar="FILE|-", help="What to send; - is stdin.")
+    ] = "-",
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="A message a line, or each after its length (4 bytes, BE)."),
+    ] = Format.LINES,
+    key: Annotated[
+        str | None, typer.Option("--key", help="The key of each message: what it is about.")
+    ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="A property of each message."),
+    ] = None,
+    session_id: SessionId = None,
+    publish_store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keeps what is not yet stable: sent first when it is opened again.",
+        ),
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Fence a living source of this identity.")
+    ] = False,
+    receiver_paced: Annotated[
+        int | None,
+        typer.Option(
+            "--receiver-paced",
+            metavar="N",
+            min=1,
+            help="Be at most so many messages ahead of every registered receiver.",
+        ),
+    ] = None,
+    registration_interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            min=0,
+            help="Wait for so many seconds for every store, then for enough of them.  [3]",
+        ),
+    ] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="Tell on stderr what happens to the source.")
+    ] = False,
+    stores: Stores = None,
+    group: Groups = None,
+    intergroup: Intergroup = None,
+    output: OutputFormat = None,
+    timeout: Timeout = None,
+) -> None:
+    """Send messages and wait until all are stable."""
+    settings = resolve(
+        context.meta,
+        stores=stores,
+        groups=group or (),
+        intergroup=intergroup,
+        output=output,
+        timeout=timeout,
+    )
+    show_warnings(settings.output)
+    check_topic(topic)
+    attributes = _attributes(key, properties or ())
+    opening = {
+        "session_id": parse_session_id(session_id) if session_id else None,
+        "take_over": take_over,
+        "options": _options(receiver_paced, registration_interval),
+    }
+    with ExitStack() as stack:
+        descriptor = _open(file, stack)
+        sending = _Sending(
+            settings, topic, opening, publish_store, descriptor, form, attributes, events
+        )
+        run(sending.run)
+
+
+def _options(receiver_paced: int | None, registration_interval: float | None) -> SourceOptions:
+    from quorate.source import ReceiverPacing, SourceOptions
+
+    options = SourceOptions()
+    if receiver_paced is not None:
+        options = replace(options, receiver_pacing=ReceiverPacing(messages=receiver_paced))
+    if registration_interval is not None:
+        options = replace(options, registration_interval=registration_interval)
+    return options
+
+
+def _attributes(key: str | None, properties: Sequence[str]) -> Attributes:
+    from quorate.protocol.attributes import Attributes, encode_attributes
+
+    named: dict[str, bytes] = {}
+    for given in properties:
+        name, separator, value = given.partition("=")
+        if not separator:
+            raise InvalidArgument("--property", f"{given!r} is not NAME=VALUE")
+        if name in named:
+            raise InvalidArgument("--property", f"{name} is given twice")
+        named[name] = os.fsencode(value)
+    attributes = Attributes(None if key is None else os.fsencode(key), named)
+    # What is wrong with it is said before anything is opened.
+    encode_attributes(*attributes)
+    return attributes
+
+
+def _open(file: str, stack: ExitStack) -> int:
+    if file == "-":
+        if sys.stdin is None:
+            raise InvalidArgument("--file", "stdin is closed; name a file, or give it an input")
+        return sys.stdin.fileno()
+    try:
+        return stack.enter_context(Path(file).open("rb")).fileno()
+    except OSError as error:
+        raise InvalidArgument("--file", f"{file} can not be read: {error.strerror}") from error
+
+
+@dataclass(slots=True)
+class _Sending:
+    settings: Settings
+    topic: str
+    opening: dict[str, Any]
+    publish_store: Path | None
+    descriptor: int
+    form: Format
+    attributes: Attributes
+    events: bool
+    first: int = -1
+    started: float = 0.0
+    shown: float = 0.0
+
+    async def run(self) -> None:
+        """Send everything; raises NotYetStable if it does not become stable in time."""
+        from quorate.source import FilePublishStore, Source
+
+        if self.publish_store:
+            self.opening["publish_store"] = FilePublishStore(self.publish_store)
+        source = await Source.open(
+            self.topic,
+            stores=self.settings.layout,
+            previous_policies=self.settings.previous,
+            timeout=self.settings.timeout,
+            on_event=self._tell,
+            **self.opening,
+        )
+        self.first = source.next_sequence
+        self.started = time.monotonic()
+        try:
+            async with source:
+                async for payloads in read_messages(self.descriptor, self.form):
+                    await send_all(source, self._messages(payloads), self.settings.timeout)
+                    self._show_progress(source)
+                await source.flush(timeout=self.settings.timeout)
+        finally:
+            self._summarize(source)
+
+    def _messages(self, payloads: list[bytes]) -> Sequence[bytes | Outgoing]:
+        from quorate.source import Outgoing
+
+        key, properties = self.attributes
+        if key is None and not properties:
+            return payloads
+        return [Outgoing(payload, key, properties) for payload in payloads]
+
+    def _tell(self, event: Event) -> None:
+        """What a person who waits wants to know."""
+        from quorate.source import (
+            MembershipChanged,
+            ReceiversCaughtUp,
+            StoreInLimbo,
+            WaitingForStores,
+        )
+
+        if self.events:
+            show_event(event, self.settings.output)
+            return
+        if not people_watch():
+            return
+        match event:
+            case WaitingForStores(missing, seconds):
+                how_long = f" for {seconds:.1f} s at most" if seconds else ": too few have answered"
+                say(f"Waiting for {', '.join(missing)}{how_long}.")
+            case StoreInLimbo(store, reason):
+                say(f"Store {store} is in limbo: {reason}.", style="yellow")
+            case ReceiversCaughtUp():
+                say("The receivers have caught up.")
+            case MembershipChanged(_, to_policies, _, True):
+                say(f"The stream has moved to {' and '.join(map(str, to_policies))}.")
+
+    def _show_progress(self, source: Source) -> None:
+        now = time.monotonic()
+        # Not into the lines that a person is typing.
+        typed = os.isatty(self.descriptor)
+        if people_watch() and not typed and now - self.shown >= _PROGRESS_SECONDS:
+            self.shown = now
+            sent = source.next_sequence - self.first
+            rate = sent / max(now - self.started, 1e-9)
+            print(f"\r{sent:,} sent, {rate:,.0f} a second ", end="", file=sys.stderr, flush=True)
+
+    def _summarize(self, source: Source) -> None:
+        if self.shown:
+            print("\r\x1b[K", end="", file=sys.stderr)
+        sent = source.next_sequence - self.first
+        unstable = source.next_sequence - 1 - source.stable_upto
+        summary = {
+            "topic": source.name.topic,
+            "session_id": f"{source.name.session_id:#x}",
+            "epoch": source.epoch,
+            "first": self.first,
+            "sent": sent,
+            "stable": max(sent - unstable, 0),
+            "unstable": unstable,
+            "seconds": round(time.monotonic() - self.started, 3),
+        }
+        match self.settings.output:
+            case Output.JSON:
+                print_json(summary)
+            case Output.JSONL:
+                print_jsonl([summary])
+            case Output.TABLE:
+                say(
+                    f"{sent:,} messages to {source.name} from {self.first}"
+                    + (f", {unstable:,} not known to be stable" if unstable else ", all stable")
+                    + f", in {summary['seconds']} s",
+                    style="yellow" if unstable else "",
+                )

@@ -1,0 +1,158 @@
+"""`quorate status`: stores, sources and receivers of a group, and whether all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quorate.console.ui.exits import say
+from quorate.console.ui.options import (
+    OutputFormat,
+    Stores,
+)
+from quorate.console.ui.output import (
+    Output,
+    print_json,
+    print_jsonl,
+    print_table,
+)
+from quorate.console.ui.running import run
+from quorate.console.ui.settings import resolve
+from quorate.protocol.exit_codes import UNHEALTHY
+
+if TYPE_CHECKING:
+    from quorate.console.group.status import GroupStatus
+
+_FOR_PEOPLE = {
+    "stores": (
+        "store", "address", "state", "version", "uptime_seconds", "durability", "sources",
+        "messages", "sync_milliseconds", "rejected", "lacking", "repair",
+        "repair_bytes_per_second",
+    ),
+    "sources": (
+        "topic", "session_id", "state", "proxy", "epoch", "first", "newest", "stable_upto", "lag",
+        "holes", "state_only",
+    ),
+    "groups": (
+        "topic", "session_id", "group", "rule", "intergroup", "role", "satisfied", "stores",
+        "holding", "backups", "stand_in_for",
+    ),
+    "receivers": ("topic", "source", "session_id", "acknowledged_upto", "lag"),
+    "paced": (
+        "topic", "source", "slowest_receiver", "acknowledged_upto", "behind", "messages_max",
+        "bytes_max", "state",
+    ),
+    "losses": ("store", "source", "lost", "reason", "time"),
+}  # fmt: skip
+
+_IN_KIB = {"repair_bytes_per_second": "repair_KiB/s"}
+
+_ONLY_IF_ANY = ("paced", "losses")
+
+_KINDS = {
+    "stores": "store",
+    "sources": "source",
+    "groups": "group",
+    "receivers": "receiver",
+    "paced": "paced",
+    "losses": "loss",
+}
+
+
+def status(
+    context: typer.Context,
+    stores: Stores = None,
+    output: OutputFormat = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="Seconds to wait for each store.")
+    ] = 5.0,
+    lag_max: Annotated[
+        int, typer.Option(min=0, help="More stable messages than this missing is unhealthy.")
+    ] = 100_000,
+) -> None:
+    """Show the group; exit 10 if something is wrong, 69 if no store answers."""
+    settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
+
+    from quorate.console.group.status import (
+        ask_all,
+        compare,
+        too_few,
+    )
+    from quorate.protocol.errors import QuorateError
+
+    answers = run(lambda: ask_all(settings.stores, settings.timeout))
+    if all(isinstance(answer, QuorateError) for answer in answers.values()):
+        raise too_few("The status", answers)
+    group = compare(answers, lag_max)
+    _show(group, settings.output)
+    if not group.healthy:
+        raise typer.Exit(UNHEALTHY)
+
+
+def _show(group: GroupStatus, output: Output) -> None:
+    parts = {
+        "stores": group.stores,
+        "sources": group.sources,
+        "groups": group.groups,
+        "receivers": group.receivers,
+        "paced": group.paced,
+        "losses": group.losses,
+    }
+    match output:
+        case Output.JSON:
+            print_json({**_health(group), **parts})
+        case Output.JSONL:
+            for kind, rows in parts.items():
+                print_jsonl({"kind": _KINDS[kind], **row} for row in rows)
+            print_jsonl([{"kind": "health", **_health(group)}])
+        case Output.TABLE:
+            for kind, rows in parts.items():
+                if kind in _ONLY_IF_ANY and not rows:
+                    continue
+                shown = [_for_people(kind, row) for row in rows]
+                print_table(kind.capitalize(), shown, empty="none")
+            for problem in group.problems:
+                say(problem, style="bold red")
+            if group.not_asked:
+                others = ", ".join(
+                    f"{store} ({address})" if address else store
+                    for store, address in group.not_asked.items()
+                )
+                say(
+                    f"Not asked, though they keep some of these sources: {others}. Name them in "
+                    "--stores, too, to see how the whole group is."
+                )
+            if group.healthy:
+                say("Healthy, as far as was asked." if group.not_asked else "Healthy.", "green")
+
+
+def _health(group: GroupStatus) -> dict[str, Any]:
+    return {
+        "healthy": group.healthy,
+        "problems": group.problems,
+        "not_asked": group.not_asked,
+    }
+
+
+def _for_people(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for key in _FOR_PEOPLE[kind]:
+        value = row[key]
+        if key in _IN_KIB:
+            shown[_IN_KIB[key]] = None if value is None else value / 1024
+        else:
+            shown[key] = _plain(value)
+    return shown
+
+
+def _plain(value: Any) -> Any:
+    """A value by store as text: only what is not nothing."""
+    if isinstance(value, dict):
+        return ", ".join(f"{store}: {each}" for store, each in value.items() if each) or "none"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return value

@@ -1,0 +1,155 @@
+"""Having the stores of a group forget a source, or one of its receivers.
+
+How it is asked for and shown is the business of quorate.console.commands.deregister.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc.aio
+
+from quorate.console.group.status import (
+    ask_all,
+    too_few,
+)
+from quorate.protocol.errors import FORMER_DIRECTORY, InLimbo, InvalidArgument, QuorateError
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.incarnations import Word, replaced
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import error_from_call
+from quorate.v1.store_pb2 import (
+    DeregisterRequest,
+    DeregisterResponse,
+    SourceStatus,
+    StatusResponse,
+)
+from quorate.v1.store_pb2_grpc import StoreStub
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is to be forgotten, as the stores that answered have it."""
+
+    epoch: int
+    """The highest that a store knows: whoever has it owns the identity."""
+    stores: tuple[StoreAddress, ...]
+    """Every store that may have it: those that were named, and those that the source has."""
+    known_by: tuple[str, ...]
+    live: bool
+    messages: int
+    """The most that a store holds of the source."""
+
+
+async def find(
+    stores: Sequence[StoreAddress], source: SourceName, receiver: int, timeout: float
+) -> Found:
+    """Ask the stores; raises InvalidArgument if none knows it, and if none of those that answer
+    does, why others do not."""
+    answers = await ask_all(stores, timeout)
+    known = {
+        store: status
+        for store, answer in answers.items()
+        if not isinstance(answer, QuorateError)
+        and (status := _status(answer, source)) is not None
+        and (not receiver or _epoch(status, receiver))
+    }
+    if not known:
+        who = f"receiver {receiver:#x} of {source}" if receiver else f"source {source}"
+        failed = [isinstance(answer, QuorateError) for answer in answers.values()]
+        if any(failed):
+            unknown = "" if all(failed) else ", which no store that answered knows,"
+            raise too_few(f"Deregistering {who}{unknown}", answers)
+        raise InvalidArgument("--receiver" if receiver else "--source", f"no store knows {who}")
+    return Found(
+        max(_epoch(status, receiver) for status in known.values()),
+        _all_stores(stores, known),
+        tuple(store.name for store in known),
+        any(status.live for status in known.values()),
+        max(sum(item.last - item.first + 1 for item in status.held) for status in known.values()),
+    )
+
+
+def _status(answer: StatusResponse, source: SourceName) -> SourceStatus | None:
+    wire = source_to_wire(source)
+    return next((each for each in answer.sources if each.information.source == wire), None)
+
+
+def _epoch(status: SourceStatus, receiver: int) -> int:
+    if not receiver:
+        return status.promised_epoch
+    # Also where it has ended: whoever did not hear of it is told when this is done again.
+    epochs = [each.epoch for each in status.receivers if each.session_id == receiver]
+    epochs += [each.epoch for each in status.ended_receivers if each.session_id == receiver]
+    return max(epochs, default=0)
+
+
+def _all_stores(
+    named: Sequence[StoreAddress], known: Mapping[StoreAddress, SourceStatus]
+) -> tuple[StoreAddress, ...]:
+    by_address = {store.address: store for store in named}
+    for status in known.values():
+        for entry in status.information.stores:
+            by_address.setdefault(entry.address, StoreAddress(entry.name, entry.address))
+    return tuple(by_address.values())
+
+
+async def deregister(
+    found: Found, source: SourceName, receiver: int, timeout: float
+) -> tuple[list[Row], list[QuorateError]]:
+    """Tell every store once; a row for each, and what went wrong."""
+
+    async def one(store: StoreAddress) -> DeregisterResponse | QuorateError:
+        try:
+            return await _ask(store, found.epoch, source, receiver, timeout)
+        except QuorateError as error:
+            return error
+
+    answers = await asyncio.gather(*map(one, found.stores))
+    words = {
+        store.address: Word(answer.incarnation, tuple(answer.known_stores))
+        for store, answer in zip(found.stores, answers, strict=True)
+        if not isinstance(answer, QuorateError)
+    }
+    former = replaced(words)
+    rows: list[Row] = []
+    errors: list[QuorateError] = []
+    for store, answer in zip(found.stores, answers, strict=True):
+        row: Row = {"store": store.name, "address": store.address}
+        if store.address in former:
+            answer = InLimbo(str(source), store.name, FORMER_DIRECTORY)
+        if isinstance(answer, QuorateError):
+            row |= {"done": False, "reg_id": None, "last_sequence": None, "error": str(answer)}
+            errors.append(answer)
+        else:
+            last = answer.last_sequence if answer.last_sequence >= 0 else None
+            row |= {"done": True, "reg_id": answer.reg_id or None, "last_sequence": last}
+            row |= {"error": None}
+        rows.append(row)
+    return rows, errors
+
+
+async def _ask(
+    store: StoreAddress, epoch: int, source: SourceName, receiver: int, timeout: float
+) -> DeregisterResponse:
+    request = DeregisterRequest(
+        source=source_to_wire(source),
+        receiver_session_id=receiver,
+        epoch=epoch,
+        protocol_version=PROTOCOL_VERSION,
+    )
+    async with open_channel(store.address) as channel:
+        try:
+            answer: DeregisterResponse = await StoreStub(channel).Deregister(
+                request, timeout=timeout
+            )
+        except grpc.aio.AioRpcError as error:
+            raise error_from_call(store.address, error) from error
+    return answer

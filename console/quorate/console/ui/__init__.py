@@ -1,0 +1,1 @@
+"""What people and programs see and type: tables, errors, options, settings, signals."""

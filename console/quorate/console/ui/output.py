@@ -1,0 +1,67 @@
+"""What data commands print: a table for people, JSON for machines.
+
+Data goes to stdout, talk goes to stderr. Nothing here knows what the data means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+class Output(enum.StrEnum):
+    """The form of a data command's output."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+def print_json(value: Any) -> None:
+    """One JSON value, indented."""
+    print(json.dumps(value, indent=2))
+
+
+def print_jsonl(rows: Iterable[Mapping[str, Any]]) -> None:
+    """One JSON object a line."""
+    for row in rows:
+        print(json.dumps(row))
+
+
+def print_table(title: str, rows: Sequence[Mapping[str, Any]], empty: str) -> None:
+    """Rows under the keys of the first one; the text in place of an empty table.
+
+    A value may be rich's Text, which is shown as it is.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from quorate.console.ui.tables import show
+
+    console = Console(highlight=False)
+    if not rows:
+        console.print(Text(f"{title}: {empty}"))
+    else:
+        show(console, title, rows)
+
+
+def people_watch(stream: Any = None) -> bool:
+    """Whether a person sees this stream (stderr unless another is named)."""
+    return bool((stream or sys.stderr).isatty())
+
+
+def event_text(event: Any) -> str:
+    """What an SDK reports, as people read it: its name and its fields."""
+    facts = ((field.name, getattr(event, field.name)) for field in dataclasses.fields(event))
+    said = (f"{name.replace('_', ' ')} {_fact(value)}" for name, value in facts)
+    return " ".join((type(event).__name__, *said))
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "none"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,269 @@
+"""Where a command gets its settings: flags, then QUORATE_* variables, then a TOML file.
+
+Unknown variables and keys are errors: a setting that is silently not used is worse than none.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quorate.console.ui.exits import OUTPUT_KEY
+from quorate.console.ui.output import Output
+from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument, QuorateError
+from quorate.protocol.identity import StoreAddress, parse_stores
+from quorate.protocol.layout import Layout, parse_group, read_layout
+
+PREFIX = "QUORATE_"
+CONFIG_VARIABLE = "QUORATE_CONFIG"
+TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What data commands share."""
+
+    layout: Layout
+    output: Output
+    timeout: float
+    """Seconds to wait for stores."""
+    previous: tuple[Layout, ...] = ()
+    """What the layout was in earlier configurations."""
+
+    @property
+    def stores(self) -> tuple[StoreAddress, ...]:
+        """All stores, backups too."""
+        return self.layout.stores
+
+
+def _stores(value: Any) -> tuple[StoreAddress, ...]:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ",".join(value)
+    if not isinstance(value, str):
+        raise InvalidArgument("stores", f"{value!r} is not a list of host:port")
+    return parse_stores(value)
+
+
+def _output(value: Any) -> Output:
+    try:
+        return Output(value)
+    except ValueError:
+        raise InvalidArgument("output", f"{value!r} is none of {', '.join(Output)}") from None
+
+
+def _timeout(value: Any) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if not seconds > 0:
+        raise InvalidArgument("timeout", f"{value!r} is not a number of seconds above 0")
+    return seconds
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "stores": _stores,
+    "output": _output,
+    "timeout": _timeout,
+}
+_FILE_ONLY = ("groups", "intergroup", "previous")
+"""What has more to it than a variable could hold."""
+
+
+def _layout(values: Mapping[str, Any], where: str = "") -> tuple[Layout | None, list[str]]:
+    """The layout in these values, whether stores or groups; None, with problems or without."""
+    if "groups" not in values:
+        wrong = [f"{where}intergroup: is of no use without [[{where}groups]]"]
+        problems = wrong if "intergroup" in values else []
+        if "stores" not in values or problems:
+            return None, problems
+        try:
+            return Layout.plain(_stores(values["stores"])), []
+        except InvalidArgument as error:
+            return None, [f"{where}stores: {error.detail}"]
+    if "stores" in values:
+        return None, [f"{where}stores: is part of [[{where}groups]] when there are any"]
+    return read_layout(values["groups"], values.get("intergroup"), where)
+
+
+def _previous(values: Any) -> tuple[tuple[Layout, ...], list[str]]:
+    """Earlier layouts, each a table with stores, or with groups and intergroup."""
+    if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
+        return (), ["previous: is not a list of tables; write [[previous]] first"]
+    layouts: list[Layout] = []
+    problems: list[str] = []
+    for number, value in enumerate(values):
+        where = f"previous.{number}."
+        problems += [
+            f"{where}{key}: unknown{_did_you_mean(key, ('stores', 'groups', 'intergroup'))}"
+            for key in value
+            if key not in ("stores", "groups", "intergroup")
+        ]
+        layout, wrong = _layout(value, where)
+        problems += wrong
+        if layout is not None:
+            layouts.append(layout)
+        elif not wrong:
+            problems.append(f"{where}stores: must be given, or [[previous.groups]]")
+    return tuple(layouts), problems
+
+
+def resolve(
+    meta: dict[str, Any],
+    *,
+    stores: str | None = None,
+    groups: Sequence[str] = (),
+    intergroup: str | None = None,
+    output: Output | None = None,
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings of this call; meta is the typer context's, which errors are shown by.
+
+    Raises InvalidArgument for a flag, ConfigurationInvalid for a variable or the file.
+    """
+    environment = os.environ if environment is None else environment
+    flags = {"stores": stores, "output": output, "timeout": timeout}
+    chosen = _chosen(meta, flags, groups, intergroup, environment)
+    if "layout" not in chosen:
+        raise InvalidArgument(
+            "stores",
+            "none given; name them with --stores host:port,…, in QUORATE_STORES, or as stores = "
+            f"[…] in {_file(environment)}. `quorate dev` runs three of them here",
+        )
+    return Settings(
+        chosen["layout"],
+        meta[OUTPUT_KEY],
+        chosen.get("timeout", TIMEOUT_SECONDS),
+        chosen.get("previous", ()),
+    )
+
+
+def resolve_output(meta: dict[str, Any], output: Output | None) -> Output:
+    """The form of the output, of a call that needs no stores; raises as `resolve`."""
+    _chosen(meta, {"output": output}, (), None, os.environ)
+    form: Output = meta[OUTPUT_KEY]
+    return form
+
+
+def _chosen(
+    meta: dict[str, Any],
+    flags: Mapping[str, Any],
+    groups: Sequence[str],
+    intergroup: str | None,
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    """What flags, variables and the file say, the first of them first."""
+    if flags["output"] is not None:
+        meta[OUTPUT_KEY] = flags["output"]
+    chosen = {key: _from_flag(key, value) for key, value in flags.items() if value is not None}
+    chosen |= _from_flags(chosen.pop("stores", None), groups, intergroup)
+    for layer in (_from_environment(environment), _from_file(environment)):
+        chosen = {**layer, **chosen}
+        if meta.get(OUTPUT_KEY) is None:
+            meta[OUTPUT_KEY] = layer.get("output")
+    meta[OUTPUT_KEY] = chosen.get("output", Output.TABLE)
+    return chosen
+
+
+def _from_flag(key: str, value: Any) -> Any:
+    try:
+        return _READERS[key](value)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"--{key}", error.detail) from None
+
+
+def _from_flags(
+    stores: tuple[StoreAddress, ...] | None, groups: Sequence[str], intergroup: str | None
+) -> dict[str, Any]:
+    if stores is not None and groups:
+        raise InvalidArgument("--stores", "is part of --group when there are any")
+    if stores is not None:
+        return {"layout": Layout.plain(stores)}
+    if groups:
+        return {"layout": Layout.of(*map(parse_group, groups), rule=intergroup or "any")}
+    if intergroup is not None:
+        raise InvalidArgument("--intergroup", "is of no use without --group")
+    return {}
+
+
+def check_variables(environment: Mapping[str, str]) -> None:
+    """Raises ConfigurationInvalid for a QUORATE_* variable that no command knows."""
+    known = (CONFIG_VARIABLE, *(PREFIX + key.upper() for key in _READERS))
+    problems = [
+        f"  {name}: unknown{_did_you_mean(name, known)}"
+        for name in environment
+        if name.startswith(PREFIX) and name not in known
+    ]
+    if problems:
+        raise ConfigurationInvalid("of the environment", "\n".join(problems))
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    given = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and name != CONFIG_VARIABLE
+    }
+    known = {PREFIX + key.upper(): key for key in _READERS}
+    return _read(given, known, "of the environment", (*known, CONFIG_VARIABLE))
+
+
+def _file(environment: Mapping[str, str]) -> Path:
+    if named := environment.get(CONFIG_VARIABLE):
+        return Path(named)
+    base = environment.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "quorate" / "config.toml"
+
+
+def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
+    path = _file(environment)
+    try:
+        content = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        if CONFIG_VARIABLE in environment:
+            raise ConfigurationInvalid(
+                str(path), f"  it does not exist; {CONFIG_VARIABLE} names it"
+            ) from None
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationInvalid(str(path), f"  {error}") from error
+    names = (*_READERS, *_FILE_ONLY)
+    return _read(content, {key: key for key in names}, str(path), names)
+
+
+def _read(
+    given: Mapping[str, Any], known: Mapping[str, str], where: str, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """The known values; all problems at once if there are any."""
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, value in given.items():
+        if name not in known:
+            problems.append(f"  {name}: unknown{_did_you_mean(name, names)}")
+        elif known[name] in ("output", "timeout"):
+            try:
+                values[known[name]] = _READERS[known[name]](value)
+            except QuorateError as error:
+                problems.append(f"  {name}: {error}")
+    placed = {known[name]: value for name, value in given.items() if name in known}
+    layout, wrong = _layout(placed)
+    if "previous" in placed:
+        values["previous"], wrong_before = _previous(placed["previous"])
+        wrong = [*wrong, *wrong_before]
+    problems += [f"  {problem}" for problem in wrong]
+    if layout is not None:
+        values["layout"] = layout
+    if problems:
+        raise ConfigurationInvalid(where, "\n".join(problems))
+    return values
+
+
+def _did_you_mean(name: str, names: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(names)}"

@@ -1,0 +1,260 @@
+"""Where a replay goes: to a function, or to topics, each through a source.
+
+A source's marker says how far its topic is, so that a replay that is started again goes on there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from quorate.pipeline.jobs.replay import (
+    Position,
+    Replayed,
+)
+from quorate.pipeline.write.resuming import session_id
+from quorate.pipeline.write.writing import LoopThread
+from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.errors import (
+    FunctionFailed,
+    InvalidArgument,
+    MessageTooLarge,
+    NotRegistered,
+    WriteNotOurs,
+)
+from quorate.protocol.identity import SourceName, check_topic
+from quorate.protocol.layout import Layout
+from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_MAX
+from quorate.source import Source
+from quorate.source.protocol.outgoing import Ready
+
+TIME_PROPERTY = "original-time"
+"""When the message was sent first: ISO 8601, UTC, to the microsecond."""
+TOPIC_PROPERTY = "original-topic"
+NAME_BYTES_MAX = 256
+TIMEOUT_SECONDS = 60.0
+
+_FORMAT = 1
+_RETRY_SECONDS = 0.1
+_PLACES_SHOWN = 4
+"""Of a traceback, the innermost."""
+
+
+def check_target(to: str) -> None:
+    """Raises InvalidArgument if nothing can be sent to such a topic; see TopicsSink."""
+    check_topic(to.replace("{topic}", "x"))
+
+
+class FunctionSink:
+    """Calls a function with each message."""
+
+    def __init__(self, function: Callable[[Replayed], object]) -> None:
+        self._function = function
+
+    def take(self, message: Replayed) -> bool:
+        """Raises FunctionFailed."""
+        try:
+            self._function(message)
+        except Exception as error:
+            raise _failed(self._function, message, error) from error
+        return True
+
+    def flush(self) -> None:
+        """A function has had them all."""
+
+
+def _failed(
+    function: Callable[[Replayed], object], message: Replayed, error: Exception
+) -> FunctionFailed:
+    name = getattr(function, "__qualname__", repr(function))
+    at = message.position
+    # The first place is where it was called from here.
+    places = traceback.extract_tb(error.__traceback__)[1:]
+    shown = "".join(traceback.format_list(places[-_PLACES_SHOWN:])).rstrip()
+    if len(places) > _PLACES_SHOWN:
+        shown = f"  …\n{shown}"
+    return FunctionFailed(
+        f"{getattr(function, '__module__', '?')}:{name}",
+        f"{at.topic}/{at.source} {at.sequence}",
+        message.time.isoformat(timespec="microseconds"),
+        "".join(traceback.format_exception_only(error)).strip().rstrip("."),
+        shown,
+    )
+
+
+class TopicsSink:
+    """Sends messages to topics; to be used in a `with` block, which ends when all is stable."""
+
+    def __init__(
+        self, to: str, layout: Layout, name: str, timeout: float = TIMEOUT_SECONDS
+    ) -> None:
+        """to: the topic; `{topic}` in it stands for the message's own.
+
+        name: of the replay; one with the same name goes on where the last one was.
+        Raises InvalidArgument.
+        """
+        check_target(to)
+        if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+            raise InvalidArgument("name", f"has not between 1 and {NAME_BYTES_MAX} bytes")
+        self._to = to
+        self._layout = layout
+        self._name = name
+        self._timeout = timeout
+        self._loop = LoopThread()
+        self._targets: dict[str, _Target] = {}
+
+    def __enter__(self) -> TopicsSink:
+        self._loop.__enter__()
+        try:
+            if "{topic}" not in self._to:
+                self._target(self._to)
+        except BaseException:
+            self._loop.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            # Also after a failure or an interruption: what was sent is to be stable.
+            for target in self._targets.values():
+                self._loop.run(target.source.close(self._timeout if kind is None else 10.0))
+        finally:
+            self._loop.__exit__(None, None, None)
+
+    @property
+    def position(self) -> Position | None:
+        """Up to where all is there, if one topic takes everything; None: from the beginning on."""
+        target = self._targets.get(self._to)
+        return target.position if target is not None else None
+
+    @property
+    def last(self) -> dict[str, int]:
+        """By topic, the number of the last message."""
+        return {topic: each.source.next_sequence - 1 for topic, each in self._targets.items()}
+
+    def take(self, message: Replayed) -> bool:
+        target = self._target(self._to.replace("{topic}", message.topic))
+        if target.position is not None and message.position <= target.position:
+            return False
+        attributes = _attributes(message)
+        if not target.fits(message.payload, attributes):
+            self._commit(target)
+        target.add(message, attributes)
+        return True
+
+    def flush(self) -> None:
+        for target in self._targets.values():
+            if target.waits:
+                self._commit(target)
+
+    def _commit(self, target: _Target) -> None:
+        self._loop.run_whole(target.commit(self._timeout))
+
+    def _target(self, topic: str) -> _Target:
+        if topic not in self._targets:
+            opening = _opened(topic, self._layout, self._name, self._timeout)
+            self._targets[topic] = self._loop.run(opening)
+        return self._targets[topic]
+
+
+class _Target:
+    """One topic that is sent to: its source, and what gathers for the next batch.
+
+    A message gathers, and a batch is committed, as a whole or not at all, whenever an interruption
+    comes: what is there can always be flushed.
+    """
+
+    def __init__(self, source: Source, name: str, position: Position | None) -> None:
+        self.source = source
+        self._position = position
+        self._waiting: list[tuple[Replayed, bytes]] = []
+        """Messages with their attributes."""
+        self._bytes = 0
+        self._name = name
+
+    @property
+    def position(self) -> Position | None:
+        """Of the last message that was taken."""
+        return self._waiting[-1][0].position if self._waiting else self._position
+
+    @property
+    def waits(self) -> bool:
+        """Whether a message is not committed yet."""
+        return bool(self._waiting)
+
+    def fits(self, payload: bytes, attributes: bytes) -> bool:
+        """Whether the batch has room for it."""
+        size = len(payload) + len(attributes)
+        if size > MESSAGE_BYTES_MAX:
+            raise MessageTooLarge(size, MESSAGE_BYTES_MAX)
+        return not self._waiting or (
+            len(self._waiting) < BATCH_MESSAGES_MAX and self._bytes + size <= BATCH_BYTES_TARGET
+        )
+
+    def add(self, message: Replayed, attributes: bytes) -> None:
+        self._bytes += len(message.payload) + len(attributes)
+        self._waiting.append((message, attributes))
+
+    async def commit(self, timeout: float) -> None:
+        """Send what has gathered; too few stores are borne with for so many seconds."""
+        position = self.position
+        assert position is not None
+        ready = Ready(
+            [message.payload for message, _ in self._waiting],
+            [attributes for _, attributes in self._waiting],
+        )
+        marker = _encoded(self._name, position)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while True:
+            try:
+                await self.source.commit_checked(ready, marker)
+                break
+            except NotRegistered:
+                if loop.time() > deadline:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
+        self._position, self._waiting, self._bytes = position, [], 0
+
+
+async def _opened(topic: str, layout: Layout, name: str, timeout: float) -> _Target:
+    session = session_id(f"backtest:{name}", 0)
+    source = await Source.open(
+        topic, stores=layout, session_id=session, take_over=True, timeout=timeout
+    )
+    try:
+        return _Target(source, name, _decoded(name, source.name, source.marker))
+    except BaseException:
+        await source.close()
+        raise
+
+
+def _encoded(name: str, at: Position) -> bytes:
+    fields = {"quorate-backtest": _FORMAT, "name": name, "at": at}
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _decoded(name: str, source: SourceName, text: bytes) -> Position | None:
+    if not text:
+        return None
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        time_us, topic, original, sequence = fields["at"]
+        found = fields["quorate-backtest"], fields["name"]
+        position = Position(int(time_us), str(topic), str(original), int(sequence))
+    except (ValueError, TypeError, KeyError):
+        raise WriteNotOurs(str(source), "an application's own marker") from None
+    if found != (_FORMAT, name):
+        raise WriteNotOurs(str(source), f"the replay {found[1]}, format {found[0]}")
+    return position
+
+
+def _attributes(message: Replayed) -> bytes:
+    original = {
+        TIME_PROPERTY: message.time.isoformat(timespec="microseconds").encode(),
+        TOPIC_PROPERTY: message.topic.encode(),
+    }
+    return encode_attributes(message.key, {**message.properties, **original})

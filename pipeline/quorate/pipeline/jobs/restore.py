@@ -1,0 +1,415 @@
+"""The job that gives stores back what the archive has: wiped ones, or those of a new group.
+
+First every store is told what is to come, so that no source can take the group for a new one while
+it is filled; then Spark schedules the files, whose batches go from Parquet to the stores inside a
+Python worker; at the end every store says what it lacks. What a store takes, it decides itself.
+Running it again goes on where it was, and compares what is there already.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from quorate.pipeline.archive.directory import ArchiveDirectory
+from quorate.pipeline.archive.files import pieces_of
+from quorate.pipeline.archive.manifest import ArchivedFile, ArchivedSource, Manifest
+from quorate.pipeline.archive.tasks import Entry, Run, failed_from_json, failed_to_json
+from quorate.pipeline.jobs.refill import (
+    Answered,
+    Sender,
+    ask,
+)
+from quorate.pipeline.options import parse_source
+from quorate.pipeline.stores.client import Stores
+from quorate.protocol.errors import OtherHistory, QuorateError
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.layout import Layout
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.lineage import diverges_at
+from quorate.protocol.policy import Membership
+from quorate.protocol.ranges import HeldRange
+from quorate.protocol.wire import (
+    held_to_wire,
+    lineage_to_wire,
+    markers_to_wire,
+    membership_to_wire,
+    policy_to_wire,
+    source_to_wire,
+)
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+PATIENCE_SECONDS = 30.0
+"""A store that can not take a history yet is asked again for so long: a new group is founded within
+seconds."""
+_PAUSE_SECONDS = 0.5
+UNSEEN_EPOCHS = 1000
+"""A source may have begun so many epochs since it was archived; all stores that knew are lost."""
+PART_BYTES = 256 * 1024 * 1024
+"""Of the files of a task, compressed."""
+
+
+def _quiet(_: str) -> None:
+    """For whoever does not want to be told."""
+
+
+@dataclass(slots=True)
+class StoreRestored:
+    """What came of one source at one store."""
+
+    store: str
+    written: int = 0
+    held_already: int = 0
+    lacking: tuple[HeldRange, ...] = ()
+    """Of what the archive has."""
+    left_to_source: int = 0
+    """So many of the archive's last messages the source itself sends to this store: it streams."""
+    vouches: bool = False
+    """The store is out of limbo for the source."""
+    failure: QuorateError | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.failure is None and self.vouches and not self.lacking
+
+    def as_object(self) -> dict[str, Any]:
+        return {
+            "store": self.store,
+            "written": self.written,
+            "held_already": self.held_already,
+            "lacking": [[each.first, each.last] for each in self.lacking],
+            "left_to_source": self.left_to_source,
+            "vouches": self.vouches,
+            "failure": None
+            if self.failure is None
+            else {"error": type(self.failure).__name__, "message": str(self.failure)},
+        }
+
+
+@dataclass(slots=True)
+class RestoreReport:
+    """What the job did."""
+
+    archive: str
+    version: int
+    """Of the manifest that was restored."""
+    sources: dict[SourceName, dict[str, StoreRestored]] = field(default_factory=dict)
+    """By the store's name."""
+    lasts: dict[SourceName, int] = field(default_factory=dict)
+    """What the archive ends with."""
+    seconds: float = 0.0
+
+    @property
+    def done(self) -> bool:
+        """Every store has everything that the archive has."""
+        return all(store.done for stores in self.sources.values() for store in stores.values())
+
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever ran this must know, and do."""
+        return [
+            f"{source} goes on at {last + 1}. What it had sent above {last}, if no store has it, "
+            "is lost, and its numbers will be given to other messages. Receivers that run are told "
+            "(Withdrawn); whoever remembers by himself how far he was must forget what is above. A "
+            "source that says that messages are missing remembers more than there is: start it "
+            "anew, without its publish store."
+            for source, last in self.lasts.items()
+            if any(store.written for store in self.sources[source].values())
+        ]
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "archive": self.archive,
+            "version": self.version,
+            "done": self.done,
+            "seconds": round(self.seconds, 3),
+            "sources": [
+                {
+                    "topic": source.topic,
+                    "source": f"{source.session_id:#x}",
+                    "last": self.lasts[source],
+                    "stores": [store.as_object() for store in stores.values()],
+                }
+                for source, stores in self.sources.items()
+            ],
+            "warnings": self.warnings,
+        }
+
+
+def restore(
+    run: Run,
+    path: str,
+    layout: Layout,
+    *,
+    selects: Callable[[str], bool] = lambda _: True,
+    told: Callable[[str], None] = _quiet,
+    patience: float = PATIENCE_SECONDS,
+) -> RestoreReport:
+    """Give these stores everything that an archive has.
+
+    run: quorate.pipeline.archive.tasks.on_spark. layout: which stores, and under which policy they
+    keep the streams from now on; a source that had a policy of just these stores keeps that.
+    selects: which topics. told: is told how it goes. patience: for so many seconds a store that is
+    not ready is asked again. What can not be restored is in the report.
+    Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
+    """
+    began = time.monotonic()
+    directory = ArchiveDirectory(path)
+    job = _Restoring(run, directory, layout, told, patience)
+    report = job.run(selects)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+class _Restoring:
+    """One run of the job."""
+
+    def __init__(
+        self,
+        run: Run,
+        directory: ArchiveDirectory,
+        layout: Layout,
+        told: Callable[[str], None],
+        patience: float,
+    ) -> None:
+        self._run = run
+        self._directory = directory
+        self._layout = layout
+        self._told = told
+        self._patience = patience
+
+    def run(self, selects: Callable[[str], bool]) -> RestoreReport:
+        manifest = self._directory.newest()
+        report = RestoreReport(str(self._directory), manifest.version)
+        sources = [each for each in manifest.sources.values() if selects(each.name.topic)]
+        for each in sources:
+            report.lasts[each.name] = each.last
+            report.sources[each.name] = {
+                store.name: StoreRestored(store.name) for store in self._layout.stores
+            }
+        with ThreadPoolExecutor(max(1, len(self._layout.stores))) as executor:
+            promised = self._check_histories(sources, report)
+            requests = {
+                each.name: opening(each, self._layout, promised.get(each.name)) for each in sources
+            }
+            self._told(f"opening {len(sources):,} sources at {len(self._layout.stores)} stores")
+            self._ask_all(executor, requests, report)
+            self._fill(manifest, requests, report)
+            self._ask_all(executor, requests, report)
+        for store in self._layout.stores:
+            # What they were given they may let go again, if they let anything go.
+            done = {
+                name: report.lasts[name]
+                for name, restored in report.sources.items()
+                if restored[store.name].done
+            }
+            Stores([store.address]).tell_archived(done)
+        return report
+
+    def _check_histories(
+        self, sources: Sequence[ArchivedSource], report: RestoreReport
+    ) -> dict[SourceName, int]:
+        """Before any store takes anything: one that follows another history keeps it from all.
+
+        Returns the highest epoch that any store has promised, of sources that one knows.
+        """
+        promised: dict[SourceName, int] = {}
+        for store in self._layout.stores:
+            try:
+                known = Stores([store.address]).sources().sources
+            except QuorateError:
+                continue  # it will be asked again, and what it then says is reported
+            for each in sources:
+                has = known.get(each.name)
+                if has is None:
+                    continue
+                promised[each.name] = max(promised.get(each.name, 0), has.promised_epoch)
+                parts_at = diverges_at(has.lineage, each.lineage)
+                missed = has.lineage.epoch < each.lineage.epoch and parts_at > has.stable_upto
+                if parts_at > each.last or missed:
+                    continue
+                error = OtherHistory(
+                    str(each.name),
+                    parts_at,
+                    has.lineage.epoch_at(parts_at),
+                    each.lineage.epoch_at(parts_at),
+                    store.name,
+                )
+                for restored in report.sources[each.name].values():
+                    restored.failure = error
+        return promised
+
+    def _ask_all(
+        self,
+        executor: ThreadPoolExecutor,
+        requests: Mapping[SourceName, store_v1.RestoreOpen],
+        report: RestoreReport,
+    ) -> None:
+        list(
+            executor.map(
+                lambda store: self._ask_store(store, requests, report), self._layout.stores
+            )
+        )
+
+    def _ask_store(
+        self,
+        store: StoreAddress,
+        requests: Mapping[SourceName, store_v1.RestoreOpen],
+        report: RestoreReport,
+    ) -> None:
+        """Tell a store what is to come, or what was; note what it lacks."""
+        give_up_at = time.monotonic() + self._patience
+        for source, request in requests.items():
+            restored = report.sources[source][store.name]
+            if restored.failure is not None:
+                continue
+            while True:
+                try:
+                    answered = ask(store.address, request)
+                except QuorateError as error:
+                    if error.retryable and time.monotonic() < give_up_at:
+                        time.sleep(_PAUSE_SECONDS)
+                        continue
+                    restored.failure = error
+                else:
+                    _note(restored, answered, request)
+                break
+
+    def _fill(
+        self,
+        manifest: Manifest,
+        requests: Mapping[SourceName, store_v1.RestoreOpen],
+        report: RestoreReport,
+    ) -> None:
+        parts = []
+        for source, request in requests.items():
+            stores = tuple(
+                (store.name, store.address)
+                for store in self._layout.stores
+                if report.sources[source][store.name].failure is None
+            )
+            if stores:
+                opened = request.SerializeToString()
+                parts += [
+                    RestorePart(opened, tuple(files), stores)
+                    for files in _packed(manifest.files_of(source))
+                ]
+        count = sum(file.count for part in parts for file in part.files)
+        self._told(f"restoring {count:,} messages from {len(parts):,} parts")
+        task = partial(restore_part, path=str(self._directory))
+        for entry in self._run(parts, task):
+            source = parse_source(entry["source"])
+            restored = report.sources[source][entry["store"]]
+            if "failed" in entry:
+                restored.failure = restored.failure or failed_from_json(entry)[1]
+                continue
+            restored.written += entry["written"]
+            restored.held_already += entry["held_already"]
+
+
+def _note(restored: StoreRestored, answered: Answered, request: store_v1.RestoreOpen) -> None:
+    restored.lacking = answered.lacking
+    restored.vouches = not answered.limbo
+    restored.left_to_source = max(0, request.last - max(answered.upto, request.first - 1))
+
+
+def _packed(files: Sequence[ArchivedFile]) -> Iterator[list[ArchivedFile]]:
+    """The files of a source, in order, as many at a time as one task takes."""
+    sizes = 0
+
+    def number(file: ArchivedFile) -> int:
+        nonlocal sizes
+        sizes += file.bytes
+        return (sizes - file.bytes) // PART_BYTES
+
+    for _, group in groupby(files, number):
+        yield list(group)
+
+
+def opening(
+    source: ArchivedSource, layout: Layout, promised: int | None = None
+) -> store_v1.RestoreOpen:
+    """What a store is told of a source: its past, and who keeps it from now on.
+
+    promised: the highest epoch that stores have promised; None: no store knows the source. Then the
+    epochs that it may have begun since it was archived are fenced: in one that came twice, other
+    messages would have the numbers of those that are lost, and whoever got these would take those
+    for them.
+    """
+    if promised is None:
+        promised = max(source.promised_epoch, source.lineage.epoch) + UNSEEN_EPOCHS
+    names = {store.name for store in layout.stores}
+    policies = source.membership.to_policies
+    if not policies or any(policy.stores - names for policy in policies):
+        policies = (layout.policy,)
+    addresses = tuple((store.name, store.address) for store in layout.stores)
+    information = v1.SourceInformation()
+    information.CopyFrom(source.information)
+    information.source.CopyFrom(source_to_wire(source.name))
+    information.policy.CopyFrom(policy_to_wire(policies[-1]))
+    del information.stores[:]
+    information.stores.extend(v1.StoreEntry(name=name, address=at) for name, at in addresses)
+    return store_v1.RestoreOpen(
+        source=source_to_wire(source.name),
+        lineage=lineage_to_wire(source.lineage),
+        membership=membership_to_wire(Membership(policies, policies, addresses)),
+        first=source.first,
+        last=source.last,
+        accepted_losses=held_to_wire(source.losses),
+        information=information,
+        promised_epoch=max(source.promised_epoch, promised),
+        reg_id=source.reg_id,
+        protocol_version=PROTOCOL_VERSION,
+        markers=markers_to_wire([source.marker] if source.marker is not None else []),
+    )
+
+
+# In a worker.
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePart:
+    """Files of one source, and the stores that are given what is in them."""
+
+    opened: bytes
+    """The RestoreOpen of the source."""
+    files: tuple[ArchivedFile, ...]
+    """Ascending."""
+    stores: tuple[tuple[str, str], ...]
+    """Name and address."""
+
+
+def restore_part(part: RestorePart, *, path: str) -> Iterator[Entry]:
+    """Give all batches of a part to all of its stores; what each of them said."""
+    source = part.files[0].source
+    request = store_v1.RestoreOpen.FromString(part.opened)
+    senders = {name: Sender(address, request) for name, address in part.stores}
+    broken: QuorateError | None = None
+    try:
+        for file in part.files:
+            for piece in pieces_of(Path(path), file):
+                for sender in senders.values():
+                    sender.send(piece.frame)
+    except QuorateError as error:
+        broken = error
+    for store, sender in senders.items():
+        try:
+            answered = sender.finish()
+            if broken is not None:
+                raise broken
+            yield {
+                "source": str(source),
+                "store": store,
+                "written": answered.written,
+                "held_already": answered.held_already,
+            }
+        except QuorateError as error:
+            yield {**failed_to_json(source, error), "store": store}

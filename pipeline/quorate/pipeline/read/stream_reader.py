@@ -1,0 +1,232 @@
+"""Reading as a stream: how far a micro-batch goes, and its partitions.
+
+Spark keeps one object of this class for as long as a query runs, in a process that it may kill at
+any time, and asks it for offsets; read() runs in other processes, on copies. What a micro-batch has
+follows from its two offsets alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from quorate.pipeline.options import LATEST, PositionKind, ReadOptions
+from quorate.pipeline.read import offsets
+from quorate.pipeline.read.batch_reader import (
+    PartReader,
+    StoresPartition,
+    begins_at,
+    check_named,
+    sources_of,
+    unmatched,
+)
+from quorate.pipeline.read.cursors import Cursor
+from quorate.pipeline.stores.client import (
+    Catalogue,
+    KnownSource,
+)
+from quorate.pipeline.stores.planning import SourceRange
+from quorate.protocol.errors import InvalidArgument, MissingMessages, OffsetsBehind
+from quorate.protocol.identity import SourceName
+
+GRACE_SECONDS = 0.3
+"""Once one store has said how far it is, the others are waited for no longer."""
+
+Offsets = dict[str, int]
+
+_NAMED = 5
+"""So many topics are named as examples."""
+
+_log = logging.getLogger("quorate.pipeline")
+
+
+class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what becomes stable, from where the options or a cursor say."""
+
+    def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
+        """Raises InvalidArgument for options that a stream can not have."""
+        _check(options)
+        super().__init__(options, columns)
+        self._cursor = Cursor(self._stores, options.cursor) if options.cursor else None
+        self._initial: Offsets | None = None
+        self._last: dict[SourceName, int] | None = None
+        """Where a run that reads what there is now ends."""
+        self._latest: Offsets | None = None
+        self._catalogue: Catalogue | None = None
+        self._looked = False
+        """Whether there is something to read."""
+
+    # How far.
+
+    def initialOffset(self) -> Offsets:
+        # Spark asks twice and starts from the second answer, and after a crash asks again: without
+        # a cursor only a position that never moves can be told.
+        if self._initial is None:
+            sources = sources_of(self._look(), self._options)
+            known = self._cursor.register(sources.values()) if self._cursor else {}
+            if not known:
+                check_named("startingOffsets", self._options.start, sources)
+            self._initial = offsets.to_json(
+                {name: self._begins_at(one, known) for name, one in sources.items()}
+            )
+            self._acknowledge(offsets.from_json(self._initial))
+        return self._initial
+
+    def _begins_at(self, source: KnownSource, known: Mapping[SourceName, int]) -> int:
+        if known:
+            # The cursor has been in use: what it has not been at is new.
+            return known.get(source.name, 0)
+        start = self._options.start.of(source.name)
+        if start.kind is PositionKind.SEQUENCE and start.value > source.until:
+            # To begin before it would hand over what is not wanted; to wait, perhaps for ever.
+            raise InvalidArgument(
+                "startingOffsets",
+                f"{source.name} is to be read from {start.value} on, and {source.until} is the "
+                'next that will be stable; give that, or less, or "latest"',
+            )
+        return begins_at(self._stores, source, start)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.trigger_messages_max:
+            return ReadMaxRows(self._options.trigger_messages_max)
+        if self._options.trigger_bytes_max:
+            return ReadMaxBytes(self._options.trigger_bytes_max)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+        begin = offsets.from_json(start)
+        sources = self._sources_for(begin)
+        if self._cursor is not None:
+            self._cursor.register(sources.values())
+        # Spark is done with everything before where the next micro-batch starts.
+        self._acknowledge(begin)
+        end = offsets.latest(begin, {name: one.until for name, one in sources.items()})
+        self._latest = offsets.to_json(end)
+        if self._last is not None:
+            end = {name: min(until, self._last.get(name, 0)) for name, until in end.items()}
+            end = offsets.latest(begin, end)
+        return offsets.to_json(self._limited(begin, end, limit))
+
+    def reportLatestOffset(self) -> Offsets | None:
+        return self._latest
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        sources = sources_of(self._look(), self._options)
+        self._last = {name: one.until for name, one in sources.items()}
+
+    def commit(self, end: Offsets) -> None:
+        self._acknowledge(offsets.from_json(end))
+
+    def _acknowledge(self, vector: offsets.Vector) -> None:
+        if self._cursor is not None:
+            self._cursor.acknowledge(vector)
+
+    def _look(self) -> Catalogue:
+        self._catalogue = self._stores.sources_within(GRACE_SECONDS)
+        self._warn_of_nothing(self._catalogue)
+        return self._catalogue
+
+    def _warn_of_nothing(self, catalogue: Catalogue) -> None:
+        """Once: a topic may appear; or its name is misspelt, and who waits for it should know."""
+        if self._looked:
+            return
+        self._looked = True
+        known = sorted({name.topic for name in catalogue.sources})
+        for wanted in unmatched(self._options, known):
+            close = difflib.get_close_matches(wanted, known) or known[:_NAMED]
+            _log.warning(
+                "no store that answered has a source for %s; the query waits for one to appear; "
+                "topics that there are: %s",
+                wanted,
+                ", ".join(close) or "none",
+            )
+
+    def _sources_for(self, begin: offsets.Vector) -> dict[SourceName, KnownSource]:
+        """Those that the options select; raises OffsetsBehind if one was begun anew."""
+        catalogue = self._look()
+        sources = sources_of(catalogue, self._options)
+        everybody = not catalogue.silent and not catalogue.limbo
+        for name, one in sources.items():
+            # Nobody has what was read already, stable or not: it is another stream.
+            if everybody and begin.get(name, 0) > one.high + 1:
+                raise OffsetsBehind(str(name), begin[name], one.until)
+        return sources
+
+    def _limited(
+        self, begin: offsets.Vector, end: offsets.Vector, limit: ReadLimit
+    ) -> offsets.Vector:
+        if isinstance(limit, ReadMaxRows):
+            end = offsets.limited(begin, end, limit.max_rows)
+        bytes_max = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 0
+        if isinstance(limit, ReadMaxRows):
+            bytes_max = self._options.trigger_bytes_max
+        if bytes_max:
+            end = offsets.limited_by_bytes(begin, end, self._bytes_of(begin, end), bytes_max)
+        return end
+
+    def _bytes_of(self, begin: offsets.Vector, end: offsets.Vector) -> dict[SourceName, float]:
+        """About how many bytes a message takes, where there are any to read."""
+        assert self._catalogue is not None
+        sizes = {}
+        for name, (first, _) in offsets.forward(begin, end).items():
+            known = self._catalogue.sources.get(name)
+            if known is not None:
+                sizes[name] = self._stores.message_bytes(name, known.lineage, first)
+        return sizes
+
+    # What.
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[StoresPartition]:
+        ranges = offsets.forward(offsets.from_json(start), offsets.from_json(end))
+        known = self._known_for(ranges)
+        return self.planned(
+            part
+            for source, (first, until) in ranges.items()
+            for part in self._stores.parted(
+                known[source], SourceRange(source, first, until, known[source].lineage)
+            )
+        )
+
+    def _known_for(
+        self, ranges: Mapping[SourceName, tuple[int, int]]
+    ) -> dict[SourceName, KnownSource]:
+        """What is known of these sources, far enough to read them."""
+
+        def enough(catalogue: Catalogue) -> bool:
+            sources = catalogue.sources
+            return all(
+                source in sources and until <= sources[source].until
+                for source, (_, until) in ranges.items()
+            )
+
+        catalogue = self._catalogue
+        if catalogue is None or not enough(catalogue):
+            catalogue = self._look()
+        for source, (first, until) in ranges.items():
+            if source not in catalogue.sources:
+                silent = ", ".join(catalogue.silent)
+                raise MissingMessages(str(source), first, until - 1, silent)
+        return catalogue.sources
+
+
+def _check(options: ReadOptions) -> None:
+    if options.end.all() != {LATEST}:
+        raise InvalidArgument("option endingOffsets", "is for tables; a stream does not end")
+    moving = {PositionKind.LATEST, PositionKind.TIME}
+    if not options.cursor and any(each.kind in moving for each in options.start.all()):
+        raise InvalidArgument(
+            "option cursorName",
+            "is missing: a stream that starts at the latest message or at a time keeps there where "
+            "it started, because Spark forgets it if it stops before its first batch is done",
+        )

@@ -1,0 +1,1 @@
+"""What Spark itself needs: Java, sessions, the data source, spark-submit."""

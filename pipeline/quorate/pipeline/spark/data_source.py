@@ -1,0 +1,57 @@
+"""`format("quorate")`: what Spark is told there is; the work is in the readers and the writers.
+
+Spark pickles objects of this class to its workers and makes new ones for each step of planning.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from quorate.pipeline import schema as rows
+from quorate.pipeline.options import read_options
+
+
+class QuorateDataSource(DataSource):
+    """Everything that the stores hold and that is stable; what is written to it is sent."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "quorate"
+
+    def schema(self) -> str:
+        return rows.DDL
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from quorate.pipeline.read.batch_reader import batch_reader
+
+        return batch_reader(read_options(self.options), columns(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from quorate.pipeline.read.stream_reader import StreamReader
+
+        return StreamReader(read_options(self.options), columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from quorate.pipeline.write.batch_writer import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from quorate.pipeline.write.stream_writer import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
+
+
+def columns(schema: StructType) -> pa.Schema:
+    """The columns that Spark wants; raises InvalidArgument for one there is not."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return rows.projection(to_arrow_schema(schema, timezone="UTC"))

@@ -1,0 +1,387 @@
+"""A client of the stores for code without asyncio: what there is, and its messages.
+
+Nothing here knows Spark. An object of this module is small and can be pickled; channels are made
+when they are used and kept for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import grpc
+
+from quorate.pipeline.stores.fetch import (
+    Call,
+    Piece,
+    fetch,
+    reason,
+)
+from quorate.pipeline.stores.planning import SourceRange
+from quorate.protocol.errors import (
+    InvalidArgument,
+    QuorateError,
+    UnknownTopic,
+    Unreachable,
+    VersionMismatch,
+)
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import HeldRange, RangeSet
+from quorate.protocol.recovery import Marker, released_below
+from quorate.protocol.wire import (
+    held_from_wire,
+    lineage_from_wire,
+    markers_from_wire,
+    source_from_wire,
+    source_to_wire,
+)
+from quorate.transport.channels import open_blocking_channel
+from quorate.transport.failures import error_from_blocking_call
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ANSWER_SECONDS_MAX = 5.0
+"""How long a store may take to say what it has."""
+
+_channels: dict[tuple[int, str], grpc.Channel] = {}
+"""By process, because a channel does not outlive a fork, and address."""
+
+
+def channel_to(address: str) -> grpc.Channel:
+    """This process's channel to a store."""
+    key = (os.getpid(), address)
+    channel = _channels.get(key)
+    if channel is None:
+        channel = _channels[key] = open_blocking_channel(address)
+    return channel
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSource:
+    """What the stores that answered say of a source, taken together."""
+
+    name: SourceName
+    lineage: Lineage
+    """Of the one that was told most: in force for all that is stable."""
+    stable_upto: int
+    """The highest that any of them was told; -1: nothing is stable."""
+    held: RangeSet
+    """What they hold of the stream, one or the other, as far as it is stable."""
+    high: int
+    """The highest number that any of them holds, stable or not; -1: none."""
+    information: v1.SourceInformation
+    """The newest that any of them has."""
+    live: bool
+    """It streams to one of them at least."""
+    stores: tuple[str, ...]
+    """Addresses of those that know it."""
+    membership: v1.Membership
+    """Whose policies the stream is under, as the one that was told most has it."""
+    promised_epoch: int
+    """The highest that any of them has promised."""
+    reg_id: int
+    """At the one that was told most."""
+    losses: tuple[HeldRange, ...]
+    """What operators accepted as lost, as far as any of them knows, and what none of them has."""
+    retained_from: int = 0
+    """What is below was let go on purpose, by one of them at least."""
+    markers: tuple[Marker, ...] = ()
+    """The newest of what is stable, as the one that was told most has them."""
+
+    @property
+    def earliest(self) -> int:
+        """Where reading from the beginning begins: the first number from which on nothing was let
+        go, or if it was, one of them still holds it."""
+        gone = self.held.holes(0, self.retained_from - 1)
+        return gone[-1].last + 1 if gone else 0
+
+    @property
+    def until(self) -> int:
+        """One past the last that is stable."""
+        return self.stable_upto + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What there is, as far as stores answered."""
+
+    sources: dict[SourceName, KnownSource]
+    answered: tuple[str, ...]
+    """Addresses."""
+    silent: dict[str, QuorateError]
+    """By address, why not."""
+    limbo: tuple[str, ...]
+    """Those that answered, but can not vouch for what they lack."""
+
+
+class Stores:
+    """The stores of a group, by their addresses: those that somebody named, and those that these
+    know of, which are asked when the others do not answer or do not have it."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        """addresses: host:port of each; raises InvalidArgument if there is none."""
+        if not addresses:
+            raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
+        self.addresses = tuple(addresses)
+        self.others: dict[SourceName, tuple[str, ...]] = {}
+        """Where a source's messages are besides, as far as stores that were asked have told."""
+
+    def knowing(self, others: Mapping[SourceName, tuple[str, ...]]) -> Self:
+        """The same, having learned that from an object in another process."""
+        self.others.update(others)
+        return self
+
+    def all_others(self) -> tuple[str, ...]:
+        """All stores that were not named, of whichever source."""
+        return tuple(sorted({each for others in self.others.values() for each in others}))
+
+    def sources(self) -> Catalogue:
+        """What the stores have, as far as they answer.
+
+        Raises Unreachable if none does, VersionMismatch if those that do speak another version.
+        """
+        return self.sources_within(ANSWER_SECONDS_MAX)
+
+    def sources_within(self, grace: float) -> Catalogue:
+        """The same, but once one has answered the others have only so long, in seconds."""
+        said, silent = _inventories(self.addresses, grace)
+        self._learn(said)
+        if silent:
+            more, silent_too = _inventories(self.all_others(), grace)
+            self._learn(more)
+            said, silent = {**said, **more}, {**silent, **silent_too}
+        if not said:
+            raise nobody(silent)
+        limbo = tuple(
+            address
+            for address, answers in said.items()
+            if any(answer.HasField("store") and answer.store.limbo for answer in answers)
+        )
+        return Catalogue(_merged(said), tuple(said), silent, limbo)
+
+    def _learn(self, said: _Said) -> None:
+        for answer in (each for answers in said.values() for each in answers):
+            source = answer.source
+            named = (*source.information.stores, *source.membership.stores)
+            others = {each.address for each in named}.difference(self.addresses, [""])
+            if others:
+                name = source_from_wire(source.source)
+                self.others[name] = tuple(sorted(others.union(self.others.get(name, ()))))
+
+    def first_since(self, source: SourceName, time_ns: int) -> int:
+        """The first number of a source that was sent at that time (ns since 1970) or later.
+
+        By the clock of the source. Raises as `sources` if no store that knows the source answers.
+        """
+        request = store_v1.LocateRequest(
+            source=source_to_wire(source), time_ns=time_ns, protocol_version=PROTOCOL_VERSION
+        )
+        found, silent = _located(self.addresses, request)
+        if silent:
+            more, silent_too = _located(self.others.get(source, ()), request)
+            found, silent = [*found, *more], {**silent, **silent_too}
+        if not found:
+            raise nobody(silent)
+        # One that lacks messages says where: the others know better.
+        return max(found)
+
+    def message_bytes(self, source: SourceName, lineage: Lineage, first: int) -> float:
+        """How many bytes a message takes in the batch that has this number, which is stable.
+
+        Raises as fetch.
+        """
+        order = self._order(source, 0)
+        with closing(fetch(_fetch, order, source, lineage, first, first)) as pieces:
+            piece = next(pieces)
+        header = piece.header
+        return (len(piece.frame) - header.body_at) / (header.last - header.first + 1)
+
+    def fetch(
+        self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
+    ) -> Iterator[Piece]:
+        """The messages [first, last], each once and in order; they must be stable.
+
+        lineage: of the source, as its KnownSource has it.
+        turn: readers with different ones begin with different stores.
+        Raises as quorate.pipeline.stores.fetch.fetch.
+        """
+        return fetch(_fetch, self._order(source, turn), source, lineage, first, last)
+
+    def _order(self, source: SourceName, turn: int) -> list[str]:
+        turn %= len(self.addresses)
+        others = self.others.get(source, ())
+        return [*self.addresses[turn:], *self.addresses[:turn], *others]
+
+    def tell_archived(self, archived: Mapping[SourceName, int]) -> dict[str, QuorateError]:
+        """Tell every store how far an archive has sources: it may let them go then.
+
+        Returns which could not be told all, and why. One that was not told yet that so much is
+        stable is none of them: it is told the next time.
+        """
+        failed: dict[str, QuorateError] = {}
+        for address in (*self.addresses, *self.all_others()):
+            for source, upto in archived.items():
+                if address not in self._order(source, 0):
+                    continue
+                request = store_v1.ArchivedRequest(
+                    source=source_to_wire(source), upto=upto, protocol_version=PROTOCOL_VERSION
+                )
+                try:
+                    stub_of(address).Archived(request, timeout=ANSWER_SECONDS_MAX)
+                except grpc.RpcError as error:
+                    why = error_from_blocking_call(address, error)
+                    if isinstance(why, Unreachable):
+                        failed[address] = why
+                        break
+                    if not isinstance(why, InvalidArgument | UnknownTopic):
+                        failed[address] = why
+        return failed
+
+    def parted(self, known: KnownSource, wanted: SourceRange) -> Iterator[SourceRange]:
+        """A range in parts that are each to be read with `fetch`, or, if they are said to be
+        archived, with `archived_rows`: none is, without an archive."""
+        del known
+        return iter((wanted,))
+
+    def archived_rows(self, wanted: SourceRange, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of a part that is archived."""
+        raise AssertionError(f"no archive was given for {wanted} with {columns.names}")
+
+
+_Said = dict[str, list[store_v1.InventoryResponse]]
+"""By address, what a store answered."""
+
+
+def _inventories(addresses: Sequence[str], grace: float) -> tuple[_Said, dict[str, QuorateError]]:
+    """What these stores answer, and why others do not, as Stores.sources_within has it."""
+    request = store_v1.InventoryRequest(protocol_version=PROTOCOL_VERSION)
+    heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]] = queue.Queue()
+    calls = {
+        address: stub_of(address).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+        for address in addresses
+    }
+    for address, call in calls.items():
+        threading.Thread(target=_hear, args=(address, call, heard), daemon=True).start()
+    said: _Said = {}
+    silent: dict[str, QuorateError] = {}
+    while len(said) + len(silent) < len(calls):
+        try:
+            address, answer = heard.get(timeout=grace if said else None)
+        except queue.Empty:
+            break
+        if isinstance(answer, QuorateError):
+            silent[address] = answer
+        else:
+            said[address] = answer
+    for address in calls.keys() - said.keys() - silent.keys():
+        calls[address].cancel()
+        silent[address] = Unreachable(address, "it did not answer in time")
+    return said, silent
+
+
+def _hear(
+    address: str,
+    call: Iterable[store_v1.InventoryResponse],
+    heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]],
+) -> None:
+    try:
+        heard.put((address, list(call)))
+    except grpc.RpcError as error:
+        heard.put((address, error_from_blocking_call(address, error)))
+
+
+def _located(
+    addresses: Sequence[str], request: store_v1.LocateRequest
+) -> tuple[list[int], dict[str, QuorateError]]:
+    """What stores say of where a time is, and who does not answer and why."""
+    calls = {
+        address: stub_of(address).Locate.future(request, timeout=ANSWER_SECONDS_MAX)
+        for address in addresses
+    }
+    found: list[int] = []
+    silent: dict[str, QuorateError] = {}
+    for address, call in calls.items():
+        try:
+            found.append(call.result().sequence)
+        except grpc.RpcError as error:
+            silent[address] = error_from_blocking_call(address, error)
+    return found, silent
+
+
+def nobody(silent: Mapping[str, QuorateError]) -> Unreachable | VersionMismatch:
+    """That no store is of use; silent: by address, why."""
+    for why in silent.values():
+        # They run, and asking again helps nobody.
+        if isinstance(why, VersionMismatch):
+            return why
+    reasons = dict.fromkeys(map(reason, silent.values()))
+    return Unreachable(", ".join(silent), "; ".join(reasons))
+
+
+def stub_of(address: str) -> StoreStub:
+    """To call a store."""
+    return StoreStub(channel_to(address))
+
+
+def _fetch(address: str, request: v1.FetchRequest) -> Call:
+    call: Call = stub_of(address).Fetch(request)
+    return call
+
+
+def _merged(said: _Said) -> dict[SourceName, KnownSource]:
+    by_name: dict[SourceName, list[tuple[str, store_v1.SourceInventory]]] = {}
+    for address, answers in said.items():
+        for answer in answers:
+            known = answer.source
+            if not answer.HasField("source") or known.deletion or not known.begun_epoch:
+                continue
+            by_name.setdefault(source_from_wire(known.source), []).append((address, known))
+    return {name: _merge(name, by_name[name]) for name in sorted(by_name)}
+
+
+def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory]]) -> KnownSource:
+    known = list(known)
+    # Which epochs are in force is sure only as far as numbers are stable: a newer epoch may have
+    # begun at a store that was cut off, and have led nowhere.
+    told = max((each for _, each in known), key=lambda each: (each.stable_upto, each.begun_epoch))
+    lineage, stable_upto = lineage_from_wire(told.lineage), told.stable_upto
+    held, lost = RangeSet(), RangeSet()
+    for _, each in known:
+        held = held.union(lineage.belonging(held_from_wire(each.held)))
+        lost = lost.union(lineage.belonging(held_from_wire(each.accepted_losses)))
+    high = held.high
+    if high > stable_upto:
+        held.remove(stable_upto + 1, high)
+    newest = max((each.information for _, each in known), key=lambda one: (one.epoch, one.version))
+    return KnownSource(
+        name,
+        lineage,
+        stable_upto,
+        held,
+        high,
+        newest,
+        any(each.live for _, each in known),
+        tuple(address for address, _ in known),
+        told.membership,
+        max(each.promised_epoch for _, each in known),
+        told.reg_id,
+        lineage.parted(lost.minus(held)),
+        max(_released_below(lineage, each) for _, each in known),
+        markers_from_wire(told.markers),
+    )
+
+
+def _released_below(lineage: Lineage, known: store_v1.SourceInventory) -> int:
+    theirs = lineage_from_wire(known.lineage)
+    return released_below(lineage, theirs, known.retained_from, known.stable_upto)

@@ -1,0 +1,1 @@
+"""Writing with Spark: each task is a source, and a retried micro-batch adds nothing."""

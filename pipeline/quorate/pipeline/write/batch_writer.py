@@ -1,0 +1,80 @@
+"""`df.write.format("quorate")`: what Spark calls, in the driver and in the tasks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from quorate.pipeline.write.committing import (
+    TaskMessage,
+    abort_batch,
+    commit_batch,
+)
+from quorate.pipeline.write.options import (
+    WriteOptions,
+    write_options,
+)
+from quorate.pipeline.write.resuming import Write
+from quorate.pipeline.write.rows import (
+    check_columns,
+    rows_by_topic,
+)
+from quorate.pipeline.write.writing import (
+    Attempt,
+    write_partition,
+)
+from quorate.protocol.errors import InvalidArgument
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One batch write; pickled to its tasks."""
+
+    def __init__(self, options: WriteOptions, write: Write) -> None:
+        self._options = options
+        self._write = write
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_task(iterator, self._options, self._write)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        commit_batch(self._options, self._write, messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        abort_batch(self._write, messages)
+
+
+def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """Raises InvalidArgument for options or columns that can not be, and for overwriting."""
+    options = checked_options(given, schema, overwrite, streaming=False)
+    return BatchWriter(options, Write(options.write_id or str(uuid.uuid4()), options.batch))
+
+
+def checked_options(
+    given: Mapping[str, str], schema: StructType, overwrite: bool, *, streaming: bool
+) -> WriteOptions:
+    """The options, if what is to be written under them can be; raises InvalidArgument."""
+    if overwrite:
+        raise InvalidArgument(
+            "outputMode" if streaming else "mode",
+            "only append: messages that were sent can not be taken back",
+        )
+    options = write_options(given, streaming=streaming)
+    named = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    check_columns(named, options.topic)
+    return options
+
+
+def write_task(
+    batches: Iterator[pa.RecordBatch], options: WriteOptions, write: Write
+) -> TaskMessage:
+    """What a task of a batch or of a stream does."""
+    context = TaskContext.get()
+    assert context is not None
+    attempt = Attempt(write, context.partitionId(), context.attemptNumber())
+    rows = (rows_by_topic(batch, options.topic) for batch in batches)
+    return TaskMessage(write, attempt.partition, tuple(write_partition(rows, attempt, options)))

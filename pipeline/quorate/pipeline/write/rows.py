@@ -1,0 +1,148 @@
+"""From Spark's columns to rows of topics: which columns are written, and how values are taken.
+
+Nothing here knows of sources or of what was written before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quorate.pipeline.write.resuming import Rows
+from quorate.protocol.attributes import encode_attributes
+from quorate.protocol.errors import InvalidArgument, MessageTooLarge
+from quorate.protocol.identity import check_topic
+from quorate.protocol.limits import MESSAGE_BYTES_MAX
+
+_TYPES = {
+    "topic": ("string",),
+    "payload": ("binary", "string"),
+    "value": ("binary", "string"),
+    "key": ("binary", "string"),
+    "properties": ("map<string,binary>", "map<string,string>"),
+}
+
+
+def check_columns(columns: Sequence[tuple[str, str]], topic: str) -> None:
+    """Raise InvalidArgument, with every problem, unless these can be written.
+
+    columns: name and type as Spark writes it. topic: that of all rows; empty: a column says it.
+    """
+    problems = list(_problems(columns, topic))
+    if problems:
+        raise InvalidArgument("columns", "; ".join(problems))
+
+
+def _problems(columns: Sequence[tuple[str, str]], topic: str) -> Iterator[str]:
+    names = [name for name, _ in columns]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield f"there are {names.count(name)} of the name {name}"
+    if "payload" in names and "value" in names:
+        yield "payload and value mean the same; select one"
+    if "payload" not in names and "value" not in names:
+        yield "there is no payload (or value); name it so with select or withColumnRenamed"
+    if "topic" not in names and not topic:
+        yield "there is no topic; add the column or the option topic"
+    for name, kind in columns:
+        if name not in _TYPES:
+            yield (
+                f"{name} is not written; select what is: topic, payload, key, properties "
+                "(what else a message has to say goes into its properties)"
+            )
+        elif kind not in _TYPES[name]:
+            yield f"{name} is {kind}; cast it to {' or '.join(_TYPES[name])}"
+
+
+def rows_by_topic(batch: pa.RecordBatch, topic: str) -> Iterator[tuple[str, Rows]]:
+    """The rows of each topic, in their order; raises InvalidArgument.
+
+    topic: that of all rows; empty: the column says it.
+    """
+    if batch.num_rows == 0:
+        return
+    if topic:
+        yield topic, _rows(batch)
+        return
+    column = _column(batch, "topic")
+    if column.null_count:
+        raise InvalidArgument("column topic", "is null in some row; filter such rows or fill it")
+    topics = column.dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    if len(names) == 1:
+        yield check_topic(names[0]), _rows(batch)
+        return
+    # Stable, so that each topic's rows stay in order.
+    order = pc.sort_indices(topics.indices)
+    batch = batch.take(order)
+    at = 0
+    for name, count in zip(names, _counts(topics.indices, len(names)), strict=True):
+        yield check_topic(name), _rows(batch.slice(at, count))
+        at += count
+
+
+def _counts(indices: pa.Array, size: int) -> list[int]:
+    counts = [0] * size
+    for each in pc.value_counts(indices).to_pylist():
+        counts[each["values"]] = each["counts"]
+    return counts
+
+
+def _rows(batch: pa.RecordBatch) -> Rows:
+    name = "payload" if "payload" in batch.schema.names else "value"
+    payloads = _bytes(_column(batch, name))
+    if payloads.null_count:
+        raise InvalidArgument(
+            f"column {name}", "is null in some row; a message may be empty, not null: fill it"
+        )
+    rows = Rows(payloads.to_pylist(), _attributes(batch))
+    largest = max(rows.sizes())
+    if largest > MESSAGE_BYTES_MAX:
+        raise MessageTooLarge(largest, MESSAGE_BYTES_MAX)
+    return rows
+
+
+def _attributes(batch: pa.RecordBatch) -> list[bytes]:
+    """Key and properties of each row, encoded; nothing if no row has any."""
+    keys, properties = _values(batch, "key"), _values(batch, "properties")
+    if keys is None and properties is None:
+        return []
+    nothing = [None] * batch.num_rows
+    encoded = [
+        encode_attributes(key, _named(entries))
+        for key, entries in zip(keys or nothing, properties or nothing, strict=True)
+    ]
+    return encoded if any(encoded) else []
+
+
+def _values(batch: pa.RecordBatch, name: str) -> list[Any] | None:
+    """The values of a column; None if there is none, or all are null."""
+    if name not in batch.schema.names:
+        return None
+    column = _column(batch, name)
+    if column.null_count == len(column):
+        return None
+    values: list[Any] = (column if pa.types.is_map(column.type) else _bytes(column)).to_pylist()
+    return values
+
+
+def _named(entries: list[tuple[str, bytes | str | None]] | None) -> dict[str, bytes]:
+    named = {}
+    for name, value in entries or ():
+        if value is None:
+            raise InvalidArgument(
+                "column properties", f"{name} is null in some row; leave it out of the map there"
+            )
+        named[name] = value.encode() if isinstance(value, str) else value
+    return named
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return batch.column(batch.schema.names.index(name))
+
+
+def _bytes(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_binary(column.type) else column.cast(pa.binary())

@@ -1,0 +1,68 @@
+"""`writeStream.format("quorate")`: what Spark calls, in the driver and in the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from quorate.pipeline.write.batch_writer import (
+    checked_options,
+    write_task,
+)
+from quorate.pipeline.write.committing import (
+    TaskMessage,
+    abort_batch,
+    commit_batch,
+)
+from quorate.pipeline.write.options import WriteOptions
+from quorate.pipeline.write.resuming import Write
+from quorate.protocol.errors import InvalidArgument
+
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """A micro-batch of a query; Spark makes one for each, and another one to commit it."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_task(iterator, self._options, _micro_batch())
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002 - the tasks were told
+        if write := _write_of(messages):
+            commit_batch(self._options, write, messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002 - the tasks were told
+        if write := _write_of(messages):
+            abort_batch(write, messages)
+
+
+def stream_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+    """Raises InvalidArgument for options or columns that can not be, and for overwriting."""
+    return StreamWriter(checked_options(given, schema, overwrite, streaming=True))
+
+
+def _micro_batch() -> Write:
+    """Which one this task belongs to: the writer itself is not told."""
+    context = TaskContext.get()
+    assert context is not None
+    query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+    if query is None or batch is None:
+        raise InvalidArgument(
+            "writeStream",
+            f"Spark does not say which micro-batch this is ({_QUERY_ID}: {query}, {_BATCH_ID}: "
+            f"{batch}), so a repeated one would be written twice; use Spark from 4.2 on",
+        )
+    return Write(query, int(batch))
+
+
+def _write_of(messages: Sequence[WriterCommitMessage | None]) -> Write | None:
+    """The micro-batch, as its tasks were told; None if it had none."""
+    return next((each.write for each in messages if isinstance(each, TaskMessage)), None)

@@ -1,0 +1,296 @@
+"""What one task of a write does: a source for each topic that it has rows of.
+
+The shell around quorate.pipeline.write.resuming, which decides what is to be written. An event
+loop of
+its own runs in a thread while the task lives; the task's thread takes rows from Spark, waits while
+a source has too much that is not stable, and leaves nothing running when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from quorate.pipeline.write.options import WriteOptions
+from quorate.pipeline.write.resuming import (
+    Chunks,
+    Commit,
+    Progress,
+    Rows,
+    Write,
+    session_id,
+)
+from quorate.protocol.errors import (
+    AttemptSuperseded,
+    Fenced,
+    InvalidArgument,
+    NotRegistered,
+    QuorateError,
+)
+from quorate.protocol.identity import SourceName
+from quorate.source import Source, SourceOptions
+from quorate.source.protocol.outgoing import Ready
+
+T = TypeVar("T")
+
+TOPICS_MAX = 1000
+"""Of one task: each is a source, with connections of its own."""
+
+WAITING_BYTES_MAX = 32 * 1024 * 1024
+"""How much may wait, over all topics, for chunks to become whole."""
+
+_FLIGHT_BYTES = 8 * 1024 * 1024
+_RETENTION_BYTES = 8 * 1024 * 1024
+_RETRY_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt of Spark at one partition of a batch."""
+
+    write: Write
+    partition: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a task has of one topic: stable, all of it."""
+
+    source: SourceName
+    rows: int
+    already: int
+    """How many of the rows were there before this attempt."""
+    last: int
+    """The sequence number of the last of them; they are consecutive, unless `superseded`."""
+    whole_before: bool
+    """A later batch was written before: the rows were there, and were not looked at."""
+    stores: tuple[str, ...]
+    """Those that had the last of them when it was found stable."""
+
+
+class LoopThread:
+    """An event loop in a thread, for as long as the `with` block lasts."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="quorate-write", daemon=True
+        )
+        self._unended: set[asyncio.Task[Any]] = set()
+        """What is to come to its end whatever interrupts."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Wait for it; what interrupts the waiting cancels it."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def run_whole(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Wait for it to its end; what interrupts the waiting is raised after that."""
+        try:
+            return asyncio.run_coroutine_threadsafe(self._whole(coroutine), self._loop).result()
+        except KeyboardInterrupt:
+            # Whenever it came: what was handed to the loop before has begun before this.
+            asyncio.run_coroutine_threadsafe(self._settled(), self._loop).result()
+            raise
+
+    async def _whole(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._unended.add(task)
+        try:
+            return await coroutine
+        finally:
+            self._unended.discard(task)
+
+    async def _settled(self) -> None:
+        await asyncio.gather(*self._unended, return_exceptions=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _cancel_all() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def write_partition(
+    batches: Iterable[Iterable[tuple[str, Rows]]], attempt: Attempt, options: WriteOptions
+) -> list[Written]:
+    """Write a partition's rows, those that are not there yet; when it returns all are stable.
+
+    batches: rows by topic, as they come. Raises RowsDiffer, AttemptSuperseded, WriteNotOurs, and
+    whatever opening and sending raise.
+    """
+    with LoopThread() as loop:
+        task = _Task(attempt, options)
+        try:
+            for batch in batches:
+                loop.run(task.add(list(batch)))
+            return loop.run(task.finish())
+        finally:
+            loop.run(task.close())
+
+
+class _Task:
+    """All topics of one attempt; on the loop."""
+
+    def __init__(self, attempt: Attempt, options: WriteOptions) -> None:
+        self._attempt = attempt
+        self._options = options
+        self._topics: dict[str, _Topic] = {}
+
+    async def add(self, parts: Sequence[tuple[str, Rows]]) -> None:
+        """Take rows by topic; waits as long as the sources are too busy."""
+        new = [topic for topic, _ in parts if topic not in self._topics]
+        if len(self._topics) + len(new) > TOPICS_MAX:
+            raise InvalidArgument(
+                "topics",
+                f"a task has rows of more than {TOPICS_MAX:,}; repartition by topic before writing",
+            )
+        self._topics |= {
+            topic: _Topic(SourceName(topic, self._session), self._attempt, self._options)
+            for topic in new
+        }
+        await asyncio.gather(*(self._topics[topic].open() for topic in new))
+        for topic, rows in parts:
+            await self._topics[topic].add(rows)
+        if sum(topic.waiting_bytes for topic in self._topics.values()) > WAITING_BYTES_MAX:
+            for one in self._topics.values():
+                await one.flush()
+
+    @property
+    def _session(self) -> int:
+        return session_id(self._attempt.write.write_id, self._attempt.partition)
+
+    async def finish(self) -> list[Written]:
+        """Write what is left; returns when everything is stable."""
+        topics = self._topics.values()
+        await asyncio.gather(*(topic.flush() for topic in topics))
+        return await asyncio.gather(*(topic.written() for topic in topics))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(topic.close() for topic in self._topics.values()))
+
+
+class _Topic:
+    """One topic of one attempt: its source, and how far it is."""
+
+    def __init__(self, name: SourceName, attempt: Attempt, options: WriteOptions) -> None:
+        self._name = name
+        self._attempt = attempt
+        self._options = options
+        self._chunks = Chunks()
+        self._source: Source | None = None
+        self._progress: Progress | None = None
+
+    async def open(self) -> None:
+        """Register, whoever else has the identity: that is an attempt that lost."""
+        options = self._options
+        try:
+            self._source = await Source.open(
+                self._name.topic,
+                stores=options.layout,
+                session_id=self._name.session_id,
+                take_over=True,
+                options=SourceOptions(
+                    flight_bytes=_FLIGHT_BYTES,
+                    retention_bytes_max=_RETENTION_BYTES,
+                    state_lifetime=options.state_lifetime,
+                ),
+                timeout=options.timeout,
+            )
+        except Fenced as error:
+            raise self._superseded() from error
+        self._progress = Progress(
+            self._attempt.write, self._name, self._attempt.partition, self._source.marker
+        )
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._chunks.bytes
+
+    async def add(self, rows: Rows) -> None:
+        for chunk in self._chunks.add(rows):
+            await self._next(chunk)
+
+    async def flush(self) -> None:
+        """Write what waits for a chunk to become whole."""
+        await self._next(self._chunks.rest())
+
+    async def _next(self, rows: Rows) -> None:
+        assert self._progress is not None
+        commit = self._progress.next(rows)
+        if commit is not None:
+            await self._commit(commit)
+
+    async def _commit(self, commit: Commit) -> None:
+        """Until it is accepted; too few stores are borne with for a while."""
+        assert self._source is not None
+        marker = commit.marker.encoded()
+        ready = Ready(commit.rows.payloads, commit.rows.attributes)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._options.timeout
+        while True:
+            try:
+                await self._source.commit_checked(ready, marker)
+                return
+            except NotRegistered:
+                if loop.time() > deadline:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
+            except Fenced as error:
+                raise self._superseded() from error
+
+    async def written(self) -> Written:
+        """What there is of this topic, once it is stable."""
+        source, progress = self._source, self._progress
+        assert source is not None
+        assert progress is not None
+        progress.finish()
+        last = source.next_sequence - 1
+        loop = asyncio.get_running_loop()
+        try:
+            await source.wait_stable(last, self._options.timeout)
+            receipt = await source.receipt(last, loop.time())
+        except Fenced as error:
+            raise self._superseded() from error
+        return Written(
+            self._name, progress.rows, progress.found, last, progress.whole, receipt.stores
+        )
+
+    async def close(self) -> None:
+        """Say goodbye; what is not stable by now was not waited for, and is not promised."""
+        if self._source is None:
+            return
+        # If something was not stable, the attempt has failed already, with an error that says more.
+        with contextlib.suppress(QuorateError):
+            await self._source.close(timeout=0)
+
+    def _superseded(self) -> AttemptSuperseded:
+        return AttemptSuperseded(str(self._name), self._attempt.partition, self._attempt.number)

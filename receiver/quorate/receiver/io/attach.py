@@ -1,0 +1,143 @@
+"""Carries out how a live stream is followed: calls to its source, and what it tells."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, NoReturn
+
+import grpc.aio
+
+from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
+from quorate.receiver import events as event
+from quorate.receiver.io.channels import errors_of
+from quorate.receiver.io.confirm import Confirming
+from quorate.receiver.io.source_session import (
+    Session,
+    pause,
+)
+from quorate.receiver.options import Delivery
+from quorate.receiver.protocol import live_stream
+from quorate.v1 import source_pb2 as source_v1
+
+log = logging.getLogger("quorate.receiver")
+
+_LEVELS = {
+    Delivery.LIVE: source_v1.DELIVERY_LEVEL_LIVE,
+    Delivery.STABLE: source_v1.DELIVERY_LEVEL_STABLE,
+}
+
+
+async def follow(session: Session) -> None:
+    """Keep the live stream coming in, until cancelled."""
+    while True:
+        stream = _LiveStream(session, session.following.attach())
+        try:
+            await stream.run()
+        except QuorateError as error:
+            seconds = session.following.ended(error)
+        stream.tell()
+        session.wake()
+        if seconds is not None:
+            await pause(session.directory_changed, seconds)
+
+
+class _LiveStream:
+    """One attachment."""
+
+    def __init__(self, session: Session, address: str) -> None:
+        self._session = session
+        self._following = session.following
+        self._address = address
+        self._call: Any = None
+        self._confirming: asyncio.Task[None] | None = None
+        self._left_because: QuorateError | None = None
+
+    async def run(self) -> NoReturn:
+        """Raises when it ends."""
+        session = self._session
+        stub = session.peers.source(self._address)
+        self._call = stub.Attach(
+            source_v1.AttachRequest(
+                source=source_to_wire(session.source),
+                session_id=session.session_id,
+                delivery=_LEVELS[session.delivery],
+                protocol_version=PROTOCOL_VERSION,
+            )
+        )
+        watchdog = asyncio.create_task(self._watch())
+        try:
+            with errors_of(self._address):
+                while True:
+                    await session.inbox.space()
+                    await self._take(await self._read())
+        except asyncio.CancelledError:
+            # Cancelling the call looks the same to its reader as being cancelled itself.
+            task = asyncio.current_task()
+            if self._left_because is None or (task is not None and task.cancelling()):
+                raise
+            raise self._left_because from None
+        finally:
+            watchdog.cancel()
+            self._call.cancel()
+            session.confirm = None
+            if self._confirming is not None:
+                self._confirming.cancel()
+
+    async def _read(self) -> Any:
+        # No timer for each frame: the watchdog looks at the time now and then.
+        self._following.waits(asyncio.get_running_loop().time())
+        frame = await self._call.read()
+        if frame is grpc.aio.EOF:
+            raise Unreachable(self._address, "it ended the live stream")
+        return frame
+
+    async def _watch(self) -> None:
+        """Leave it when it is silent, or when the source is elsewhere by now."""
+        loop = asyncio.get_running_loop()
+        while self._left_because is None:
+            await pause(self._session.directory_changed, 1.0)
+            self._left_because = self._following.why_leave(loop.time())
+        self._call.cancel()
+
+    async def _take(self, frame: Any) -> None:
+        session = self._session
+        while (epoch := self._following.take(frame)) is not None:
+            self.tell()
+            await session.learn_lineage(epoch)
+        self.tell()
+        session.hand_on()
+
+    def tell(self) -> None:
+        """Tell what came of it."""
+        told = self._following.events
+        if told:
+            self._following.events = []
+            for each in told:
+                self._tell(each)
+
+    def _tell(self, told: live_stream.Event) -> None:
+        session = self._session
+        source, tell = session.source, session.events.tell
+        match told:
+            case live_stream.Heard(record):
+                session.update(record)
+            case live_stream.Attached(address, epoch, next_sequence, wants_confirmation):
+                tell(event.SourceAttached(source, address, epoch, next_sequence))
+                self._confirm(asked=wants_confirmation)
+            case live_stream.Gone(last_sequence):
+                tell(event.SourceGone(source, last_sequence))
+            case live_stream.Detached(error):
+                log.info("%s: live stream ended: %s", source, error)
+                tell(event.SourceDetached(source, str(error)))
+            case live_stream.NotAttached(error):
+                log.debug("%s: %s", source, error)
+
+    def _confirm(self, *, asked: bool) -> None:
+        session, options = self._session, self._session.options
+        if options.allow_confirmed_delivery and (asked or options.confirm_delivery):
+            confirming = Confirming(session, self._address)
+            session.confirm = confirming.tell
+            self._confirming = asyncio.create_task(confirming.run())

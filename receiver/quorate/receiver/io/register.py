@@ -1,0 +1,150 @@
+"""Carries out what a registration asks for: calls to stores, and the time they may take."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.incarnations import Word
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.wire import lineage_from_wire, source_to_wire
+from quorate.receiver.io.channels import (
+    CALL_SECONDS,
+    Peers,
+    errors_of,
+)
+from quorate.receiver.options import ReceiverOptions
+from quorate.receiver.protocol.registration import (
+    Ask,
+    Event,
+    Registration,
+    RegistrationRequest,
+    Rest,
+    Step,
+)
+from quorate.receiver.protocol.start_position import StoreAnswer
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, Lifetimes
+
+
+def answer_from_wire(answer: store_v1.RegisterReceiverResponse) -> StoreAnswer:
+    """Raises InvalidArgument if the store sent an impossible one."""
+    return StoreAnswer(
+        answer.reg_id,
+        answer.known,
+        max(answer.acknowledged_upto, NOTHING),
+        answer.high,
+        answer.stable_upto,
+        lineage_from_wire(answer.lineage),
+        limbo=answer.limbo,
+        source_reg_id=answer.source_reg_id,
+        low=answer.low,
+        retained_from=answer.retained_from,
+        state_only=answer.durability == DURABILITY_STATE_ONLY,
+        told_ended=answer.ended_epoch,
+        spent_epoch=answer.spent_epoch,
+        word=Word(answer.incarnation, tuple(answer.known_stores)),
+    )
+
+
+class Registrar:
+    """Registers one receiver of one source with store after store."""
+
+    def __init__(
+        self,
+        registration: Registration,
+        peers: Peers,
+        reg_ids: Mapping[str, int],
+        options: ReceiverOptions,
+        tell: Callable[[Event], None],
+    ) -> None:
+        """reg_ids: by store address, where the application chose one.
+        tell: is told of what comes of it."""
+        self._registration = registration
+        self._peers = peers
+        self._reg_ids = reg_ids
+        self._lifetimes = Lifetimes(
+            activity_timeout_seconds=options.activity_timeout or 0.0,
+            state_lifetime_seconds=options.state_lifetime or 0.0,
+        )
+        self._waited_for = options.waited_for
+        self._tell = tell
+
+    async def register(self) -> None:
+        """Raises ReceiverActive and RegIdInUse."""
+        self._registration.register()
+        await self._carry_out()
+
+    async def keep_house(self) -> None:
+        """Raises Fenced if another instance has taken the place of this one."""
+        self._registration.keep_house()
+        await self._carry_out()
+
+    async def _carry_out(self) -> None:
+        while (step := self._step()) is not None:
+            match step:
+                case Rest(at_most):
+                    await asyncio.sleep(random.uniform(0, at_most))
+                    self._registration.rested()
+                case Ask():
+                    await self._ask_all(step)
+        if self._registration.error is not None:
+            raise self._registration.error
+
+    def _step(self) -> Step | None:
+        registration = self._registration
+        step = registration.step(asyncio.get_running_loop().time())
+        told, registration.events = registration.events, []
+        for event in told:
+            self._tell(event)
+        return step
+
+    async def _ask_all(self, ask: Ask) -> None:
+        loop = asyncio.get_running_loop()
+        addresses = self._registration.stores
+        asked = {asyncio.ensure_future(self._ask(ask, s, addresses[s])) for s in ask.stores}
+        try:
+            while self._step() is ask:
+                until = self._registration.wait_until()
+                done, _ = await asyncio.wait(
+                    {task for task in asked if not task.done()},
+                    timeout=None if until is None else max(0.0, until - loop.time()),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for task in done:
+                    task.result()
+        finally:
+            for task in asked:
+                task.cancel()
+
+    async def _ask(self, ask: Ask, store: str, address: str) -> None:
+        request = self._request(ask.request, address)
+        try:
+            with errors_of(address):
+                answer = await self._peers.store(address).RegisterReceiver(
+                    request, timeout=CALL_SECONDS
+                )
+            taken = answer_from_wire(answer)
+        except QuorateError as error:
+            self._registration.failed(ask, store, error)
+        else:
+            self._registration.answered(ask, store, taken)
+
+    def _request(
+        self, asked: RegistrationRequest, address: str
+    ) -> store_v1.RegisterReceiverRequest:
+        return store_v1.RegisterReceiverRequest(
+            source=source_to_wire(asked.source),
+            session_id=asked.session_id,
+            reg_id=self._reg_ids.get(address, 0),
+            epoch=asked.epoch,
+            instance=asked.instance,
+            take_over=asked.take_over,
+            lifetimes=self._lifetimes,
+            not_waited_for=not self._waited_for,
+            ended_epoch=asked.ended_epoch,
+            spent_epoch=asked.spent_epoch,
+            protocol_version=PROTOCOL_VERSION,
+        )

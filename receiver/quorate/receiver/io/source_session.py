@@ -1,0 +1,443 @@
+"""One source as a running receiver follows it: holds the cores and does what they say.
+
+The loops that bring it input live in quorate.receiver.io.attach and quorate.receiver.io.fetch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from quorate.protocol.errors import QuorateError, StoreStopping, Unreachable
+from quorate.protocol.limits import FRAME_BYTES_MAX
+from quorate.protocol.ranges import Range
+from quorate.receiver import events as event
+from quorate.receiver.io.channels import Peers
+from quorate.receiver.io.inbox import Inbox
+from quorate.receiver.io.register import Registrar
+from quorate.receiver.message import DeliveredBatch
+from quorate.receiver.options import Delivery, ReceiverOptions
+from quorate.receiver.protocol import registration
+from quorate.receiver.protocol.consumed import Acknowledgements
+from quorate.receiver.protocol.directory import SourceRecord
+from quorate.receiver.protocol.fetch_plan import (
+    SOURCE,
+    Answer,
+    FetchPlan,
+    Request,
+)
+from quorate.receiver.protocol.live_stream import Following
+from quorate.receiver.protocol.start_position import (
+    Start,
+    StoreAnswer,
+    decide_start,
+)
+from quorate.receiver.protocol.stream import (
+    Room,
+    Stream,
+)
+from quorate.transport.channels import SILENCE_SECONDS_MAX
+
+log = logging.getLogger("quorate.receiver")
+
+HOUSEKEEPING_SECONDS = 1.0
+STALLED_SECONDS = 3.0
+"""The same message missing for so long is worth an event."""
+RETRY_SECONDS = 0.5
+"""Pause between attempts at a registration that too few stores answered."""
+RECHECK_SECONDS = 0.1
+"""Room that another source's stream gives back is noticed after this."""
+
+
+async def pause(until: asyncio.Event, seconds: float | None) -> None:
+    """Wait for the event to be set, but no longer than this, and take it back."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await until.wait()
+    until.clear()
+
+
+def _said(peer: str, answer: Answer | None, detail: str) -> tuple[str, str]:
+    """What a peer said of a message, for people."""
+    if answer is None:
+        return peer, "nothing yet"
+    return peer, f"{answer.value}: {detail}" if detail else answer.value
+
+
+class Session:
+    """Everything about one source. All on one event loop."""
+
+    def __init__(
+        self,
+        record: SourceRecord,
+        *,
+        peers: Peers,
+        session_id: int,
+        reg_ids: dict[str, int],
+        take_over: bool,
+        delivery: Delivery,
+        options: ReceiverOptions,
+        inbox: Inbox,
+        room: Room,
+        events: event.Events,
+        stores_changed: Callable[[], None],
+    ) -> None:
+        """stores_changed: is told when `record` names other stores."""
+        self.source = record.source
+        self.record = record
+        self.peers = peers
+        self.session_id = session_id
+        self.delivery = delivery
+        self.options = options
+        self.inbox = inbox
+        self.room = room
+        self.events = events
+        self._tell_stores_changed = stores_changed
+        self.registration = registration.Registration(
+            record.source,
+            record.stores,
+            record.policy,
+            session_id,
+            uuid.uuid4().bytes,
+            options.registration_interval,
+            take_over=take_over,
+        )
+        self._registrar = Registrar(self.registration, peers, reg_ids, options, self._heard)
+        self.registered = asyncio.Event()
+        self.stream: Stream
+        self.plan: FetchPlan
+        self.following: Following
+        self.acknowledgements: Acknowledgements
+        self.confirm: Callable[[], Awaitable[None]] | None = None
+        """Tells the source what was consumed; while it is attached to and to be told."""
+        self.directory_changed = asyncio.Event()
+        self._stores_changed = asyncio.Event()
+        self.lineage_changed = asyncio.Event()
+        self._wakes: dict[str, asyncio.Event] = {}
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._work: Callable[[Session, str], Coroutine[Any, Any, None]]
+        self._tasks: asyncio.TaskGroup
+        self._stalled_at: tuple[int, float] | None = None
+
+    async def run(
+        self,
+        follow: Callable[[Session], Coroutine[Any, Any, None]],
+        work: Callable[[Session, str], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Register, then follow the live stream and fetch what is missing, until cancelled."""
+        start = await self._register()
+        self.stream = Stream(
+            start.lineage,
+            start.first,
+            known_upto=start.point.high,
+            stable_upto=start.stable_upto,
+            hold_back=self.delivery is Delivery.STABLE,
+            room=self.room,
+        )
+        self.stream.heard_of_epoch(self.record.epoch)
+        self.plan = FetchPlan(self.stream, [name for name, _ in self.record.stores])
+        self.plan.source_live = self.record.live
+        self.plan.proxy = self.record.proxy
+        self.following = Following(self.record, self.stream, self.plan, SILENCE_SECONDS_MAX)
+        self.acknowledgements = Acknowledgements(start.first)
+        if start.is_new:
+            # Else the next instance, should it come before any message, is told of a gap that
+            # this one had no right to either.
+            self.acknowledgements.say_start()
+        self._say_start_if_paced()
+        self._tell_complete(start)
+        self.registered.set()
+        self._tell_proxy("", self.record.proxy)
+        self._work = work
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self._staff()
+                self._tasks.create_task(follow(self))
+                await self._keep_house()
+        finally:
+            self.stream.release()
+
+    # What others tell.
+
+    def update(self, record: SourceRecord) -> None:
+        """The directory, or the source itself, says something new."""
+        before = self.record
+        if record.order < before.order:
+            # The directory has not heard yet what the source said itself.
+            live = record.live and record.epoch == before.epoch
+            proxy = record.proxy if record.epoch == before.epoch else ""
+            record = dataclasses.replace(before, live=live, proxy=proxy)
+        self.record = record
+        self.registration.source_has(record.stores, record.policy)
+        self._tell_proxy(before.proxy, record.proxy)
+        changed = (before.epoch, before.address, before.stores) != (
+            record.epoch,
+            record.address,
+            record.stores,
+        )
+        if changed:
+            names = tuple(name for name, _ in record.stores)
+            self.events.tell(event.SourceChanged(self.source, record.epoch, record.address, names))
+        if before.stores != record.stores:
+            self._change_stores(before, record)
+        self.directory_changed.set()
+        if not self.registered.is_set():
+            return
+        self._say_start_if_paced()
+        self.following.source_is(record)
+        self.plan.source_live = record.live
+        self.plan.proxy = record.proxy
+        if changed:
+            self.stream.heard_of_epoch(record.epoch)
+            self.plan.set_stores([name for name, _ in record.stores])
+            self.plan.source_changed()
+            self._staff()
+        self.wake()
+
+    async def learn_lineage(self, epoch: int) -> None:
+        """Wait until the lineage of this epoch is known."""
+        self.stream.heard_of_epoch(epoch)
+        while self.stream.lineage.epoch < epoch:
+            self.lineage_changed.clear()
+            self.wake()
+            await self.lineage_changed.wait()
+
+    def tell_stable(self, upto: int, epoch: int) -> None:
+        if upto > self.stream.stable_upto:
+            self.stream.stable(upto, epoch)
+            self.hand_on()
+
+    def withdraw(self, withdrawn: Range | None) -> None:
+        """The lineage was replaced; these numbers of what was handed on are void."""
+        self.lineage_changed.set()
+        if withdrawn is None:
+            return
+        self.acknowledgements.withdraw(withdrawn.first)
+        delivered = min(self.inbox.take_back(self.source, withdrawn.first), withdrawn.last)
+        if delivered >= withdrawn.first:
+            epoch = self.stream.lineage.epoch
+            log.warning(
+                "%s: [%d, %d] was delivered and is withdrawn by epoch %d",
+                self.source, withdrawn.first, delivered, epoch,
+            )  # fmt: skip
+            self.events.tell(event.Withdrawn(self.source, withdrawn.first, delivered, epoch))
+
+    def hand_on(self) -> None:
+        """Give the application what can be handed over."""
+        stream = self.stream
+        for piece in stream.take_ready():
+            self.inbox.put(DeliveredBatch(piece, self.acknowledgements.progress))
+        if stream.behind:
+            self.wake()
+
+    def settle(self) -> None:
+        """After an answer: hand over, and give up what nobody has."""
+        self.hand_on()
+        now = asyncio.get_running_loop().time()
+        while (gap := self.plan.gap(now)) is not None:
+            evidence = tuple(_said(*one) for one in gap.evidence)
+            released = gap.cause is Answer.RELEASED
+            log.log(
+                logging.WARNING if released else logging.ERROR,
+                "%s: [%d, %d] %s: %s",
+                self.source,
+                gap.first,
+                gap.last,
+                "was let go by the stores" if released else "is lost",
+                ", ".join(map(" says ".join, evidence)),
+            )
+            self.events.tell(event.Gap(self.source, gap.first, gap.last, gap.cause, evidence))
+            self.acknowledgements.progress.skip(gap.first, gap.last)
+            self.stream.skip(gap.last)
+            self.hand_on()
+
+    # What the loops ask.
+
+    def wake(self) -> None:
+        """Let those that fetch look again at what is missing."""
+        for woken in self._wakes.values():
+            woken.set()
+
+    async def next_request(self, peer: str) -> Request:
+        """Wait until there is something to ask this peer for."""
+        woken = self._wakes[peer]
+        loop = asyncio.get_running_loop()
+        while True:
+            await self.inbox.space()
+            now = loop.time()
+            request = self.plan.request(peer, now)
+            if request is not None:
+                return request
+            wake_at = self.plan.wake_at(peer, now)
+            await pause(woken, None if wake_at is None else wake_at - now)
+
+    async def room_for(self, request: Request) -> bool:
+        """Wait until what the request brings has a place; False if it had better be dropped."""
+        while True:
+            await self.inbox.space()
+            if (
+                not self.plan.needs_room(request)
+                or self.room.waiting_bytes + FRAME_BYTES_MAX <= self.room.fetched_bytes_max
+            ):
+                return True
+            if not self.plan.front_under_way():
+                # Not at once: of a peer that lacks the front the same would be asked again.
+                await asyncio.sleep(RECHECK_SECONDS)
+                return False
+            await pause(self._wakes[request.peer], RECHECK_SECONDS)
+
+    def address_of(self, peer: str) -> str:
+        if peer == SOURCE:
+            return self.record.address
+        return dict(self.record.stores)[peer]
+
+    # Inside.
+
+    async def _register(self) -> Start:
+        told: event.RegistrationWaiting | None = None
+        while True:
+            await self._registrar.register()
+            if self.registration.enough:
+                answers = self.registration.answers
+                return decide_start(self.source, self.record.policy, answers, self.options)
+            if (waiting := self.waiting_for_stores()) != told:
+                told = waiting
+                log.warning(
+                    "%s: registration waits for more stores: registered with %s; in limbo: %s; "
+                    "not registered: %s",
+                    self.source,
+                    *(", ".join(names) or "none" for names in waiting.by_kind),
+                )
+                self.events.tell(waiting)
+            await pause(self.directory_changed, RETRY_SECONDS)
+
+    def _say_start_if_paced(self) -> None:
+        # A source that waits for what is never asked for would wait for ever.
+        if self.record.paced:
+            self.acknowledgements.say_start()
+
+    def waiting_for_stores(self) -> event.RegistrationWaiting:
+        """Which stores registered this receiver so far, and which did not."""
+        answers, limbo = self.registration.answers, self.registration.in_limbo
+        names = [name for name, _ in self.record.stores]
+        return event.RegistrationWaiting(
+            self.source,
+            tuple(name for name in names if name in answers and name not in limbo),
+            tuple(name for name in names if name in limbo),
+            tuple(name for name in names if name not in answers and name not in limbo),
+        )
+
+    def _tell_proxy(self, before: str, now: str) -> None:
+        if before != now and self.registered.is_set():
+            if before:
+                self.events.tell(event.ProxyGone(self.source, before))
+            if now:
+                self.events.tell(event.ProxyServes(self.source, now))
+
+    def _tell_complete(self, start: Start) -> None:
+        answers, limbo = self.registration.answers, self.registration.in_limbo
+        for name, answer in answers.items():
+            self._tell_registered(name, answer)
+        names = [name for name, _ in self.record.stores]
+        log.info("%s: registered, starting at %d", self.source, start.first)
+        self.events.tell(
+            event.RegistrationComplete(
+                self.source,
+                start.first,
+                start.point.low,
+                start.point.low_by_request_maximum,
+                start.point.high,
+                tuple(name for name in names if name in answers),
+                tuple(name for name in names if name not in answers),
+                tuple(name for name in names if name in limbo),
+            )
+        )
+
+    def _tell_registered(self, name: str, answer: StoreAnswer) -> None:
+        reg_ids = {one.source_reg_id for one in self.registration.answers.values()}
+        self.acknowledgements.progress.source_reg_id = reg_ids.pop() if len(reg_ids) == 1 else 0
+        self.events.tell(
+            event.StoreRegistered(
+                self.source,
+                name,
+                answer.reg_id,
+                answer.source_reg_id,
+                answer.known,
+                answer.acknowledged_upto,
+                answer.limbo,
+                answer.state_only,
+            )
+        )
+
+    def _heard(self, told: registration.Event) -> None:
+        """What came of registering."""
+        match told:
+            case registration.Refused(store, error):
+                self._refused(store, error)
+            case registration.NewerFound(store):
+                log.warning(
+                    "store %s has a newer instance of the receiver of %s", store, self.source
+                )
+            case registration.Contested(error):
+                log.warning("%s: %s", self.source, error)
+            case registration.Answered(_, answer):
+                self.withdraw(self.stream.adopt(answer.lineage))
+            case registration.Joined(stores) if self.registered.is_set():
+                for store in sorted(stores):
+                    self._tell_registered(store, self.registration.answers[store])
+
+    def _refused(self, store: str, error: QuorateError) -> None:
+        log.warning("%s: store %s does not register the receiver: %s", self.source, store, error)
+        if isinstance(error, Unreachable | StoreStopping):
+            self.events.tell(event.StoreUnresponsive(self.source, store, str(error)))
+        else:
+            self.events.tell(event.StoreRefused(self.source, store, error))
+
+    def _change_stores(self, before: SourceRecord, record: SourceRecord) -> None:
+        were, are = dict(before.stores), dict(record.stores)
+        added = tuple(name for name in are if name not in were)
+        removed = tuple(name for name in were if name not in are)
+        if added or removed:
+            self.events.tell(event.RegistrationChanged(self.source, added, removed))
+        self._stores_changed.set()
+        self._tell_stores_changed()
+
+    def _staff(self) -> None:
+        """One worker for each peer."""
+        peers = {SOURCE, *self.plan.stores}
+        for peer in set(self._workers) - peers:
+            self._workers.pop(peer).cancel()
+            del self._wakes[peer]
+        for peer in peers - set(self._workers):
+            self._wakes[peer] = asyncio.Event()
+            self._workers[peer] = self._tasks.create_task(self._work(self, peer))
+
+    async def _keep_house(self) -> None:
+        while True:
+            await pause(self._stores_changed, HOUSEKEEPING_SECONDS)
+            self._watch_for_stall()
+            await self._registrar.keep_house()
+
+    def _watch_for_stall(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if not self.stream.behind or self.inbox.full:
+            self._stalled_at = None
+        elif self._stalled_at is None or self._stalled_at[0] != self.stream.next:
+            self._stalled_at = (self.stream.next, now)
+        elif now - self._stalled_at[1] >= STALLED_SECONDS:
+            missing = self.stream.missing()[0]
+            waiting = tuple(_said(*one) for one in self.plan.waiting_for())
+            log.warning(
+                "%s: [%d, %d] is missing; waiting for %s",
+                self.source, missing.first, missing.last, ", ".join(map(" says ".join, waiting)),
+            )  # fmt: skip
+            names = tuple(peer for peer, _ in waiting)
+            self.events.tell(
+                event.Stalled(self.source, missing.first, missing.last, names, waiting)
+            )
+            self._stalled_at = (self.stream.next, now + 60.0)

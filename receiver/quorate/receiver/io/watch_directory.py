@@ -1,0 +1,84 @@
+"""Watching the directory of every store: what each says reaches the receiver's own directory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import grpc.aio
+
+from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.receiver.io.channels import (
+    Peers,
+    errors_of,
+)
+from quorate.receiver.protocol.directory import (
+    SourceRecord,
+    record_from_wire,
+)
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.receiver")
+
+
+class Watcher:
+    """Listens to one store's directory for as long as it runs."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        address: str,
+        request: store_v1.WatchRequest,
+        changed: Callable[[str, SourceRecord | None], None],
+    ) -> None:
+        """changed: is told of each entry; and of None when the store can not be heard any more."""
+        self._peers = peers
+        self._request = store_v1.WatchRequest()
+        self._request.CopyFrom(request)
+        self._request.protocol_version = PROTOCOL_VERSION
+        self._changed = changed
+        self.address = address
+        self.topics: tuple[str, ...] = ()
+        """Every topic that the store has, for a helpful error."""
+        self.complete = asyncio.Event()
+        """Everything known at the time of the call was said."""
+        self.error: QuorateError | None = None
+        """Why it can not be heard, if so."""
+        self.tried = asyncio.Event()
+        """The first attempt has succeeded or failed."""
+
+    async def run(self) -> None:
+        """Reconnects for ever; a store that will never do is tried rarely."""
+        pause = 0.05
+        while True:
+            try:
+                with errors_of(self.address):
+                    await self._listen()
+                error: QuorateError = Unreachable(self.address, "it ended the directory's stream")
+            except QuorateError as failure:
+                error = failure
+            if self.complete.is_set():
+                pause = 0.05
+            if self.error is None or type(error) is not type(self.error):
+                _log.warning("directory of %s: %s", self.address, error)
+            self.complete.clear()
+            self.error = error
+            self.tried.set()
+            self._changed(self.address, None)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 2.0 if error.retryable else 10.0)
+
+    async def _listen(self) -> None:
+        call = self._peers.store(self.address).Watch(self._request)
+        while (response := await call.read()) is not grpc.aio.EOF:
+            if response.WhichOneof("kind") == "entry":
+                entry = response.entry
+                record = record_from_wire(entry.information, live=entry.live, proxy=entry.proxy)
+                self._changed(self.address, record)
+            else:
+                self.topics = tuple(response.snapshot_end.topics)
+                self.error = None
+                self.complete.set()
+                self.tried.set()

@@ -1,0 +1,107 @@
+"""The directory: which sources have a topic, merged from what every store says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.policy import Policy
+from quorate.protocol.wire import policy_from_wire, source_from_wire
+from quorate.v1 import messages_pb2 as v1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """What is known of a source."""
+
+    source: SourceName
+    address: str
+    epoch: int
+    version: int
+    policy: Policy
+    stores: tuple[tuple[str, str], ...]
+    """Name and address of each of its stores."""
+    live: bool
+    """Some store says that the source streams to it, in this epoch."""
+    proxy: str = ""
+    """The store that answers for the source while it is away; empty: none."""
+    paced: bool = False
+    """The source waits for its receivers."""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The higher of two is the newer."""
+        return self.epoch, self.version
+
+
+@dataclass(slots=True)
+class _Known:
+    newest: SourceRecord
+    live_on: dict[str, int] = field(default_factory=dict)
+    """Stores that the source streams to, with the epoch it does so in."""
+
+    proxy_on: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Stores that say who answers for the source, with the epoch and the name."""
+
+    def record(self) -> SourceRecord:
+        epoch = self.newest.epoch
+        live = epoch in self.live_on.values()
+        proxies = {name for known, name in self.proxy_on.values() if known == epoch and not live}
+        return replace(self.newest, live=live, proxy=min(proxies, default=""))
+
+    def heard(self, store: str, record: SourceRecord) -> None:
+        self.lost(store)
+        if record.live:
+            self.live_on[store] = record.epoch
+        if record.proxy:
+            self.proxy_on[store] = (record.epoch, record.proxy)
+
+    def lost(self, store: str) -> None:
+        self.live_on.pop(store, None)
+        self.proxy_on.pop(store, None)
+
+
+class Directory:
+    """The merge: of two records the one of the higher epoch and version counts. No I/O."""
+
+    def __init__(self) -> None:
+        self._known: dict[SourceName, _Known] = {}
+
+    def heard(self, store: str, record: SourceRecord) -> SourceRecord | None:
+        """A store says this. Returns the merged record if it is new."""
+        known = self._known.get(record.source)
+        before = known.record() if known else None
+        if known is None:
+            known = self._known[record.source] = _Known(record)
+        elif record.order > known.newest.order:
+            known.newest = record
+        known.heard(store, record)
+        after = known.record()
+        return after if after != before else None
+
+    def lost(self, store: str) -> list[SourceRecord]:
+        """The store can not be heard any more. Returns the records that this changes."""
+        changed = []
+        for known in self._known.values():
+            before = known.record()
+            known.lost(store)
+            if known.record() != before:
+                changed.append(known.record())
+        return changed
+
+
+def record_from_wire(
+    information: v1.SourceInformation, *, live: bool, proxy: str = ""
+) -> SourceRecord:
+    """Raises InvalidArgument if the peer sent an impossible one."""
+    return SourceRecord(
+        source_from_wire(information.source),
+        information.address,
+        information.epoch,
+        information.version,
+        policy_from_wire(information.policy),
+        tuple((store.name, store.address) for store in information.stores),
+        live,
+        proxy,
+        information.HasField("receiver_pacing"),
+    )

@@ -1,0 +1,494 @@
+"""What to ask of whom: fetching what a stream lacks, and the proof that nobody has it.
+
+No I/O, no clock: times are passed in. Lookups are three-valued: a store has a message, says that it
+does not, or can not say. Only "it does not" is a "no": being unable to say, silence, a refusal, a
+timeout or "not yet" is none. A loss that an operator accepted needs no other proof. What a store
+let go on purpose others may keep longer; but who can not be asked is not waited for without end.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from quorate.protocol.framing import BatchHeader
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.receiver.protocol.stream import (
+    Stream,
+    Verdict,
+)
+
+SOURCE = "the source"
+"""The peer that is asked last: what the source itself retains. No store can have this name."""
+
+CHUNK_BYTES = 4 * 1024 * 1024
+"""About how much one request asks for: enough for the round trip not to count."""
+CHUNK_MESSAGES_MAX = 1 << 18
+
+NOT_YET_SECONDS = 0.05
+"""A store that does not reach so far yet is not asked again for so long."""
+PROBE_SECONDS = 0.1
+"""While a newer epoch's lineage is sought, each peer is asked so often."""
+POLL_SECONDS = 0.5
+"""Without a live stream each store is asked so often whether there is more."""
+POLL_SECONDS_QUIET = 10.0
+"""The same while no store says that the source streams to it."""
+NO_SECONDS = 2.0
+"""A "no" that led to nothing is asked again after this: repair may have changed it."""
+RELEASED_SECONDS = 5.0
+"""What one store let go is waited for no longer than this if the others can not be asked."""
+BACK_OFF_SECONDS = 0.05
+BACK_OFF_SECONDS_MAX = 2.0
+
+
+class Answer(enum.Enum):
+    """How a peer can say that it does not give a message."""
+
+    ABSENT = "absent"
+    """It knows that it does not have the messages."""
+    UNKNOWN = "unknown"
+    """It can not say: corrupt, unreadable, or in limbo. This proves nothing."""
+    LOST = "lost"
+    """An operator has accepted that nobody has the messages."""
+    RELEASED = "released"
+    """It was stable, and was let go on purpose: retention."""
+    AWAY = "away"
+    """The source itself is gone, and with it what it retained."""
+
+
+@dataclass(slots=True)
+class Request:
+    """One fetch under way: [next, last] of it is still to come."""
+
+    peer: str
+    first: int
+    last: int
+    next: int
+    move: int = 0
+    """How often stores had left the stream when it was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenGap:
+    """Nobody has [first, last]."""
+
+    first: int
+    last: int
+    evidence: tuple[tuple[str, Answer, str], ...]
+    """Each peer with its answer and, for people, a detail."""
+
+    @property
+    def cause(self) -> Answer:
+        """LOST, RELEASED or ABSENT."""
+        answers = {answer for _, answer, _ in self.evidence}
+        causes = (Answer.LOST, Answer.RELEASED)
+        return next((cause for cause in causes if cause in answers), Answer.ABSENT)
+
+
+@dataclass(slots=True)
+class _Peer:
+    absent: RangeSet = field(default_factory=RangeSet)
+    unknown: RangeSet = field(default_factory=RangeSet)
+    released: RangeSet = field(default_factory=RangeSet)
+    """Never asked for again in this stream: no store takes that back."""
+    detail: str = ""
+    no_until: float = 0.0
+    reaches: int = SEQUENCE_MAX
+    """What is above is not asked for until reaches_until."""
+    reaches_until: float = 0.0
+    failures: int = 0
+    resume_at: float = 0.0
+    probe_at: float = 0.0
+    poll_at: float = 0.0
+
+    def forget_noes(self) -> None:
+        """What it did not have, or could not say, it may have got since."""
+        self.absent, self.unknown, self.no_until = RangeSet(), RangeSet(), 0.0
+
+    def forget_old_answers(self, now: float) -> None:
+        if self.no_until and now >= self.no_until:
+            self.forget_noes()
+        if now >= self.reaches_until:
+            self.reaches = SEQUENCE_MAX
+
+    def forget_answers(self) -> None:
+        """They are of another stream."""
+        self.forget_noes()
+        self.released, self.reaches = RangeSet(), SEQUENCE_MAX
+
+    def said_no(self) -> RangeSet:
+        return self.absent.union(self.unknown).union(self.released)
+
+    def refuses_upto(self, first: int) -> int:
+        """The last of the numbers from first on that it does not give; first - 1 if it may."""
+        return self.said_no().contiguous_upto(first)
+
+    def answer_at(self, sequence: int) -> Answer | None:
+        """What it said of this one, if it said anything."""
+        if sequence in self.released:
+            return Answer.RELEASED
+        if sequence in self.absent:
+            return Answer.ABSENT
+        return Answer.UNKNOWN if sequence in self.unknown else None
+
+    def useless_upto(self, first: int, now: float) -> int:
+        """The last of the numbers from first on that it is no use asking for now."""
+        if now < self.resume_at or first > self.reaches:
+            return SEQUENCE_MAX
+        upto = self.refuses_upto(first)
+        return SEQUENCE_MAX if upto >= self.reaches else upto
+
+
+def _begins_in(lineage: Lineage) -> int:
+    """The first epoch of a stream; 0 if there is none yet."""
+    return lineage.terms[0].epoch if lineage.terms else 0
+
+
+class FetchPlan:
+    """Spreads what a stream lacks over the stores; the source's retention comes last."""
+
+    def __init__(self, stream: Stream, stores: Iterable[str]) -> None:
+        self._stream = stream
+        self._begins_in = _begins_in(stream.lineage)
+        self._stores: dict[str, _Peer] = {store: _Peer() for store in stores}
+        self._source = _Peer()
+        self._under_way: dict[str, Request] = {}
+        self._lost: list[tuple[Range, str, str]] = []
+        """Accepted losses, with who said so and what."""
+        self._moves = 0
+        """How often stores have left the stream."""
+        self._released_front = (-1, 0.0)
+        """The front that a store let go, and since when that is known."""
+        self.attached = False
+        """A live stream comes in, so there is no need to ask for what is new."""
+        self._source_live = False
+        self._proxy = ""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return tuple(self._stores)
+
+    @property
+    def source_live(self) -> bool:
+        """Some store says that the source streams to it."""
+        return self._source_live
+
+    @source_live.setter
+    def source_live(self, live: bool) -> None:
+        if live != self._source_live:
+            self._source_live = live
+            for peer in self._stores.values():
+                peer.poll_at = 0.0
+
+    @property
+    def proxy(self) -> str:
+        """The store that answers for the source while it is away: it knows best what is stable."""
+        return self._proxy
+
+    @proxy.setter
+    def proxy(self, store: str) -> None:
+        if store != self._proxy:
+            self._proxy = store
+            if (peer := self._stores.get(store)) is not None:
+                peer.poll_at = 0.0
+
+    def set_stores(self, stores: Iterable[str]) -> None:
+        """The stores of the source now; what is known of those that stay is kept.
+
+        But for every no, if others left: before they may those that stay are given all that these
+        had (DESIGN 4.2, changing the stores).
+        """
+        before = self._stores
+        self._stores = {store: before.get(store) or _Peer() for store in stores}
+        if before.keys() - self._stores.keys():
+            self._moves += 1
+            for peer in self._stores.values():
+                peer.forget_noes()
+        # Nobody waits any more for the answer of one that left; others have to be asked.
+        self._under_way = {
+            name: request
+            for name, request in self._under_way.items()
+            if name == SOURCE or name in self._stores
+        }
+
+    def source_changed(self) -> None:
+        """The source is another, or at another address: what the old one said is void."""
+        self._source = _Peer()
+
+    # Asking.
+
+    def request(self, name: str, now: float) -> Request | None:
+        """What this peer should be asked for now, if anything; counts as under way from here."""
+        self._follow()
+        peer = self._peer(name)
+        if peer is None or now < peer.resume_at or (name == SOURCE and not self._source_there()):
+            return None
+        peer.forget_old_answers(now)
+        wanted = self._probe(peer, now) or self._lacking(name, peer, now)
+        if wanted is None and name != SOURCE:
+            wanted = self._poll(peer, now)
+        if wanted is None:
+            return None
+        request = Request(name, wanted.first, wanted.last, wanted.first, self._moves)
+        self._under_way[name] = request
+        return request
+
+    def wake_at(self, name: str, now: float) -> float | None:
+        """When to ask `request` again though nothing has happened; None: not by time alone."""
+        peer = self._peer(name)
+        if peer is None:
+            return None
+        stream = self._stream
+        times = []
+        if stream.outdated:
+            times.append(peer.probe_at)
+        if stream.behind:
+            times += [peer.reaches_until, peer.no_until]
+            if name == SOURCE:
+                times += [
+                    time
+                    for store in self._stores.values()
+                    for time in (store.resume_at, store.reaches_until, store.no_until)
+                ]
+        if name != SOURCE and not self.attached:
+            times.append(peer.poll_at)
+        later = [max(time, peer.resume_at) for time in times if time > 0]
+        if stream.behind and peer.resume_at > now:
+            later.append(peer.resume_at)
+        return min((time for time in later if time > now), default=None)
+
+    def is_front(self, request: Request) -> bool:
+        """Whether the very next message is among what this request is still to bring."""
+        return request.next <= self._stream.next <= request.last
+
+    def needs_room(self, request: Request) -> bool:
+        """Whether what it is still to bring has to wait for room: not so if that is the very next
+        message, or nothing but what its peer knows of the stream."""
+        return request.next <= request.last and not self.is_front(request)
+
+    def front_under_way(self) -> bool:
+        """Whether anyone was asked for the very next message."""
+        return any(self.is_front(request) for request in self._under_way.values())
+
+    # Answers.
+
+    def fetched(self, request: Request, header: BatchHeader, frame: bytes, first: int, last: int,
+                now: float) -> Verdict:  # fmt: skip
+        """A checked batch came."""
+        verdict = self._stream.fetched(header, frame, first, last)
+        if verdict in (Verdict.VOID, Verdict.NEWER_EPOCH):
+            # One of the two has an outdated lineage: not a no, but no use asking for more now.
+            self._does_not_reach(request.peer, first - 1, now + PROBE_SECONDS)
+        else:
+            request.next = max(request.next, last + 1)
+        return verdict
+
+    def missing(
+        self, request: Request, first: int, last: int, answer: Answer, detail: str, now: float
+    ) -> None:
+        """The peer does not give [first, last]."""
+        self._follow()
+        peer = self._peer(request.peer)
+        if peer is None or first > last:
+            return
+        if answer is Answer.LOST:
+            self._lost.append((Range(first, last), request.peer, detail))
+        if detail:
+            peer.detail = detail
+        if answer is Answer.RELEASED:
+            peer.released.add(first, last)
+        elif request.move == self._moves:
+            (peer.unknown if answer is Answer.UNKNOWN else peer.absent).add(first, last)
+            peer.no_until = peer.no_until or now + NO_SECONDS
+        if first <= request.next:
+            request.next = max(request.next, last + 1)
+
+    def ended(
+        self, request: Request, high: int, stable_upto: int, lineage: Lineage, now: float
+    ) -> Range | None:
+        """The peer has said all it had to say. Returns what its lineage withdraws, if anything."""
+        if lineage.epoch > self._stream.lineage.epoch:
+            self._lost.clear()
+        withdrawn = self._stream.adopt(lineage)
+        self._stream.exists(high, lineage.epoch)
+        self._stream.stable(stable_upto, lineage.epoch)
+        self._finish(request)
+        peer = self._peer(request.peer)
+        if peer is not None:
+            peer.failures = 0
+            if 0 < _begins_in(lineage) < _begins_in(self._stream.lineage):
+                peer.forget_answers()  # it has not heard yet that this stream was ended
+            often = self.source_live or request.peer == self._proxy
+            peer.poll_at = now + (POLL_SECONDS if often else POLL_SECONDS_QUIET)
+            if request.next <= request.last:
+                self._does_not_reach(request.peer, request.next - 1, now + NOT_YET_SECONDS)
+        return withdrawn
+
+    def failed(self, request: Request, now: float) -> None:
+        """No answer, a refusal or rubbish: what is left of the request goes to another."""
+        self._finish(request)
+        peer = self._peer(request.peer)
+        if peer is not None:
+            peer.failures += 1
+            pause = BACK_OFF_SECONDS * 2 ** min(peer.failures, 16)
+            peer.resume_at = now + min(pause, BACK_OFF_SECONDS_MAX)
+            peer.poll_at = peer.resume_at
+
+    def given_back(self, request: Request) -> None:
+        """The request was abandoned through no fault of the peer's."""
+        self._finish(request)
+
+    def gap(self, now: float) -> ProvenGap | None:
+        """The front of what is missing, if every store, and the source, said no to it; or if an
+        operator accepted that it is lost; or if a store let it go, and no other can be asked."""
+        self._follow()
+        stream = self._stream
+        if not stream.behind or stream.outdated or not self._stores:
+            return None
+        first, upto = stream.next, stream.missing()[0].last
+        if upto < first:
+            return None
+        for lost, peer, detail in self._lost:
+            if lost.first <= first <= lost.last:
+                evidence = ((peer, Answer.LOST, detail),)
+                return ProvenGap(first, min(upto, lost.last), evidence)
+        return self._denied_by_all(first, upto) or self._released(first, upto, now)
+
+    def _denied_by_all(self, first: int, upto: int) -> ProvenGap | None:
+        asked = self._askable()
+        for peer in asked.values():
+            upto = min(upto, peer.absent.union(peer.released).contiguous_upto(first))
+        upto = self._of_one_cause(first, upto)
+        if upto < first:
+            return None
+        denied = tuple(
+            (name, peer.answer_at(first) or Answer.ABSENT, peer.detail)
+            for name, peer in asked.items()
+        )
+        if SOURCE not in asked:
+            denied += ((SOURCE, Answer.AWAY, "no store has a live stream of it"),)
+        return ProvenGap(first, upto, denied)
+
+    def _released(self, first: int, upto: int, now: float) -> ProvenGap | None:
+        """What a store let go, while none of the others gives it, can be asked, or can say."""
+        asked = self._askable()
+        if not any(first in peer.released for peer in asked.values()):
+            return None
+        if self._released_front[0] != first:
+            self._released_front = (first, now)
+        if now < self._released_front[1] + RELEASED_SECONDS:
+            return None
+        evidence = []
+        for name, peer in asked.items():
+            said = peer.refuses_upto(first)
+            if said >= first:
+                upto = min(upto, said)
+                evidence.append((name, peer.answer_at(first) or Answer.UNKNOWN, peer.detail))
+            elif peer.failures:
+                evidence.append((name, Answer.UNKNOWN, "it does not answer"))
+            else:
+                return None
+        return ProvenGap(first, self._of_one_cause(first, upto), tuple(evidence))
+
+    def _of_one_cause(self, first: int, upto: int) -> int:
+        """The end of what was all let go, or of what nobody says was let go."""
+        released = RangeSet()
+        for peer in self._askable().values():
+            released = released.union(peer.released)
+        end = released.contiguous_upto(first)
+        if end < first:
+            end = next((item.first - 1 for item in released if item.first > first), upto)
+        return min(upto, end)
+
+    def waiting_for(self) -> tuple[tuple[str, Answer | None, str], ...]:
+        """Who may yet have the first missing message: has neither brought it nor said no, with what
+        it said instead, if anything."""
+        first = self._stream.next
+        return tuple(
+            (name, answer, peer.detail if answer else "")
+            for name, peer in self._askable().items()
+            if (answer := peer.answer_at(first)) not in (Answer.ABSENT, Answer.RELEASED)
+        )
+
+    # Inside.
+
+    def _follow(self) -> None:
+        """Who did not have some numbers of a stream that was ended may have those of the next."""
+        begins_in = _begins_in(self._stream.lineage)
+        if begins_in == self._begins_in:
+            return
+        self._begins_in = begins_in
+        for peer in (*self._stores.values(), self._source):
+            peer.forget_answers()
+        self._lost.clear()
+        self._released_front = (-1, 0.0)
+
+    def _peer(self, name: str) -> _Peer | None:
+        return self._source if name == SOURCE else self._stores.get(name)
+
+    def _source_there(self) -> bool:
+        return self.source_live or self.attached
+
+    def _askable(self) -> dict[str, _Peer]:
+        return {**self._stores, SOURCE: self._source} if self._source_there() else self._stores
+
+    def _finish(self, request: Request) -> None:
+        if self._under_way.get(request.peer) is request:
+            del self._under_way[request.peer]
+
+    def _failing(self, name: str) -> bool:
+        peer = self._peer(name)
+        return peer is None or peer.failures > 0
+
+    def _does_not_reach(self, name: str, upto: int, until: float) -> None:
+        peer = self._peer(name)
+        if peer is not None:
+            peer.reaches, peer.reaches_until = upto, until
+
+    def _chunk(self, first: int, last: int) -> Range:
+        messages = max(1, min(int(CHUNK_BYTES / self._stream.message_bytes), CHUNK_MESSAGES_MAX))
+        return Range(first, min(last, first + messages - 1))
+
+    def _probe(self, peer: _Peer, now: float) -> Range | None:
+        if not self._stream.outdated or now < peer.probe_at:
+            return None
+        peer.probe_at = now + PROBE_SECONDS
+        return Range(self._stream.next, self._stream.next)
+
+    def _lacking(self, name: str, peer: _Peer, now: float) -> Range | None:
+        if not self._stream.behind:
+            return None
+        for hole in self._stream.missing():
+            for part in self._not_under_way(hole):
+                first, last = part.first, part.last
+                if name == SOURCE:
+                    # Only for what no store is any use for now.
+                    useless = (store.useless_upto(first, now) for store in self._stores.values())
+                    last = min(last, min(useless, default=last))
+                for rest in peer.said_no().holes(first, min(last, peer.reaches)):
+                    return self._chunk(rest.first, rest.last)
+        return None
+
+    def _poll(self, peer: _Peer, now: float) -> Range | None:
+        if self.attached or now < peer.poll_at:
+            return None
+        first = max(self._stream.known_upto + 1, self._stream.next)
+        if self._stream.holds_back:
+            # Only to hear what is stable by now.
+            return Range(first, first)
+        for rest in self._not_under_way(Range(first, SEQUENCE_MAX)):
+            return self._chunk(rest.first, rest.last) if rest.first == first else None
+        return None
+
+    def _not_under_way(self, hole: Range) -> list[Range]:
+        # What a peer that failed lately was asked for stays open to the others: one that hangs
+        # must not hold up the front each time it is tried again.
+        taken = RangeSet(
+            Range(request.next, request.last)
+            for name, request in self._under_way.items()
+            if request.next <= request.last and not self._failing(name)
+        )
+        return taken.holes(hole.first, hole.last)

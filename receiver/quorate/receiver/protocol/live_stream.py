@@ -1,0 +1,205 @@
+"""Which live stream of its source a receiver follows, and what it takes of it (DESIGN 4.4).
+
+Pure. `attach` begins an attachment and says to which address; `take` is given its frames, one after
+the other; `why_leave` is to be asked now and then; `ended` says when to attach again. What comes of
+it is in the stream and in the plan, and `events` tell of it: they are to be dealt with before
+anything else is waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
+from quorate.protocol.framing import check_batch
+from quorate.receiver.protocol.directory import SourceRecord, record_from_wire
+from quorate.receiver.protocol.fetch_plan import FetchPlan
+from quorate.receiver.protocol.stream import (
+    Stream,
+    Verdict,
+)
+from quorate.v1 import messages_pb2 as v1
+
+PAUSE_SECONDS = 0.05
+PAUSE_SECONDS_LIVE = 1.0
+"""Longest pause between attempts while some store says that the source lives."""
+PAUSE_SECONDS_AWAY = 10.0
+"""Longest pause while none does: the directory says when it returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The source says of itself what the directory does not know yet."""
+
+    record: SourceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """The live stream comes in from now on."""
+
+    address: str
+    epoch: int
+    next_sequence: int
+    wants_confirmation: bool
+    """The source asks to be told what is consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The source has closed, having sent everything up to here."""
+
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Detached:
+    """The live stream came in until now."""
+
+    error: QuorateError
+
+
+@dataclass(frozen=True, slots=True)
+class NotAttached:
+    """It did not come in at all."""
+
+    error: QuorateError
+
+
+Event = Heard | Attached | Gone | Detached | NotAttached
+
+
+class Following:
+    """Following one source's live stream: one attachment after the other."""
+
+    def __init__(
+        self, record: SourceRecord, stream: Stream, plan: FetchPlan, silence_seconds: float
+    ) -> None:
+        """silence_seconds: a live stream that says nothing for longer is left."""
+        self.events: list[Event] = []
+        """To be taken away by whoever deals with them."""
+        self._source = record.source
+        self._record = record
+        self._attached_by = record
+        """What was known of the source when the attachment began."""
+        self._stream = stream
+        self._plan = plan
+        self._silence_seconds = silence_seconds
+        self._pause = PAUSE_SECONDS
+        self._epoch = 0
+        """The newest one that this live stream has said that it is in; 0: none yet."""
+        self._where = ""
+        self._waits_since: float | None = None
+
+    def source_is(self, record: SourceRecord) -> None:
+        """This is known of the source now."""
+        self._record = record
+
+    def attach(self) -> str:
+        """Begin an attachment; returns to which address."""
+        self._attached_by = self._record
+        self._epoch, self._waits_since = 0, None
+        self._where = f"from {self._address}"
+        return self._address
+
+    def waits(self, now: float) -> None:
+        """From now on the next frame is waited for."""
+        self._waits_since = now
+
+    def take(self, frame: v1.Frame) -> int | None:
+        """A frame came. Raises why nothing more is wanted from there.
+
+        Returns the epoch whose lineage has to be known first, if so: then the frame is to be given
+        once more.
+        """
+        self._waits_since = None
+        match frame.WhichOneof("kind"):
+            case "batch":
+                # Each look at the field makes a copy.
+                return self._take_batch(frame.batch, frame.stable_upto)
+            case "attached":
+                if not self._begin(frame.attached):
+                    return self._epoch
+            case "information":
+                self._epoch = max(self._epoch, frame.information.epoch)
+                self._hear(frame.information)
+            case "goodbye":
+                last = frame.goodbye.last_sequence
+                self._stream.exists(last, self._epoch)
+                self.events.append(Gone(last))
+        self._stream.stable(frame.stable_upto, self._epoch)
+        return None
+
+    def why_leave(self, now: float) -> QuorateError | None:
+        """Why this live stream is no more use, if so: for whoever ends it."""
+        why, newest, since = "", self._stream.newest_epoch, self._waits_since
+        if self._record.address != self._address:
+            why = f"the source moved to {self._record.address}"
+        elif self._plan.attached and self._epoch < newest:
+            # A source says so first when it begins another: this one was fenced, and lives on.
+            why = f"it is in epoch {self._epoch}, and {newest} was begun elsewhere"
+        elif since is not None and now - since > self._silence_seconds:
+            why = f"it said nothing for {self._silence_seconds:.0f} s"
+        return Unreachable(self._address, why) if why else None
+
+    def ended(self, error: QuorateError) -> float | None:
+        """The attachment has ended, or came to nothing.
+
+        Returns how long to wait, unless there is news of the source before, until the next one;
+        None: there is news already.
+        """
+        was_attached, self._plan.attached = self._plan.attached, False
+        self.events.append(Detached(error) if was_attached else NotAttached(error))
+        is_news = self._record != self._attached_by
+        if was_attached or is_news:
+            self._pause = PAUSE_SECONDS
+        longest = PAUSE_SECONDS_LIVE if self._record.live else PAUSE_SECONDS_AWAY
+        pause = min(self._pause, longest)
+        self._pause = min(self._pause * 2, longest)
+        return None if is_news else pause
+
+    # Inside.
+
+    @property
+    def _address(self) -> str:
+        return self._attached_by.address
+
+    def _take_batch(self, batch: bytes, stable_upto: int) -> int | None:
+        header = check_batch(batch, self._where)
+        if header.source != self._source:
+            raise CorruptBatch(self._where, f"it is of {header.source}")
+        self._epoch = max(self._epoch, header.epoch)
+        if self._stream.live(header, batch) is Verdict.NEWER_EPOCH:
+            return header.epoch
+        self._stream.stable(stable_upto, header.epoch)
+        return None
+
+    def _begin(self, attached: v1.Attached) -> bool:
+        """Whether the lineage that the source is in is known."""
+        record = record_from_wire(attached.information, live=self._record.live)
+        if record.source != self._source:
+            raise Unreachable(self._address, f"it serves {record.source}, not {self._source}")
+        if record.epoch < self._stream.newest_epoch:
+            raise Unreachable(self._address, f"it is in epoch {record.epoch}, which is over")
+        self._epoch = record.epoch
+        self._hear(attached.information)
+        if self._lacks_lineage(record.epoch):
+            return False
+        self._stream.exists(attached.next_sequence - 1, record.epoch)
+        self._plan.attached = True
+        self.events.append(
+            Attached(self._address, record.epoch, attached.next_sequence, attached.confirm)
+        )
+        return True
+
+    def _lacks_lineage(self, epoch: int) -> bool:
+        # What the source says of a number in its epoch is not of the one that is known until then.
+        self._stream.heard_of_epoch(epoch)
+        return self._stream.lineage.epoch < epoch
+
+    def _hear(self, information: v1.SourceInformation) -> None:
+        # Whether it lives, for the stores, is theirs to say.
+        known = self._record
+        record = record_from_wire(information, live=known.live, proxy=known.proxy)
+        if record.order > known.order:
+            self.events.append(Heard(record))

@@ -1,0 +1,278 @@
+"""One source's stream as a receiver sees it: live and fetched batches become one, in order.
+
+No I/O, no clock. What to fetch, and what is proven lost, is decided in
+quorate.receiver.protocol.fetch_plan on top
+of this; what was consumed is counted in quorate.receiver.protocol.consumed.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from quorate.protocol.framing import BatchHeader
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+
+
+class Verdict(enum.Enum):
+    """What became of a batch."""
+
+    TAKEN = enum.auto()
+    DUPLICATE = enum.auto()
+    NO_ROOM = enum.auto()
+    """It would have had to wait and there is no room: it is fetched when its turn comes."""
+    VOID = enum.auto()
+    """The lineage names another epoch for its numbers: it does not belong to the stream."""
+    NEWER_EPOCH = enum.auto()
+    """Of an epoch that is not in the lineage yet: the lineage has to be learned first."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """The part [first, last] of a batch that belongs to the stream and is not handed on yet."""
+
+    first: int
+    last: int
+    header: BatchHeader
+    frame: bytes
+    retransmitted: bool
+
+    @property
+    def size(self) -> int:
+        """Its share of the frame's bytes."""
+        whole = self.header.last - self.header.first + 1
+        return len(self.frame) * (self.last - self.first + 1) // whole
+
+
+@dataclass(slots=True)
+class Room:
+    """Bytes that wait for earlier messages or for stability, over all sources of a receiver."""
+
+    live_bytes_max: int
+    """Live batches may wait only while no more than this waits."""
+    fetched_bytes_max: int
+    """Fetching ahead of the first missing message stops at this."""
+    waiting_bytes: int = 0
+
+
+def first_difference(one: Lineage, two: Lineage) -> int | None:
+    """The first sequence number for which they name different epochs; None if there is none."""
+    points = sorted({term.first for term in one.terms} | {term.first for term in two.terms})
+    return next((at for at in points if one.epoch_at(at) != two.epoch_at(at)), None)
+
+
+class Stream:
+    """The merge: takes batches in any order, gives each message once, in order, without holes."""
+
+    def __init__(
+        self,
+        lineage: Lineage,
+        start: int,
+        *,
+        known_upto: int = NOTHING,
+        stable_upto: int = NOTHING,
+        hold_back: bool = False,
+        room: Room,
+    ) -> None:
+        """hold_back: hand on nothing above stable_upto."""
+        self.lineage = lineage
+        self.next = start
+        """The first number that is not handed on yet."""
+        self.known_upto = known_upto
+        """The highest number known to exist in this lineage."""
+        self.stable_upto = stable_upto
+        self.newest_epoch = lineage.epoch
+        """The highest epoch heard of; above the lineage's, the lineage is outdated."""
+        self.message_bytes = 1024.0
+        """Average size of a message, framing included; a guess until the first batch."""
+        self._hold_back = hold_back
+        self._room = room
+        self._waiting: dict[int, Piece] = {}
+        self._covered = RangeSet()
+        self._ready: list[Piece] = []
+
+    # What comes in.
+
+    def live(self, header: BatchHeader, frame: bytes) -> Verdict:
+        """A checked batch of the live stream."""
+        if header.epoch > self.lineage.epoch:
+            self.heard_of_epoch(header.epoch)
+            return Verdict.NEWER_EPOCH
+        valid = self._valid(header, header.first, header.last)
+        if valid is None:
+            return Verdict.VOID
+        self.known_upto = max(self.known_upto, valid.last)
+        if valid.last < self.next:
+            return Verdict.DUPLICATE
+        at_once = valid.first <= self.next <= self._limit()
+        if not at_once and self._room.waiting_bytes + len(frame) > self._room.live_bytes_max:
+            return Verdict.NO_ROOM
+        return self._take(valid, header, frame, retransmitted=False)
+
+    def fetched(self, header: BatchHeader, frame: bytes, first: int, last: int) -> Verdict:
+        """A checked batch that was asked for, of which only [first, last] counts."""
+        if header.epoch > self.lineage.epoch:
+            self.heard_of_epoch(header.epoch)
+            return Verdict.NEWER_EPOCH
+        valid = self._valid(header, max(first, header.first), min(last, header.last))
+        if valid is None:
+            return Verdict.VOID
+        self.known_upto = max(self.known_upto, valid.last)
+        if valid.last < self.next:
+            return Verdict.DUPLICATE
+        return self._take(valid, header, frame, retransmitted=True)
+
+    def exists(self, upto: int, epoch: int) -> None:
+        """Someone who knows the lineage of that epoch says that the stream reaches so far."""
+        if epoch == self.lineage.epoch:
+            self.known_upto = max(self.known_upto, upto)
+
+    def stable(self, upto: int, epoch: int) -> None:
+        """Someone who knows the lineage of that epoch says what is stable in it.
+
+        Under another lineage the same number may be another message, so it says nothing here.
+        """
+        if epoch == self.lineage.epoch and upto > self.stable_upto:
+            self.stable_upto = upto
+            # What a source sends again in a new epoch comes by the stores alone: the live stream
+            # says no more of it than this.
+            self.known_upto = max(self.known_upto, upto)
+            if self._hold_back:
+                self._hand_on()
+
+    def heard_of_epoch(self, epoch: int) -> None:
+        """The source has begun, or is about to begin, this epoch."""
+        self.newest_epoch = max(self.newest_epoch, epoch)
+
+    def adopt(self, lineage: Lineage) -> Range | None:
+        """Go over to a newer lineage; older ones are ignored.
+
+        Returns the numbers that were handed on and do not belong to the stream any more: they begin
+        anew, with other messages, at the first of them.
+        """
+        if lineage.epoch <= self.lineage.epoch:
+            return None
+        at = first_difference(self.lineage, lineage)
+        assert at is not None, (self.lineage, lineage)
+        self.lineage = lineage
+        self.heard_of_epoch(lineage.epoch)
+        self._drop_from(at)
+        self.known_upto = min(self.known_upto, at - 1)
+        self.stable_upto = min(self.stable_upto, at - 1)
+        if at >= self.next:
+            return None
+        withdrawn = Range(at, self.next - 1)
+        self.next = at
+        return withdrawn
+
+    def skip(self, upto: int) -> None:
+        """Give up what is missing from the front up to here."""
+        assert upto >= self.next
+        self.next = upto + 1
+        self._hand_on()
+
+    # What goes out.
+
+    def take_ready(self) -> list[Piece]:
+        """What came in order since the last call."""
+        ready = self._ready
+        if ready:
+            self._ready = []
+        return ready
+
+    @property
+    def behind(self) -> bool:
+        """Whether the next message exists, could be handed on, and is missing."""
+        return self.next <= self._target()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether an epoch is heard of that the lineage lacks."""
+        return self.newest_epoch > self.lineage.epoch
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether only what is stable is handed on."""
+        return self._hold_back
+
+    def missing(self) -> list[Range]:
+        """Numbers to be fetched, ascending."""
+        target = self._target()
+        return self._covered.holes(self.next, target) if self.next <= target else []
+
+    # Inside.
+
+    def _target(self) -> int:
+        """What is above this is not fetched: it does not exist, or could not be handed on."""
+        return min(self.known_upto, self.stable_upto) if self._hold_back else self.known_upto
+
+    def _limit(self) -> int:
+        return self.stable_upto if self._hold_back else SEQUENCE_MAX
+
+    def _valid(self, header: BatchHeader, first: int, last: int) -> Range | None:
+        newest = self.lineage.terms[-1] if self.lineage.terms else None
+        if newest is not None and header.epoch == newest.epoch and first >= newest.first:
+            return Range(first, last) if first <= last else None
+        if first > last:
+            return None
+        return self.lineage.valid(HeldRange(first, last, header.epoch))
+
+    def _take(
+        self, valid: Range, header: BatchHeader, frame: bytes, *, retransmitted: bool
+    ) -> Verdict:
+        count = header.last - header.first + 1
+        self.message_bytes += (len(frame) / count - self.message_bytes) / 8
+        first = max(valid.first, self.next)
+        if first == self.next and not self._waiting and valid.last <= self._limit():
+            self._ready.append(Piece(first, valid.last, header, frame, retransmitted))
+            self.next = valid.last + 1
+            return Verdict.TAKEN
+        parts = self._covered.holes(first, valid.last)
+        for part in parts:
+            self._wait(Piece(part.first, part.last, header, frame, retransmitted))
+        self._hand_on()
+        return Verdict.TAKEN if parts else Verdict.DUPLICATE
+
+    def _wait(self, piece: Piece) -> None:
+        self._waiting[piece.first] = piece
+        self._covered.add(piece.first, piece.last)
+        self._room.waiting_bytes += piece.size
+
+    def _hand_on(self) -> None:
+        before, limit = self.next, self._limit()
+        while self.next <= limit:
+            piece = self._waiting.pop(self.next, None)
+            if piece is None:
+                break
+            self._room.waiting_bytes -= piece.size
+            if piece.last > limit:
+                rest = Piece(limit + 1, piece.last, piece.header, piece.frame, piece.retransmitted)
+                piece = Piece(piece.first, limit, piece.header, piece.frame, piece.retransmitted)
+                self._wait(rest)
+            self._ready.append(piece)
+            self.next = piece.last + 1
+        if self.next > before:
+            self._covered.remove(before, self.next - 1)
+
+    def _drop_from(self, at: int) -> None:
+        kept = [piece for piece in self._waiting.values() if piece.first < at]
+        self.release()
+        for piece in kept:
+            self._wait(
+                Piece(
+                    piece.first,
+                    min(piece.last, at - 1),
+                    piece.header,
+                    piece.frame,
+                    piece.retransmitted,
+                )
+            )
+
+    def release(self) -> None:
+        """Forget all that waits."""
+        for piece in self._waiting.values():
+            self._room.waiting_bytes -= piece.size
+        self._waiting.clear()
+        self._covered = RangeSet()

@@ -1,0 +1,1 @@
+"""The source's tasks, calls and servers. They carry out what the protocol folder decides."""

@@ -1,0 +1,456 @@
+"""The shell around the core: its tasks, its clock, and what follows from each input to the core.
+
+Decides nothing about the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from quorate.protocol.errors import Deregistered, Fenced, NotYetStable, QuorateError, Unreachable
+from quorate.protocol.identity import SourceName
+from quorate.protocol.layout import Layout
+from quorate.source import events
+from quorate.source.events import EventLog
+from quorate.source.io.batcher import Packer
+from quorate.source.io.deregister import (
+    deregister,
+    take_back,
+)
+from quorate.source.io.fetch_kept import fetch_kept
+from quorate.source.io.live_server import LiveServer
+from quorate.source.io.store_session import StoreSession
+from quorate.source.options import SourceOptions
+from quorate.source.protocol.core import SourceCore
+from quorate.source.publish_store import PublishStore, Remembered
+from quorate.source.receipts import PendingReceipts, Receipt, durability_from_wire
+from quorate.transport.channels import KEEPALIVE_SECONDS, SILENCE_SECONDS_MAX
+from quorate.v1.store_pb2 import StoreReplaced
+
+_log = logging.getLogger("quorate.source")
+_TICK_SECONDS = 0.1
+_GOODBYE_SECONDS = 1.0
+
+
+class Engine:
+    """Everything of a source that runs; made and used on one event loop."""
+
+    def __init__(
+        self,
+        name: SourceName,
+        layout: Layout,
+        previous: Sequence[Layout],
+        options: SourceOptions,
+        publish_store: PublishStore,
+        remembered: Remembered,
+        *,
+        reg_id: int,
+        take_over: bool,
+        on_event: Callable[[events.Event], None] | None = None,
+    ) -> None:
+        instance = uuid.uuid4().bytes
+        self.core = SourceCore(
+            name,
+            [replace(store, reg_id=store.reg_id or reg_id) for store in layout.stores],
+            layout.policy,
+            options,
+            instance,
+            stable_upto=remembered.stable_upto,
+            unstable=remembered.batches,
+            previous=previous,
+        )
+        self.log = EventLog(on_event)
+        self.live = LiveServer(self.core, options, self.log, self.after_input)
+        self.receipts = PendingReceipts()
+        self.packer = Packer(self.core, publish_store, self._released, self.fail)
+        self._publish_store = publish_store
+        self._session_of = partial(
+            StoreSession, owner=self, instance=instance, reg_id=reg_id, take_over=take_over
+        )
+        self._sessions: dict[str, StoreSession] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._stores_version = 0
+        self._aside: set[asyncio.Task[None]] = set()
+        self._ticker: asyncio.Task[None] | None = None
+        self._loader: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._epoch = 0
+        self._version = (0, 0, 0)
+        self._phase = self.core.registration.phase
+        self._settled_upto = remembered.stable_upto
+        self._loop = asyncio.get_running_loop()
+
+    # -- life -------------------------------------------------------------------------------
+
+    async def start(self, timeout: float) -> None:
+        """Register; raises why it did not come to that within the timeout."""
+        self.core.address = await self.live.start()
+        self.core.start(self._loop.time())
+        self._sync_sessions()
+        self._ticker = self._loop.create_task(self._tick())
+        self._ticker.add_done_callback(_report)
+        try:
+            async with asyncio.timeout(timeout):
+                while not self.core.complete and self.core.error is None:
+                    await self._news.wait()
+        except TimeoutError:
+            raise self.core.unfinished() from None
+        if self.core.error is not None:
+            raise self.core.error
+
+    async def wait_stable(self, upto: int, timeout: float | None) -> None:
+        """Wait until everything up to this number is stable; raises NotYetStable, or why never."""
+        core = self.core
+        try:
+            async with asyncio.timeout(timeout):
+                while core.stable_upto < upto:
+                    if core.error is not None:
+                        raise core.error
+                    if core.closing:
+                        raise self.not_yet_stable(upto, "the source was closed")
+                    await self._news.wait()
+        except TimeoutError:
+            raise self.not_yet_stable(upto, f"after {timeout:g} s") from None
+
+    async def receipt(self, sequence: int, since: float) -> Receipt:
+        """Wait until this message is stable."""
+        if self.core.error is not None:
+            raise self.core.error
+        if sequence <= self.core.stable_upto:
+            return self._receipt(sequence, self._loop.time() - since)
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        self.receipts.expect(sequence, future, since)
+        return await future
+
+    def not_yet_stable(self, upto: int, detail: str) -> NotYetStable:
+        return NotYetStable(str(self.core.name), self.core.stable_upto + 1, upto, detail)
+
+    async def stop(self) -> None:
+        """Say goodbye, with whatever is unstable left as it is."""
+        await self._end_streams()
+        self._publish_store.close()
+        self._changed()
+
+    async def give_up(self) -> None:
+        """Stop before anything was sent; stores need to remember nothing of it."""
+        registration = self.core.registration
+        unused = registration.unused_promises()
+        await self.stop()
+        addresses = {
+            store: session.store.address
+            for store, session in self._sessions.items()
+            if store in unused
+        }
+        await take_back(self.core.name, registration.epoch, addresses, self.core.instance)
+
+    async def until_owner(self, timeout: float) -> None:
+        """Wait until no epoch is asked for that is not decided: another instance may have it.
+
+        Raises Fenced if one has, and why it did not come to that within the timeout.
+        """
+        core = self.core
+        try:
+            async with asyncio.timeout(timeout):
+                while core.registration.decided_epoch != core.epoch and core.error is None:
+                    await self._news.wait()
+        except TimeoutError:
+            raise core.unfinished() from None
+        if isinstance(core.error, Fenced):
+            raise core.error
+
+    async def deregister(self, timeout: float) -> None:
+        """Stop, and have every store forget the source; raises what `deregister` raises.
+
+        As the owner of the newest epoch that was decided here.
+        """
+        error = Deregistered(f"Source {self.core.name}")
+        self.core.end(error)
+        self.receipts.fail(lambda _: error)
+        self._changed()
+        stores = [session.store for session in self._sessions.values()]
+        await self._end_streams()
+        try:
+            epoch = self.core.registration.decided_epoch
+            await deregister(
+                self.core.name, epoch, self.core.instance, stores, timeout, self.log.add
+            )
+            self.log.add(events.DeregistrationComplete())
+            self._publish_store.forget()
+        finally:
+            self._publish_store.close()
+            self.log.end()
+            self._changed()
+
+    async def _end_streams(self) -> None:
+        self.core.close()
+        await self.packer.stop()
+        for session in self._sessions.values():
+            session.wake()
+        open_streams = [
+            task
+            for store, task in self._running.items()
+            if store in self.core.stores and self.core.streams.cursors[store].open
+        ]
+        if open_streams:
+            await asyncio.wait(open_streams, timeout=_GOODBYE_SECONDS)
+        # Last: nothing follows a goodbye, which says how far the stream is stable.
+        await self.live.stop(self.core.goodbye_frame())
+        tasks = [*self._running.values(), *self._aside, self._ticker, self._loader]
+        running = [task for task in tasks if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # -- what follows from inputs -----------------------------------------------------------
+
+    def _sync_sessions(self) -> None:
+        """One session for each store that the core deals with now."""
+        self._stores_version = self.core.roster.version
+        for store in self._sessions.keys() - self.core.stores.keys():
+            task = self._running.pop(store)
+            del self._sessions[store]
+            self._aside.add(task)
+            task.add_done_callback(self._aside.discard)
+            # In the loop's next iteration: it may be this very session that made the difference.
+            self._loop.call_soon(task.cancel)
+        for name, address in self.core.stores.items():
+            if name not in self._sessions:
+                session = self._sessions[name] = self._session_of(address)
+                self._running[name] = self._loop.create_task(session.run())
+
+    def after_input(self) -> None:
+        """The core was told something: act on what follows from it."""
+        core = self.core
+        if core.roster.version != self._stores_version:
+            self._sync_sessions()
+        if core.stable_upto > self._settled_upto:
+            self._settle(core.stable_upto)
+        if core.registration.phase is not self._phase:
+            # Every store has something new to be asked; waiting would cost a round trip.
+            self._phase = core.registration.phase
+            self._wake_sessions()
+        if core.events:
+            self._tell()
+        if core.version != self._version:
+            self._version = core.version
+            self._registration_changed()
+        if core.loading and (self._loader is None or self._loader.done()):
+            self._loader = self._loop.create_task(self._load())
+            self._loader.add_done_callback(_report)
+        if core.error is not None and len(self.receipts):
+            error = core.error
+            self.receipts.fail(lambda _: error)
+
+    def _settle(self, stable_upto: int) -> None:
+        self._settled_upto = stable_upto
+        try:
+            self._publish_store.settle(stable_upto)
+        except QuorateError as error:
+            self.fail(error)
+        if len(self.receipts):
+            self.receipts.settle(stable_upto, self._loop.time(), self._receipt)
+        self.live.stable_advanced()
+        self._changed()
+
+    def _receipt(self, sequence: int, seconds: float) -> Receipt:
+        core = self.core
+        stores = core.tracker.holders(sequence)
+        cursors = core.streams.cursors
+        return Receipt(
+            sequence,
+            core.registration.lineage.epoch_at(sequence),
+            stores,
+            {store: durability_from_wire(cursors[store].durability) for store in stores},
+            seconds,
+            core.registration.policy.groups_holding(set(stores), core.tracker.active),
+        )
+
+    def _tell(self) -> None:
+        news, self.core.events = self.core.events, []
+        for event in news:
+            _log_event(self.core.name, event)
+            self.log.add(event)
+        self._wake_sessions()
+        self._changed()
+
+    def _registration_changed(self) -> None:
+        if self.core.epoch != self._epoch:
+            self._epoch = self.core.epoch
+            if self._loader is not None:
+                self._loader.cancel()
+            for session in self._sessions.values():
+                session.end_stream(Unreachable(session.store.address, "a newer epoch begins"))
+        self._wake_sessions()
+        self.live.inform()
+
+    def _changed(self) -> None:
+        self.packer.progressed()
+        self._news.set()
+        self._news.clear()
+
+    def _wake_sessions(self) -> None:
+        for session in self._sessions.values():
+            session.wake()
+
+    def store_known(self, said: StoreReplaced, teller: str) -> None:
+        """Who came back without its data, as the teller says: its own stream begins anew."""
+        for store in self.core.known(
+            said.store_name, said.incarnation, said.former, self._loop.time(), teller
+        ):
+            session = self._sessions[store]
+            session.end_stream(Unreachable(session.store.address, "it came back without its data"))
+            self.after_input()
+
+    def after_receivers(self) -> None:
+        """The core was told where receivers are: who waits for them looks again."""
+        self.after_input()
+        self.packer.progressed()
+
+    def store_idle(self) -> None:
+        """A stream has nothing left to do, perhaps: what has gathered may be packed."""
+        if self.core.window.payloads:
+            self.packer.soon()
+
+    def _released(self, frame: bytes) -> None:
+        # Receivers first: a frame is on its way to them while the stores' frames are written, and
+        # a store's answer takes a sync anyway.
+        self.live.publish(frame)
+        self._wake_sessions()
+
+    def fail(self, error: QuorateError) -> None:
+        """The source can not go on."""
+        self.core.fail(error)
+        self.after_input()
+
+    async def _load(self) -> None:
+        load = self.core.load()
+        assert load is not None
+        epoch = self.core.epoch
+        kept = await fetch_kept(self.core.name, load, self._sessions)
+        if self.core.loading and self.core.epoch == epoch:
+            self.core.loaded(kept, self._loop.time())
+            self.after_input()
+            self._wake_sessions()
+
+    async def _tick(self) -> None:
+        keepalive_at = self._loop.time()
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            now = self._loop.time()
+            if now >= keepalive_at:
+                keepalive_at = now + KEEPALIVE_SECONDS
+                self.core.streams.keepalives_due()
+                self.live.keepalives_due()
+                self._wake_sessions()
+            for store in self.core.streams.silent(now, SILENCE_SECONDS_MAX):
+                session = self._sessions[store]
+                session.end_stream(
+                    Unreachable(
+                        session.store.address,
+                        f"it acknowledged nothing for {SILENCE_SECONDS_MAX:g} s",
+                    )
+                )
+            self.core.tick(now)
+            if self.core.streams.stable_news(self.core.stable_upto):
+                self._wake_sessions()
+            for store in self.core.looks_due(now):
+                look = self._loop.create_task(self._look(store))
+                look.add_done_callback(_report)
+                self._aside.add(look)
+                look.add_done_callback(self._aside.discard)
+            self.after_input()
+            # Whoever waits for the end of a registration: nothing else may be there to tell.
+            self.packer.progressed()
+
+    async def _look(self, store: str) -> None:
+        """Ask a store what it holds."""
+        epoch, grant = self.core.epoch, None
+        try:
+            if (session := self._sessions.get(store)) is not None:
+                grant = await session.ask(epoch)
+        except QuorateError as error:
+            _log.debug("asking store %s what it holds: %s", store, error)
+        self.core.looked(store, epoch, grant, self._loop.time())
+        self.after_input()
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """A task of the engine must not die in silence."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.critical("a part of the source has failed", exc_info=error)
+
+
+def _log_event(name: SourceName, event: events.Event) -> None:
+    match event:
+        case events.RegistrationComplete(first, epoch, stores, missing, _):
+            _log.info(
+                "%s is registered in epoch %d from %d on with %s%s",
+                name,
+                epoch,
+                first,
+                ", ".join(stores),
+                f", not yet with {', '.join(missing)}" if missing else "",
+            )
+        case events.StoreUnresponsive(store, reason, _, _):
+            _log.warning("store %s does not take %s: %s", store, name, reason)
+        case events.WaitingForStores(missing, seconds):
+            upto = f"{seconds:.1f} s at most" if seconds else "as long as it takes"
+            _log.info("%s waits for %s, %s", name, ", ".join(missing), upto)
+        case events.MembershipChanged(_, to_policies, epoch, confirmed):
+            _log.info(
+                "%s goes to %s in epoch %d%s",
+                name,
+                " and to ".join(map(str, to_policies)),
+                epoch,
+                ", confirmed" if confirmed else "",
+            )
+        case events.BackupSteppedIn(group, member, backup):
+            _log.warning("%s stands in for %s in %s of %s", backup, member, group, name)
+        case events.BackupSteppedBack(group, member, backup):
+            _log.info("%s is back for %s in %s of %s", member, backup, group, name)
+        case events.StoreReturned(store, _):
+            _log.info("store %s takes %s again", store, name)
+        case events.StoreInLimbo(store, why):
+            _log.warning("store %s is in limbo for %s: %s", store, name, why)
+        case events.StoreKeepsState(store):
+            _log.info("store %s keeps no messages of %s, by its configuration", store, name)
+        case events.StoreReplaced(store, _):
+            _log.warning("store %s came back without what it had of %s", store, name)
+        case events.StoreCaughtUp(store, upto):
+            _log.info("store %s has caught up with %s to %d", store, name, upto)
+        case events.QuorumLost(active, groups):
+            _log.warning(
+                "%s lost its quorum; left: %s; groups left: %s",
+                name,
+                ", ".join(active) or "none",
+                ", ".join(groups) or "none",
+            )
+        case events.NotStable(first, last, cause, store):
+            why_not = f"refused by {store}" if store else "not stable after its lifetime"
+            _log.warning("[%d, %d] of %s is %s (%s)", first, last, name, why_not, cause.value)
+        case events.ReceiversLag(receivers, messages, size):
+            who = ", ".join(f"{each.session_id:#x}" for each in receivers)
+            _log.warning(
+                "%s is held up by receivers that lag: %s; the slowest has acknowledged up to %d, "
+                "%d messages (%d bytes) less than was sent",
+                name,
+                who,
+                receivers[0].acknowledged_upto,
+                messages,
+                size,
+            )
+        case events.ReceiversCaughtUp():
+            _log.info("the receivers of %s have caught up", name)
+        case events.RegistrationRefused(store, reason):
+            _log.info("store %s refused to register %s: %s", store, name, reason)
+        case events.Reclaimed(first, last, True):
+            _log.info("[%d, %d] of %s let go though a store lacks it", first, last, name)
+        case events.SourceFailed(error):
+            _log.error("%s can not go on: %s", name, error)
+        case _:
+            _log.debug("%s: %s", name, event)

@@ -1,0 +1,261 @@
+"""What the source serves its receivers: the live stream, and what it retains.
+
+Each receiver has a queue bounded in bytes. One that is too slow loses what waits for it, sees the
+jump in the sequence numbers, and catches up from the stores: it never slows the source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from quorate.protocol.errors import InvalidArgument, NotRegistered, QuorateError, UnknownTopic
+from quorate.protocol.wire import source_from_wire
+from quorate.source import events
+from quorate.source.events import EventLog
+from quorate.source.options import SourceOptions
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.fetch_answers import answers
+from quorate.source.protocol.frames import (
+    information_frame,
+    keepalive_frame,
+)
+from quorate.transport.channels import frame_stream_handler, new_server
+from quorate.transport.failures import abort, check_version
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1.source_pb2 import (
+    DELIVERY_LEVEL_STABLE,
+    AttachRequest,
+    ConfirmRequest,
+    ConfirmResponse,
+)
+
+_log = logging.getLogger("quorate.source")
+_SERVICE = "quorate.v1.Source"
+_FRAME_OVERHEAD = 100
+_LAST_FRAMES_SECONDS = 0.5
+
+
+class _Receiver:
+    """One attached receiver: the frames that wait for it."""
+
+    def __init__(self, session_id: int, address: str, wants_stable: bool, queue_bytes: int) -> None:
+        self.session_id = session_id
+        self.address = address
+        self.wants_stable = wants_stable
+        self.told_stable_upto = -1
+        self.keepalive_due = False
+        self.ended = False
+        self.news = asyncio.Event()
+        self._frames: deque[bytes] = deque()
+        self._bytes = 0
+        self._bytes_max = queue_bytes
+
+    def put(self, frame: bytes) -> int:
+        """Queue a frame. Returns how many were dropped because the receiver is too slow."""
+        dropped = 0
+        self._bytes += len(frame) + _FRAME_OVERHEAD
+        if self._bytes > self._bytes_max and self._frames:
+            dropped = len(self._frames)
+            self._frames.clear()
+            self._bytes = len(frame) + _FRAME_OVERHEAD
+        self._frames.append(frame)
+        self.news.set()
+        return dropped
+
+    def take(self) -> bytes | None:
+        if not self._frames:
+            return None
+        frame = self._frames.popleft()
+        self._bytes -= len(frame) + _FRAME_OVERHEAD
+        return frame
+
+
+class LiveServer:
+    """The source's own gRPC service."""
+
+    def __init__(
+        self, core: SourceCore, options: SourceOptions, log: EventLog, confirmed: Callable[[], None]
+    ) -> None:
+        """confirmed: is told when the core was told what a receiver consumed."""
+        self._core = core
+        self._confirmed = confirmed
+        self._options = options
+        self._log = log
+        self._receivers: set[_Receiver] = set()
+        self._server = new_server()
+        self._server.add_generic_rpc_handlers(
+            (
+                grpc.method_handlers_generic_handler(
+                    _SERVICE,
+                    {
+                        "Attach": frame_stream_handler(self._attach, AttachRequest.FromString),
+                        "Fetch": grpc.unary_stream_rpc_method_handler(
+                            self._fetch,
+                            request_deserializer=v1.FetchRequest.FromString,
+                            response_serializer=v1.FetchResponse.SerializeToString,
+                        ),
+                        "Confirm": grpc.unary_unary_rpc_method_handler(
+                            self._confirm,
+                            request_deserializer=ConfirmRequest.FromString,
+                            response_serializer=ConfirmResponse.SerializeToString,
+                        ),
+                    },
+                ),
+            )
+        )
+
+    async def start(self) -> str:
+        """Listen; returns the address for receivers. Raises InvalidArgument if it can not."""
+        listen = self._options.listen
+        try:
+            port = self._server.add_insecure_port(listen)
+        except RuntimeError as error:
+            raise InvalidArgument("listen", f"{listen} can not be listened on: {error}") from error
+        await self._server.start()
+        address = self._options.advertise or listen.rpartition(":")[0]
+        host, colon, given = address.rpartition(":")
+        if colon and given.isdigit():
+            return f"{host}:{int(given) or port}"
+        return f"{address}:{port}"
+
+    async def stop(self, goodbye: bytes | None = None) -> None:
+        """End all streams, after what waits in them has gone out if that takes no time.
+
+        goodbye: the last frame of each.
+        """
+        if goodbye is not None:
+            self.publish(goodbye)
+        for receiver in self._receivers:
+            receiver.ended = True
+            receiver.news.set()
+        await self._server.stop(_LAST_FRAMES_SECONDS)
+
+    @property
+    def receivers(self) -> int:
+        """How many are attached."""
+        return len(self._receivers)
+
+    # -- what the engine says ---------------------------------------------------------------
+
+    def publish(self, frame: bytes) -> None:
+        """A frame for every receiver."""
+        for receiver in self._receivers:
+            dropped = receiver.put(frame)
+            if dropped:
+                self._log.add(events.ReceiverOverrun(receiver.session_id, dropped))
+
+    def inform(self) -> None:
+        """The source's registration information has changed."""
+        if self._receivers:
+            self.publish(information_frame(self._core.information(), self._core.stable_upto))
+
+    def stable_advanced(self) -> None:
+        """Receivers that wait for stability are to know, if no batch is about to say it."""
+        if not self._core.window.payloads:
+            for receiver in self._receivers:
+                if receiver.wants_stable:
+                    receiver.news.set()
+
+    def keepalives_due(self) -> None:
+        for receiver in self._receivers:
+            receiver.keepalive_due = True
+            receiver.news.set()
+
+    # -- the service ------------------------------------------------------------------------
+
+    async def _attach(
+        self, request: AttachRequest, context: grpc.aio.ServicerContext[Any, bytes]
+    ) -> None:
+        await self._check(request.source, request.protocol_version, context)
+        core = self._core
+        if not core.started:
+            await abort(context, NotRegistered(str(core.name), "it is still registering"))
+        receiver = _Receiver(
+            request.session_id,
+            context.peer(),
+            # Only what is stable is acknowledged, and a source that waits for that sends no batch
+            # that would say how far that is.
+            request.delivery == DELIVERY_LEVEL_STABLE or core.pacing.waits,
+            self._options.receiver_queue_bytes,
+        )
+        self._receivers.add(receiver)
+        self._log.add(events.ReceiverAttached(receiver.session_id, receiver.address))
+        attached = v1.Attached(
+            information=core.information(),
+            next_sequence=core.packed_upto + 1,
+            confirm=self._options.asks_for_confirmation,
+        )
+        receiver.told_stable_upto = core.stable_upto
+        try:
+            await context.write(
+                v1.Frame(attached=attached, stable_upto=core.stable_upto).SerializeToString()
+            )
+            await self._live(receiver, context)
+        except grpc.aio.BaseError:
+            # What gRPC raises when a receiver goes away in the middle of a frame.
+            _log.debug("receiver %#x of %s went away", receiver.session_id, core.name)
+        finally:
+            self._receivers.discard(receiver)
+            self._log.add(events.ReceiverDetached(receiver.session_id, receiver.address))
+
+    async def _live(
+        self, receiver: _Receiver, context: grpc.aio.ServicerContext[Any, bytes]
+    ) -> None:
+        core = self._core
+        while True:
+            receiver.news.clear()
+            frame = receiver.take()
+            stable_upto = core.stable_upto
+            if frame is not None:
+                receiver.keepalive_due = False
+                await context.write(frame)
+            elif receiver.ended:
+                return
+            elif receiver.keepalive_due or (
+                receiver.wants_stable and receiver.told_stable_upto < stable_upto
+            ):
+                receiver.keepalive_due = False
+                receiver.told_stable_upto = stable_upto
+                await context.write(keepalive_frame(stable_upto))
+            else:
+                await receiver.news.wait()
+
+    async def _fetch(
+        self,
+        request: v1.FetchRequest,
+        context: grpc.aio.ServicerContext[v1.FetchRequest, v1.FetchResponse],
+    ) -> AsyncIterator[v1.FetchResponse]:
+        await self._check(request.source, request.protocol_version, context)
+        if not 0 <= request.first <= request.last:
+            detail = f"[{request.first}, {request.last}] is not one"
+            await abort(context, InvalidArgument("range", detail))
+        for response in answers(self._core, request.first, request.last):
+            yield response
+
+    async def _confirm(
+        self,
+        request: ConfirmRequest,
+        context: grpc.aio.ServicerContext[ConfirmRequest, ConfirmResponse],
+    ) -> ConfirmResponse:
+        await self._check(request.source, request.protocol_version, context)
+        self._core.confirmed(request.session_id, request.reg_id, request.source_epoch, request.upto)
+        self._confirmed()
+        return ConfirmResponse()
+
+    async def _check(
+        self, source: v1.SourceName, version: int, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> None:
+        try:
+            check_version(self._core.address, version)
+            name = source_from_wire(source)
+            if name != self._core.name:
+                raise UnknownTopic(name.topic, str(self._core.name))
+        except QuorateError as error:
+            await abort(context, error)

@@ -1,0 +1,337 @@
+"""One store as the source's shell deals with it: connect, ask, stream, begin again.
+
+One task a store, so that a store that is slow, hung or away holds up nobody else. What to ask and
+what to send is the core's affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import grpc.aio
+
+from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.identity import StoreAddress
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.recovery import Promise
+from quorate.protocol.wire import (
+    held_from_wire,
+    held_to_wire,
+    lineage_from_wire,
+    lineage_to_wire,
+    markers_from_wire,
+    membership_from_wire,
+    membership_to_wire,
+    source_to_wire,
+)
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.receiver_pacing import told_from_wire
+from quorate.source.protocol.registration import (
+    AskBegin,
+    AskPromise,
+    Grant,
+    Hold,
+    OpenStream,
+)
+from quorate.transport.channels import SILENCE_SECONDS_MAX, frames_to, open_channel
+from quorate.transport.failures import error_from_call, failure_from_wire
+from quorate.v1 import store_pb2 as v1
+from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
+from quorate.v1.store_pb2_grpc import StoreStub
+
+_log = logging.getLogger("quorate.source")
+_APPEND = "/quorate.v1.Store/Append"
+_RETRY_SECONDS_FIRST = 0.05
+_RETRY_SECONDS_MAX = 2.0
+_GOODBYE_SECONDS_MAX = 2.0
+
+AppendCall = grpc.aio.StreamStreamCall[bytes, v1.AppendResponse]
+
+
+class SessionOwner(Protocol):
+    """What a session needs of the engine that runs it."""
+
+    core: SourceCore
+
+    def after_input(self) -> None:
+        """The core was told something: act on what follows from it."""
+
+    def store_known(self, said: v1.StoreReplaced, teller: str) -> None:
+        """The store says which incarnation a store has."""
+
+    def after_receivers(self) -> None:
+        """The core was told of receivers: those who wait to send look again."""
+
+    def store_idle(self) -> None:
+        """A stream has written, or a store acknowledged, all there was."""
+
+
+class StoreSession:
+    """The task that keeps one store up to date."""
+
+    def __init__(
+        self,
+        store: StoreAddress,
+        owner: SessionOwner,
+        instance: bytes,
+        reg_id: int,
+        take_over: bool,
+    ) -> None:
+        self.store = store
+        self.channel = open_channel(store.address)
+        self.stub = StoreStub(self.channel)
+        self._owner = owner
+        self._core = owner.core
+        self._instance = instance
+        self._reg_id = store.reg_id or reg_id
+        self._take_over = take_over
+        self._news = asyncio.Event()
+        self._ending: asyncio.Future[QuorateError] | None = None
+        self._failures = 0
+
+    def wake(self) -> None:
+        """Something changed: there may be a step to take or a frame to write."""
+        self._news.set()
+
+    def end_stream(self, error: QuorateError) -> None:
+        """Give the open stream up, if there is one, and begin again."""
+        if self._ending is not None and not self._ending.done():
+            self._ending.set_result(error)
+
+    async def run(self) -> None:
+        """Until cancelled, or until the stream said goodbye."""
+        try:
+            while not self._core.closing:
+                step = self._core.step(self.store.name)
+                failed_before, failed = self._failures > 0, True
+                try:
+                    await self._take(step)
+                except QuorateError as error:
+                    self._failed(error)
+                except Exception as error:
+                    _log.exception("the session with store %s broke", self.store.name)
+                    self._failed(Unreachable(self.store.address, repr(error)))
+                else:
+                    failed = False
+                    self._owner.after_input()
+                same = self._core.step(self.store.name) == step and not isinstance(step, Hold)
+                if same or (failed and failed_before):
+                    await self._pause()
+                elif failed:
+                    self._failures += 1
+        finally:
+            await self.channel.close()
+
+    def _failed(self, error: QuorateError) -> None:
+        self._core.failed(self.store.name, error, self._now())
+        self._owner.after_input()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _pause(self) -> None:
+        """Before the same is asked once more; while it registers, something else is at once."""
+        delay = min(_RETRY_SECONDS_MAX, _RETRY_SECONDS_FIRST * 2 ** min(self._failures, 10))
+        self._failures += 1
+        step = self._core.step(self.store.name)
+        delay *= random.uniform(0.5, 1.0)
+        if isinstance(step, OpenStream):
+            await asyncio.sleep(delay)  # with every batch of the others there is news
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                while self._core.step(self.store.name) == step:
+                    self._news.clear()
+                    await self._news.wait()
+
+    async def _take(self, step: object) -> None:
+        match step:
+            case AskPromise(epoch):
+                grant = await self.ask(epoch)
+                self._core.promised(self.store.name, epoch, grant, self._now())
+            case AskBegin():
+                await self._begin(step)
+                self._core.begun(self.store.name, step.epoch, self._now(), step.membership)
+            case OpenStream(epoch):
+                await self._stream(epoch)
+            case Hold():
+                self._news.clear()
+                await self._news.wait()
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        try:
+            return await method(request, timeout=SILENCE_SECONDS_MAX)
+        except grpc.aio.AioRpcError as error:
+            raise error_from_call(self.store.address, error) from error
+
+    async def ask(self, epoch: int) -> Grant:
+        """The store's promise of this epoch, with all that it knows of the source."""
+        response: v1.PromiseResponse = await self._call(
+            self.stub.Promise,
+            v1.PromiseRequest(
+                source=source_to_wire(self._core.name),
+                epoch=epoch,
+                reg_id=self._reg_id,
+                instance=self._instance,
+                take_over=self._take_over,
+                decided_epoch=self._core.registration.decided_epoch,
+                protocol_version=PROTOCOL_VERSION,
+            ),
+        )
+        self._tell_known(response.known)
+        membership = (
+            membership_from_wire(response.membership) if response.HasField("membership") else None
+        )
+        promise = Promise(
+            response.begun_epoch,
+            lineage_from_wire(response.lineage),
+            membership,
+            held_from_wire(response.held),
+            response.stable_upto,
+            response.limbo,
+            markers_from_wire(response.markers),
+            held_from_wire(response.accepted_losses),
+            response.retained_from,
+            response.durability != DURABILITY_STATE_ONLY,
+            response.ended_epoch,
+        )
+        return Grant(
+            response.reg_id,
+            response.incarnation,
+            promise,
+            response.store_name,
+            response.limbo_reason,
+            tuple((known.name, known.address) for known in response.information.stores),
+        )
+
+    def _tell_known(self, known: Iterable[v1.StoreReplaced]) -> None:
+        for said in known:
+            self._owner.store_known(said, self.store.name)
+
+    async def _begin(self, step: AskBegin) -> None:
+        response = await self._call(
+            self.stub.Begin,
+            v1.BeginRequest(
+                source=source_to_wire(self._core.name),
+                epoch=step.epoch,
+                lineage=lineage_to_wire(step.lineage),
+                membership=membership_to_wire(step.membership),
+                instance=self._instance,
+                incarnation=step.incarnation,
+                accepted_losses=held_to_wire(step.losses),
+                ended_epoch=step.ended_epoch,
+                protocol_version=PROTOCOL_VERSION,
+            ),
+        )
+        self._tell_known(response.known)
+
+    async def _stream(self, epoch: int) -> None:
+        """Open the stream and keep it going until it fails; raises why."""
+        ending = self._ending = asyncio.get_running_loop().create_future()
+        call: AppendCall = frames_to(self.channel, _APPEND, v1.AppendResponse.FromString)
+        try:
+            await self._open(call, epoch)
+            reader = asyncio.ensure_future(self._read(call))
+            writer = asyncio.ensure_future(self._write(call))
+            try:
+                await asyncio.wait({reader, writer, ending}, return_when=asyncio.FIRST_COMPLETED)
+                if writer.done():
+                    # The reader hears a little later why the stream ended.
+                    await asyncio.wait(
+                        {reader, ending},
+                        timeout=_GOODBYE_SECONDS_MAX,
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                if ending.done():
+                    raise ending.result()
+                if reader.done():
+                    reader.result()
+                if writer.done():
+                    writer.result()
+            finally:
+                reader.cancel()
+                writer.cancel()
+                await asyncio.gather(reader, writer, return_exceptions=True)
+        finally:
+            self._ending = None
+            call.cancel()
+
+    async def _open(self, call: AppendCall, epoch: int) -> None:
+        try:
+            await call.write(self._core.open_frame(self.store.name))
+            async with asyncio.timeout(SILENCE_SECONDS_MAX):
+                response = await call.read()
+        except TimeoutError:
+            raise Unreachable(self.store.address, "no answer to the opening of a stream") from None
+        except grpc.aio.AioRpcError as error:
+            raise error_from_call(self.store.address, error) from error
+        except asyncio.InvalidStateError:
+            raise Unreachable(self.store.address, "the stream was not taken") from None
+        if not isinstance(response, v1.AppendResponse) or not response.HasField("opened"):
+            raise Unreachable(self.store.address, "the stream ended at once")
+        opened = response.opened
+        self._tell_known(opened.known)
+        self._tell_receivers(opened)
+        if not self._core.opened(
+            self.store.name, epoch, opened.next_sequence, opened.durability, self._now()
+        ):
+            raise Unreachable(self.store.address, "a newer epoch begins")
+        self._owner.after_input()
+
+    def _tell_receivers(self, opened: v1.AppendOpened) -> None:
+        if not self._core.pacing.waits:
+            return
+        if not opened.HasField("waited_for"):
+            raise Unreachable(
+                self.store.address,
+                "it can not tell where receivers are, which a source with receiver_pacing needs: "
+                "upgrade it",
+            )
+        self._core.receivers_told(self.store.name, told_from_wire(opened.waited_for))
+
+    async def _read(self, call: AppendCall) -> None:
+        try:
+            while isinstance(response := await call.read(), v1.AppendResponse):
+                if not response.HasField("durable"):
+                    self._other(response)
+                    continue
+                self._failures = 0
+                self._core.acknowledged(self.store.name, response.durable.upto, self._now())
+                self._owner.after_input()
+                self._owner.store_idle()
+        except grpc.aio.AioRpcError as error:
+            raise error_from_call(self.store.address, error) from error
+        if not self._core.closing:
+            raise Unreachable(self.store.address, "the store ended the stream")
+
+    def _other(self, response: v1.AppendResponse) -> None:
+        """What is not an acknowledgement; raises why the store ends the stream, if it does."""
+        if response.HasField("failed"):
+            raise failure_from_wire(response.failed, self.store.address)
+        if response.HasField("replaced"):
+            self._owner.store_known(response.replaced, self.store.name)
+        if response.HasField("waited_for"):
+            self._core.receivers_told(self.store.name, told_from_wire(response.waited_for))
+            self._owner.after_receivers()
+
+    async def _write(self, call: AppendCall) -> None:
+        try:
+            while True:
+                self._news.clear()
+                frame = self._core.next_frame(self.store.name, self._now())
+                if frame is not None:
+                    await call.write(frame)
+                elif self._core.closing:
+                    await call.write(self._core.goodbye_frame())
+                    await call.done_writing()
+                    return
+                else:
+                    self._owner.store_idle()
+                    await self._news.wait()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            raise Unreachable(self.store.address, "the stream broke") from None

@@ -1,0 +1,244 @@
+"""What an application is told of its source besides what it asked for: each thing once.
+
+Pure. Every method takes what is the case now and returns the events that are news. What is the case
+is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from quorate.protocol.errors import (
+    ContentConflict,
+    Fenced,
+    InLimbo,
+    NotRegistered,
+    QuorateError,
+    StoreStopping,
+    Unreachable,
+)
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.policy import Policy
+from quorate.protocol.tracker import StabilityTracker
+from quorate.source import events
+from quorate.source.options import SourceOptions
+from quorate.source.protocol.flight_window import Window
+from quorate.source.protocol.retention import Retention
+from quorate.source.protocol.store_cursors import Streams
+
+Told = list[events.Event]
+
+
+class Notices:
+    """What one source's application was told so far."""
+
+    def __init__(self, declared: Policy, options: SourceOptions, stable_upto: int) -> None:
+        self._declared = declared
+        self._options = options
+        self._policy = declared
+        self._waiting: tuple[tuple[str, ...], bool] = ((), False)
+        self._limbo: dict[str, str] = {}
+        self._state_only: set[str] = set()
+        self._unresponsive: dict[str, str] = {}
+        """By store, the kind of reason that was told."""
+        self._refusals: set[tuple[str, str]] = set()
+        self._overdue_upto = NOTHING
+        self._stable_upto = stable_upto
+        self._reclaimed_upto: int | None = None
+
+    # -- registration -----------------------------------------------------------------------
+
+    def waiting(self, missing: tuple[str, ...], seconds: float) -> Told:
+        """A registration waits for these stores; it is told when the wait for all is over, too."""
+        told = (missing, seconds > 0)
+        before, self._waiting = self._waiting, told
+        return [events.WaitingForStores(missing, seconds)] if missing and told != before else []
+
+    def in_limbo(self, store: str, reason: str) -> Told:
+        """A store can not vouch for what it lacks."""
+        if self._limbo.get(store) == reason:
+            return []
+        self._limbo[store] = reason
+        return [events.StoreInLimbo(store, reason)]
+
+    def begun(self, store: str) -> None:
+        """A store has begun: whatever was wrong with it is news again."""
+        self._limbo.pop(store, None)
+        self._refusals = {refusal for refusal in self._refusals if refusal[0] != store}
+
+    @staticmethod
+    def complete(first: int, epoch: int, streams: Streams, policy: Policy) -> Told:
+        """Enough stores take the stream: messages are accepted from this number on."""
+        taking, connected = streams.open_stores(), streams.connected()
+        return [
+            events.RegistrationComplete(
+                first,
+                epoch,
+                tuple(store for store in streams.cursors if store in taking),
+                tuple(store for store in streams.cursors if store not in connected),
+                policy.groups_holding(taking, taking),
+            )
+        ]
+
+    @staticmethod
+    def quorum_lost(taking: Set[str], policy: Policy) -> Told:
+        """The stores that still take the stream are too few."""
+        return [events.QuorumLost(tuple(sorted(taking)), policy.groups_holding(taking, taking))]
+
+    def unresponsive(
+        self,
+        store: str,
+        error: QuorateError,
+        taking: Set[str],
+        policy: Policy,
+        *,
+        quorum_lost: bool,
+    ) -> Told:
+        """A store does not take the stream, these do; told once for each kind of reason."""
+        kind = type(error).__name__
+        if self._unresponsive.get(store) == kind and not quorum_lost:
+            return []
+        self._unresponsive[store] = kind
+        left = policy.groups_holding(taking, taking)
+        return [events.StoreUnresponsive(store, error, quorum_lost, left)]
+
+    def left(self, store: str) -> None:
+        """A store is dealt with no more."""
+        self._unresponsive.pop(store, None)
+
+    def opened(self, store: str, taking: Set[str], policy: Policy, *, takes_data: bool) -> Told:
+        """A store's stream is open, and it takes messages from it or not; these take the stream."""
+        told: Told = []
+        if self._unresponsive.pop(store, None) is not None:
+            told.append(events.StoreReturned(store, policy.groups_holding(taking, taking)))
+        if takes_data:
+            self._state_only.discard(store)
+        elif store not in self._state_only:
+            self._state_only.add(store)
+            told.append(events.StoreKeepsState(store))
+        return told
+
+    def refused(self, store: str, error: QuorateError) -> Told:
+        """A store did not promise or begin; not answering is not refusing."""
+        passing = isinstance(error, Unreachable | StoreStopping | InLimbo | NotRegistered | Fenced)
+        refusal = (store, type(error).__name__)
+        if passing or refusal in self._refusals:
+            return []
+        self._refusals.add(refusal)
+        return [events.RegistrationRefused(store, error)]
+
+    def policy_in_force(self, policy: Policy) -> Told:
+        """The one policy that the begun record names."""
+        before = {*self._policy.stand_ins(self._declared)}
+        self._policy = policy
+        now = {*policy.stand_ins(self._declared)}
+        return [
+            *(events.BackupSteppedBack(*each) for each in sorted(before - now)),
+            *(events.BackupSteppedIn(*each) for each in sorted(now - before)),
+        ]
+
+    # -- messages ---------------------------------------------------------------------------
+
+    def stored(
+        self, store: str, before: int | None, tracker: StabilityTracker, policy: Policy
+    ) -> Told:
+        """A store has acknowledged more than it had before."""
+        upto = tracker.acknowledged_upto(store)
+        before = NOTHING if before is None else before
+        if upto is None or upto <= before:
+            return []
+        holders = set(tracker.holders(upto))
+        group = policy.group_of(store)
+        return [
+            events.StoreStable(
+                store,
+                group.name if group else "",
+                before + 1,
+                upto,
+                group is not None and group.holds(holders, tracker.active),
+                policy.stable(holders, tracker.active),
+                upto <= tracker.stable_upto,
+            )
+        ]
+
+    def stable(self, upto: int, tracker: StabilityTracker, policy: Policy) -> Told:
+        """What is stable may have grown up to here."""
+        first = self._stable_upto + 1
+        if upto < first:
+            return []
+        self._stable_upto = upto
+        stores = tracker.holders(upto)
+        groups = policy.groups_holding({*stores}, tracker.active)
+        return [events.MessageStable(first, upto, stores, groups)]
+
+    def known_stable(self, upto: int) -> None:
+        """Everything up to here was stable before: no news."""
+        self._stable_upto = max(self._stable_upto, upto)
+
+    @staticmethod
+    def flight_exceeded(window: Window) -> Told:
+        """As much is unstable as the flight window allows, and a message was accepted."""
+        if window.exceeded_noted:
+            return []
+        window.exceeded_noted = True
+        return [
+            events.FlightExceeded(
+                window.next_sequence - 1 - window.stable_upto,
+                window.sent_bytes - window.stable_bytes,
+            )
+        ]
+
+    @staticmethod
+    def flight_relieved(window: Window, stable_upto: int) -> Told:
+        """More is stable: the flight window, which was exceeded, may have room again."""
+        if window.exceeded:
+            return []
+        window.exceeded_noted = False
+        return [events.FlightRelieved(stable_upto)]
+
+    def overdue(self, retention: Retention, stable_upto: int, now: float) -> Told:
+        """What passed the stability lifetime without becoming stable."""
+        lifetime = self._options.stability_lifetime
+        oldest = retention.oldest_unsettled()
+        if oldest is None or now - oldest.packed_at < lifetime:
+            return []
+        overdue = [
+            item
+            for item in retention.unsettled()
+            if item.last > self._overdue_upto and now - item.packed_at >= lifetime
+        ]
+        if not overdue:
+            return []
+        self._overdue_upto = overdue[-1].last
+        first = max(overdue[0].first, stable_upto + 1)
+        return [events.NotStable(first, overdue[-1].last, events.NotStableCause.TIMEOUT)]
+
+    @staticmethod
+    def contradicted(store: str, error: QuorateError) -> Told:
+        """A store will never have messages that it was sent."""
+        if not isinstance(error, ContentConflict):
+            return []
+        cause = events.NotStableCause.REFUSED
+        return [events.NotStable(error.first, error.last, cause, store)]
+
+    def retained_from(self, first: int) -> None:
+        """The retention begins here; what was before it was told of, or never kept."""
+        self._reclaimed_upto = max(first - 1, self._reclaimed_upto or NOTHING)
+
+    def reclaimed(self, retention: Retention) -> Told:
+        """What has left the retention: by force if a store lacked it."""
+        if self._reclaimed_upto is None:
+            return []
+        first, last = self._reclaimed_upto + 1, retention.first - 1
+        self._reclaimed_upto = max(last, self._reclaimed_upto)
+        forced = retention.take_forced()
+        if last < first:
+            return []
+        told: Told = []
+        normally = [(first, last)]
+        if forced is not None:
+            told.append(events.Reclaimed(forced.first, forced.last, forced=True))
+            normally = [(first, forced.first - 1), (forced.last + 1, last)]
+        if self._options.reclaim_events:
+            told += [events.Reclaimed(a, b, forced=False) for a, b in normally if a <= b]
+        return told

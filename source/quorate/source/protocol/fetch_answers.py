@@ -1,0 +1,43 @@
+"""What a source answers to a fetch, out of what it still retains.
+
+Pure: who asks, and how fast the answers are taken, is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quorate.protocol.answers import AnswerPacking
+from quorate.protocol.framing import read_header
+from quorate.protocol.ranges import Range
+from quorate.source.protocol.core import SourceCore
+from quorate.source.protocol.frames import batch_of
+from quorate.v1 import messages_pb2 as v1
+
+
+def answers(core: SourceCore, first: int, last: int) -> Iterator[v1.FetchResponse]:
+    """What is retained of [first, last], what is not, and where it ends.
+
+    Looked up anew for each response: what is retained changes while a receiver reads.
+    """
+    retention, packing = core.retention, AnswerPacking()
+    last = min(last, core.packed_upto)
+    while first <= last:
+        if first < retention.first:
+            gone = Range(first, min(last, retention.first - 1))
+            packing.missing(gone, v1.LOOKUP_ABSENT, "the source no longer retains it")
+            first = gone.last + 1
+            continue
+        item = retention.at(retention.ordinal_of(first))
+        if item is None or item.first > first:
+            lost = Range(first, last if item is None else min(last, item.first - 1))
+            packing.missing(lost, v1.LOOKUP_ABSENT, "the source was told that it is lost")
+            first = lost.last + 1
+            continue
+        batch = batch_of(item.frame)
+        header = read_header(batch)
+        packing.fetched(batch, Range(max(first, header.first), min(last, header.last)))
+        first = item.last + 1
+        yield from packing.full()
+    packing.end(core.packed_upto, core.stable_upto, core.registration.lineage)
+    yield from packing.all()

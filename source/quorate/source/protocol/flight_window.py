@@ -1,0 +1,179 @@
+"""The flight window and what has gathered inside it: the counters that every send touches.
+
+Pure. `Source.send` reads and writes the counters directly, because a method call for each message
+would cost as much as everything else that a send does. A send may go on without asking while
+`next_sequence < pause_at and sent_bytes < pause_at_bytes`; whatever else has to be looked at
+(closed, no quorum, window full, batch full, nobody told yet that something has gathered) is
+expressed by lowering these two.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, NOTHING, SEQUENCE_MAX
+from quorate.source.options import FlightBehaviour, SourceOptions
+from quorate.source.protocol.outgoing import fill_up
+
+
+class Window:
+    """What was accepted, what of it was not packed yet, and how much more may be accepted."""
+
+    __slots__ = (
+        "_flight_bytes",
+        "_flight_messages",
+        "_notify",
+        "attributes",
+        "exceeded_noted",
+        "is_open",
+        "lag_noted",
+        "message_bytes_max",
+        "next_sequence",
+        "paced_bytes",
+        "paced_upto",
+        "packed_bytes",
+        "pause_at",
+        "pause_at_bytes",
+        "payloads",
+        "reserved",
+        "sent_bytes",
+        "stable_bytes",
+        "stable_upto",
+    )
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._flight_messages = options.flight_messages
+        self._flight_bytes = options.flight_bytes
+        self._notify = options.flight_behaviour is FlightBehaviour.NOTIFY
+        self.message_bytes_max = options.message_bytes_max
+        self.payloads: list[bytes] = []
+        """Accepted, not packed yet; they end just before next_sequence."""
+        self.attributes: list[bytes] = []
+        """Of the first of the payloads, encoded; the others, often all of them, have none."""
+        self.next_sequence = 0
+        self.sent_bytes = 0
+        """Bytes of the messages accepted since the start; packed_bytes and stable_bytes alike."""
+        self.packed_bytes = 0
+        self.stable_bytes = 0
+        self.stable_upto = NOTHING
+        self.is_open = False
+        """Messages are accepted at all."""
+        self.reserved = False
+        """One caller sends several messages that must stay together."""
+        self.exceeded_noted = False
+        self.paced_upto = SEQUENCE_MAX
+        """The last number that may be sent for the receivers' sake; paced_bytes: sent_bytes must
+        not have reached it."""
+        self.paced_bytes = sys.maxsize
+        self.lag_noted = False
+        self.pause_at = 0
+        self.pause_at_bytes = 0
+
+    def restart(self, packed_upto: int, packed_bytes: int, stable_upto: int) -> None:
+        """Go on behind what was packed; what has gathered stays gathered."""
+        gathered_bytes = self.sent_bytes - self.packed_bytes
+        self.packed_bytes = packed_bytes
+        self.sent_bytes = packed_bytes + gathered_bytes
+        self.stable_bytes = 0
+        self.next_sequence = packed_upto + 1 + len(self.payloads)
+        self.stable_upto = stable_upto
+        self.refresh()
+
+    @property
+    def gathered_from(self) -> int:
+        """The number of the first message that was not packed yet."""
+        return self.next_sequence - len(self.payloads)
+
+    @property
+    def full(self) -> bool:
+        """A whole batch has gathered."""
+        return (
+            len(self.payloads) >= BATCH_MESSAGES_MAX
+            or self.sent_bytes - self.packed_bytes >= BATCH_BYTES_TARGET
+        )
+
+    @property
+    def exceeded(self) -> bool:
+        """As much is unstable as the flight window allows."""
+        return (
+            self.next_sequence - 1 - self.stable_upto >= self._flight_messages
+            or self.sent_bytes - self.stable_bytes >= self._flight_bytes
+        )
+
+    @property
+    def paced_out(self) -> bool:
+        """As much was sent as the receivers' positions allow."""
+        return self.next_sequence > self.paced_upto or self.sent_bytes >= self.paced_bytes
+
+    @property
+    def blocked(self) -> bool:
+        """The next message has to wait until something becomes stable, or is acknowledged."""
+        return not self._notify and (self.exceeded or self.paced_out)
+
+    def room(self) -> tuple[int, int]:
+        """How many messages, and roughly how many bytes, may be gathered before a pause."""
+        messages = BATCH_MESSAGES_MAX - len(self.payloads)
+        size = BATCH_BYTES_TARGET - (self.sent_bytes - self.packed_bytes)
+        if not self._notify or not (self.exceeded_noted or self.exceeded):
+            messages = min(
+                messages, self.stable_upto + 1 + self._flight_messages - self.next_sequence
+            )
+            size = min(size, self.stable_bytes + self._flight_bytes - self.sent_bytes)
+        if self.paced_upto < SEQUENCE_MAX and not (
+            self._notify and (self.lag_noted or self.paced_out)
+        ):
+            messages = min(messages, self.paced_upto + 1 - self.next_sequence)
+            size = min(size, self.paced_bytes - self.sent_bytes)
+        return messages, size
+
+    def refresh(self) -> None:
+        """Set where sends pause, from everything else."""
+        if not self.is_open or self.reserved:
+            self.pause_at = 0
+        elif not self.payloads:
+            # The first message of a batch pauses, so that somebody is told to pack it.
+            self.pause_at = self.next_sequence
+        else:
+            self.gather()
+
+    def gather(self) -> None:
+        """Let messages in up to the end of the batch or of the flight window."""
+        messages, size = self.room()
+        self.pause_at = min(self.next_sequence + messages, SEQUENCE_MAX)
+        self.pause_at_bytes = self.sent_bytes + size
+
+    def settle(self, stable_upto: int, stable_bytes: int) -> None:
+        """What is stable has grown."""
+        self.stable_upto = stable_upto
+        self.stable_bytes = max(self.stable_bytes, stable_bytes)
+        self.refresh()
+
+    def pace(self, upto: int, size: int) -> None:
+        """So far may be sent for the receivers' sake."""
+        if (upto, size) != (self.paced_upto, self.paced_bytes):
+            self.paced_upto, self.paced_bytes = upto, size
+            self.refresh()
+
+    def add(self, payloads: Sequence[bytes], attributes: Sequence[bytes], size: int) -> None:
+        """Messages are accepted. attributes: as many, or nothing if none has any."""
+        if attributes:
+            fill_up(self.attributes, len(self.payloads))
+            self.attributes += attributes
+        self.payloads += payloads
+        self.next_sequence += len(payloads)
+        self.sent_bytes += size
+
+    def take(self) -> tuple[int, list[bytes], list[bytes]]:
+        """What has gathered, payloads and attributes, with the number of its first message.
+
+        It counts as packed now. The attributes are as many, or nothing if no message has any.
+        """
+        first, payloads, attributes = self.gathered_from, self.payloads, self.attributes
+        self.payloads = []
+        if attributes:
+            fill_up(attributes, len(payloads))
+            self.attributes = []
+        self.packed_bytes = self.sent_bytes
+        self.refresh()
+        return first, payloads, attributes

@@ -1,0 +1,136 @@
+"""What outlived the last epoch: messages that stores kept, and what the source still has itself.
+
+Pure. Which of them are kept is decided in quorate.protocol.recovery; here is what that means for
+fetching, comparing and sending again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from quorate.protocol.errors import ContentConflict
+from quorate.protocol.framing import cut, read_header, same_content
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import RangeSet
+from quorate.protocol.recovery import Decision
+from quorate.source.protocol.frames import batch_frame
+from quorate.source.protocol.retention import Retention
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Messages that survived, as a store has them."""
+
+    first: int
+    last: int
+    batch: bytes
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Messages to fetch from the stores that hold them before the stream can go on."""
+
+    first: int
+    last: int
+    holders: Mapping[int, tuple[str, ...]]
+    """For the start of each run of messages, the stores that hold it."""
+    lineage: Lineage
+    """What belongs to the stream: a store that has not begun yet may have other messages, too."""
+    losses: RangeSet = field(default_factory=RangeSet)
+    """What of it nobody has, as an operator has accepted."""
+
+    def run(self, first: int) -> tuple[int, tuple[str, ...]]:
+        """How far the same stores hold everything from this number on, and which these are."""
+        start = max(start for start in self.holders if start <= first)
+        upto = min((later - 1 for later in self.holders if later > first), default=self.last)
+        return upto, self.holders[start]
+
+
+def first_of(unstable: Sequence[bytes]) -> int | None:
+    """The first message that the source still has itself; None if it has none."""
+    return read_header(unstable[0]).first if unstable else None
+
+
+def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -> Load | None:
+    """What was kept but is not stable, or must be compared with what the source has itself."""
+    first = stable_upto + 1
+    own = first_of(unstable)
+    if own is not None:
+        first = min(first, own)
+    # What was let go was stable, and there is nothing left to compare with.
+    first = max(first, decision.retained_from)
+    last = decision.kept_upto
+    if first > last:
+        return None
+    held = decision.holders
+    starts = {first}
+    for ranges in held.values():
+        for item in ranges:
+            starts |= {item.first, item.last + 1}
+    holders = {
+        start: tuple(store for store, ranges in held.items() if start in ranges)
+        for start in sorted(starts)
+        if first <= start <= last
+    }
+    return Load(first, last, holders, decision.lineage, decision.losses)
+
+
+def newest_marker(decision: Decision, unstable: Iterable[bytes]) -> bytes:
+    """What the application committed last, of what was kept and what is sent again."""
+    own = [header.marker for header in map(read_header, unstable) if header.marker]
+    if own:
+        return own[-1]
+    return decision.marker.value if decision.marker else b""
+
+
+def conflict(
+    source: SourceName, kept: Iterable[Kept], unstable: Sequence[bytes]
+) -> ContentConflict | None:
+    """Where a store has other content than the source itself under the same numbers."""
+    for item in kept:
+        for own in unstable:
+            if not same_content(item.batch, own):
+                header = read_header(own)
+                return ContentConflict(str(source), header.first, header.last, item.store)
+    return None
+
+
+def sent_again(
+    epoch: int, kept_upto: int, unstable: Iterable[bytes]
+) -> Iterable[tuple[int, int, bytes]]:
+    """First number, last number and batch of what no store kept: unchanged but for the epoch."""
+    for own in unstable:
+        header = read_header(own)
+        if header.last > kept_upto:
+            first = max(header.first, kept_upto + 1)
+            yield first, header.last, cut(own, header, first, header.last, epoch)
+
+
+def carried_over(
+    kept: Sequence[Kept],
+    unstable: Iterable[bytes],
+    epoch: int,
+    kept_upto: int,
+    stable_upto: int,
+    now: float,
+) -> Retention:
+    """What an epoch begins with: what stores kept and is not stable, then what none of them kept.
+
+    stable_upto: with the content that the source has.
+    """
+    needed = [item for item in kept if item.last > stable_upto]
+    retention = Retention(needed[0].first if needed else kept_upto + 1)
+
+    def retain(first: int, last: int, batch: bytes) -> None:
+        size = retention.payload_bytes + len(batch)
+        retention.append(first, last, batch_frame(batch, stable_upto), size, now)
+
+    for item in needed:
+        retain(item.first, item.last, item.batch)
+    retention.ends_before(kept_upto + 1)
+    for again in sent_again(epoch, kept_upto, unstable):
+        retain(*again)
+    return retention

@@ -1,0 +1,60 @@
+"""The registration information of a source, as receivers and stores are told it.
+
+Pure; when it is told, and that it has changed, is the core's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.wire import pacing_to_wire, policy_to_wire, source_to_wire
+from quorate.source.options import SourceOptions
+from quorate.source.protocol.registration import Registration
+from quorate.v1.messages_pb2 import Lifetimes, SourceInformation, StoreEntry
+
+
+def describe(
+    name: SourceName,
+    address: str,
+    registration: Registration,
+    stores: Iterable[StoreAddress],
+    version: tuple[int, int],
+    options: SourceOptions,
+) -> SourceInformation:
+    """What receivers and stores need to know of a source.
+
+    address: where receivers attach. stores: those that it deals with now. version: the epoch that
+    is told, and how often something has changed within it.
+    """
+    epoch, changes = version
+    entries = []
+    for store in stores:
+        grant = registration.grant(store.name)
+        entries.append(
+            StoreEntry(
+                name=store.name,
+                address=store.address,
+                reg_id=grant.reg_id if grant else store.reg_id,
+                store_name=grant.store_name if grant else "",
+            )
+        )
+    declared = registration.declared if registration.policy != registration.declared else None
+    return SourceInformation(
+        source=source_to_wire(name),
+        address=address,
+        epoch=epoch,
+        policy=policy_to_wire(registration.policy),
+        declared=policy_to_wire(declared) if declared else None,
+        stores=entries,
+        version=changes,
+        receiver_pacing=pacing_to_wire(options.receiver_pacing),
+    )
+
+
+def lifetimes_of(options: SourceOptions) -> Lifetimes:
+    """What the source asks of its stores; 0 where they are to do as they are configured."""
+    return Lifetimes(
+        activity_timeout_seconds=options.activity_timeout or 0.0,
+        state_lifetime_seconds=options.state_lifetime or 0.0,
+    )

@@ -1,0 +1,1 @@
+"""The calls that a store answers, one file a call. No rule lives here."""

@@ -1,0 +1,264 @@
+"""The call Append: one source's stream into the store.
+
+Reads frames, hands them to the core, has them written, and acknowledges what is durable; one
+acknowledgement a commit, however many batches it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import grpc.aio
+
+from quorate.protocol.errors import (
+    Closed,
+    ContentConflict,
+    CorruptBatch,
+    InvalidArgument,
+    QuorateError,
+)
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.wire import pacing_from_wire
+from quorate.store.engine import Engine
+from quorate.store.rules.lifetimes import lifetimes_from_wire
+from quorate.store.rules.receivers import waited_for
+from quorate.store.rules.source_state import AppendStream
+from quorate.transport.channels import SILENCE_SECONDS_MAX
+from quorate.transport.failures import check_version, failure_to_wire
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.rpc.append")
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_INSTANCE_BYTES_MAX = 64
+_LAST_WORD_SECONDS = 1.0
+RECEIVERS_SECONDS = 0.1
+"""A source that waits for its receivers is told no more often where they are."""
+
+
+def check_instance(instance: bytes) -> bytes:
+    """Return it unchanged, or raise InvalidArgument."""
+    if not 0 < len(instance) <= _INSTANCE_BYTES_MAX:
+        raise InvalidArgument("instance", f"must have 1 to {_INSTANCE_BYTES_MAX} bytes")
+    return instance
+
+
+class AppendCall:
+    """One call of Append, from its first frame to its end."""
+
+    def __init__(self, engine: Engine, context: Context, address: str) -> None:
+        self._engine = engine
+        self._context = context
+        self._address = address
+        self._over: asyncio.Future[QuorateError] = asyncio.get_running_loop().create_future()
+        self._durable = asyncio.Event()
+        self._upto = NOTHING
+        self._told = NOTHING
+        self._replaced: list[store_v1.StoreReplaced] = []
+        self._receivers: store_v1.WaitedFor | None = None
+        """Where those are that the source waits for, as it is to be told; None: it waits for none.
+        """
+        self._receivers_told: store_v1.WaitedFor | None = None
+        self._last_word = False
+        self._commit = 0
+        self._silent_checks = 0
+
+    def end(self, error: QuorateError) -> None:
+        """End the call with this error, once what it was sent before is acknowledged."""
+        if not self._over.done():
+            self._over.set_result(error)
+
+    def acknowledge(self, upto: int) -> None:
+        """Everything up to here is durable."""
+        self._upto = upto
+        self._durable.set()
+
+    def replaced(self, store: store_v1.StoreReplaced) -> None:
+        """Tell the source that another store has come back, before anything that is durable later.
+
+        The source must not count what that store had acknowledged together with what it hears
+        from here from now on.
+        """
+        self._replaced.append(store)
+        self._durable.set()
+
+    async def run(self) -> None:
+        """Serve the call; raises what it must fail with."""
+        frame = await self._context.read()
+        if frame is grpc.aio.EOF:
+            return
+        stream = await self._open(frame)
+        try:
+            await self._serve(stream)
+        finally:
+            self._engine.closed(stream)
+            _log.info("stream of %s, epoch %d, is over", stream.state.name, stream.epoch)
+
+    async def _open(self, frame: v1.Frame) -> AppendStream:
+        if frame.WhichOneof("kind") != "open":
+            raise InvalidArgument("append", "its first frame must be AppendOpen")
+        request = frame.open
+        check_version(self._address, request.protocol_version)
+        # All that it asks for is read first: what fails later would leave a stream nobody serves.
+        engine, lifetimes = self._engine, lifetimes_from_wire(request.lifetimes)
+        waits = pacing_from_wire(request.information) is not None
+        change = engine.core.open(
+            request.information,
+            check_instance(request.instance),
+            request.incarnation,
+            request.retained_from,
+            frame.stable_upto,
+        )
+        stream = change.answer.stream
+        try:
+            came = engine.core.identities.came(stream.state, lifetimes)
+            engine.opened(stream, self)
+            if came:
+                engine.submit(stream.state, came)
+            if waits:
+                self._receivers = waited_for(stream.state)
+            await engine.made_durable(stream.state, change)
+            opened = store_v1.AppendOpened(
+                next_sequence=change.answer.next_sequence,
+                durability=engine.durability(stream.state.name.topic),
+                known=engine.core.standing.known(),
+                waited_for=self._receivers,
+            )
+            await self._context.write(store_v1.AppendResponse(opened=opened))
+        except BaseException:
+            engine.closed(stream)
+            raise
+        self._upto = self._told = change.answer.next_sequence - 1
+        self._receivers_told = self._receivers
+        _log.info(
+            "stream of %s, epoch %d, goes on at %d",
+            stream.state.name,
+            stream.epoch,
+            change.answer.next_sequence,
+        )
+        return stream
+
+    async def _serve(self, stream: AppendStream) -> None:
+        reading = asyncio.create_task(self._read(stream))
+        watching = asyncio.create_task(self._watch_silence(stream))
+        sending = asyncio.create_task(self._send())
+        tasks = [reading, watching, sending]
+        if self._receivers is not None:
+            tasks.append(asyncio.create_task(self._watch_receivers(stream)))
+        try:
+            await asyncio.wait((reading, sending, self._over), return_when=asyncio.FIRST_COMPLETED)
+            # Whatever ended it: what was taken is acknowledged before the source is told.
+            if self._engine.writer.failure is None:
+                await self._engine.writer.durable(self._commit)
+            self._last_word = True
+            self._durable.set()
+            # Not cancelled but left to end: a write that is under way can not be taken back.
+            # A source that was told why hangs up, which ends the reading.
+            await asyncio.wait((reading, sending), timeout=_LAST_WORD_SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._over.done():
+            raise self._over.result()
+        reading.result()
+
+    async def _read(self, stream: AppendStream) -> None:
+        """Take frames until there are no more; once the stream is over, drop them."""
+        durability = self._engine.durability(stream.state.name.topic)
+        while True:
+            frame = await self._context.read()
+            if frame is grpc.aio.EOF:
+                return
+            if self._over.done():
+                continue
+            self._silent_checks = 0
+            try:
+                if frame.WhichOneof("kind") == "batch":
+                    await self._take(stream, frame, durability)
+                else:
+                    self._control(stream, frame)
+            except QuorateError as error:
+                if isinstance(error, ContentConflict | CorruptBatch):
+                    # Now: a source that hears of it hangs up, and this call is cancelled.
+                    _log.error("%s", error)
+                self.end(error)
+
+    async def _take(self, stream: AppendStream, frame: v1.Frame, durability: v1.Durability) -> None:
+        engine, batch = self._engine, frame.batch
+        writes = engine.core.append(stream, batch, frame.stable_upto)
+        if writes is None:
+            await engine.settled(stream.state)
+            writes = engine.core.append_held(stream, batch)
+        sync, upto = durability == v1.DURABILITY_FSYNC, stream.expected - 1
+        if durability == v1.DURABILITY_MEMORY:
+            self._commit = engine.submit(stream.state, writes, sync)
+            self.acknowledge(upto)
+        else:
+            self._commit = engine.submit(stream.state, writes, sync, self, upto)
+        if engine.writer.full:
+            await engine.writer.room()
+            self._silent_checks = 0
+
+    def _control(self, stream: AppendStream, frame: v1.Frame) -> None:
+        engine, core = self._engine, self._engine.core
+        writes = core.keepalive(stream, frame.stable_upto)
+        match frame.WhichOneof("kind"):
+            case "keepalive":
+                pass
+            case "skip":
+                skipped = core.skip(stream, frame.skip.first, frame.skip.last)
+                self._commit = engine.submit(stream.state, skipped, True, self, stream.expected - 1)
+            case "information":
+                writes += core.inform(stream, frame.information)
+                engine.directory.changed(stream.state.name)
+            case "goodbye":
+                writes += core.goodbye(stream)
+            case other:
+                raise InvalidArgument("append", f"a frame of kind {other} is out of place")
+        if writes:
+            self._commit = engine.submit(stream.state, writes)
+
+    async def _send(self) -> None:
+        while not self._last_word or self._upto > self._told:
+            await self._durable.wait()
+            self._durable.clear()
+            while self._replaced:
+                store = self._replaced.pop(0)
+                await self._context.write(store_v1.AppendResponse(replaced=store))
+            if (receivers := self._receivers) is not self._receivers_told:
+                await self._context.write(store_v1.AppendResponse(waited_for=receivers))
+                self._receivers_told = receivers
+            upto = self._upto
+            if upto > self._told:
+                durable = store_v1.Durable(upto=upto)
+                await self._context.write(store_v1.AppendResponse(durable=durable))
+                self._told = upto
+        if self._over.done():
+            failed = failure_to_wire(self._over.result())
+            await self._context.write(store_v1.AppendResponse(failed=failed))
+
+    async def _watch_receivers(self, stream: AppendStream) -> None:
+        """Tell a source that waits for its receivers where they are, whenever that has changed."""
+        while True:
+            await asyncio.sleep(RECEIVERS_SECONDS)
+            receivers = waited_for(stream.state)
+            if receivers != self._receivers:
+                # What was taken of them may still be on its way to the disk.
+                await self._engine.writer.durable(self._engine.submitted(stream.state))
+                self._receivers = receivers
+                self._durable.set()
+
+    async def _watch_silence(self, stream: AppendStream) -> None:
+        """End the call when nothing was heard over two checks; one could be our own pause."""
+        while self._silent_checks < 2:
+            await asyncio.sleep(SILENCE_SECONDS_MAX / 2)
+            if not self._engine.writer.full:
+                self._silent_checks += 1
+        self.end(
+            Closed(f"The stream of {stream.state.name}, silent for {SILENCE_SECONDS_MAX:.0f} s,")
+        )

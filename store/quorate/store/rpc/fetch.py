@@ -1,0 +1,138 @@
+"""The call Fetch: batches out of the journal, in the order of their sequence numbers.
+
+What is answered is decided here, whoever drives it: the service, or a simulated store. How a chunk
+is read, and how long that takes, is the caller's. Chunks are bounded; the next one is read when the
+client has taken the last. What a chunk brings shares responses; none of it waits for the next
+chunk. A batch that can not be vouched for is reported as unknown, never served and never reported
+as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from quorate.protocol.answers import AnswerPacking
+from quorate.protocol.errors import InLimbo
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.store.engine import Engine
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.state_only import (
+    absence,
+    answered_upto,
+)
+from quorate.store.storage.reader import StoredBatch
+from quorate.v1 import messages_pb2 as v1
+
+_CHUNK_BYTES = 1024 * 1024
+_CHUNK_BATCHES_MAX = 256
+_CHUNK_BATCHES_FIRST = 4
+
+ReadChunk = Callable[[SourceState, Range, int], Awaitable[Sequence[StoredBatch]]]
+"""Has the beginning of a range that is held read, at most so many batches:
+quorate.store.storage.reader's
+`read`. Whatever else happens to the store meanwhile is taken into account."""
+
+
+async def fetch(
+    engine: Engine, read: ReadChunk, source: SourceName, first: int, last: int
+) -> AsyncIterator[v1.FetchResponse]:
+    """What is held of [first, last], what is not, and where it ends.
+
+    Raises UnknownTopic, InLimbo, StorageFailed.
+    """
+    state = _known_source(engine, source)
+    known = await _readable(engine, state)
+    packing = AnswerPacking()
+    count = _CHUNK_BATCHES_FIRST
+    while first <= (reach := min(last, max(known.held.high, known.held.retained_from - 1))):
+        for response in packing.all():
+            yield response
+        if state.lineage is not known.lineage:
+            known = await _readable(engine, state)
+            continue
+        if released := known.released_at(first):
+            packing.missing(released, v1.LOOKUP_RELEASED, _let_go(engine))
+            first = released.last + 1
+            continue
+        piece, is_held = known.piece(first, reach)
+        if not is_held:
+            _pack_lacking(packing, engine, state, piece)
+            first = piece.last + 1
+            continue
+        chunk = await read(state, piece, count)
+        if state.lineage is not known.lineage:
+            continue  # a new epoch began meanwhile: what was read may no longer belong
+        if any(batch.problem for batch in chunk) and _has_changed(state, known):
+            known = await _readable(engine, state)
+            continue
+        for batch in chunk:
+            if batch.problem:
+                engine.found_unreadable(state, batch.part, batch.problem)
+                packing.missing(batch.part, v1.LOOKUP_UNKNOWN, batch.problem)
+            else:
+                packing.fetched(batch.frame, batch.part)
+            for response in packing.full():
+                yield response
+        first = chunk[-1].part.last + 1
+        size = sum(len(batch.frame) for batch in chunk)
+        count = max(1, min(_CHUNK_BATCHES_MAX, len(chunk) * _CHUNK_BYTES // max(size, 1)))
+    if first <= last and (rest := _behind(engine, state, first, last)) is not None:
+        _pack_lacking(packing, engine, state, rest)
+    held = state.held
+    packing.end(held.high, held.stable_upto, state.lineage, held.retained_from)
+    for response in packing.all():
+        yield response
+
+
+def _has_changed(state: SourceState, known: SourceState) -> bool:
+    """Whether what can not be read may have been let go, or mended, while it was read."""
+    is_let_go = state.held.retained_from > known.held.retained_from
+    return is_let_go or not state.is_as_readable_as(known)
+
+
+def _behind(engine: Engine, state: SourceState, first: int, last: int) -> Range | None:
+    """What can be said of [first, last], which is behind all that is held; None: not there yet."""
+    if engine.core.limbo_of(state):
+        return Range(first, last)
+    upto = max(min(last, state.losses.high), answered_upto(state))
+    return Range(first, upto) if upto >= first else None
+
+
+def _known_source(engine: Engine, source: SourceName) -> SourceState:
+    if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
+        raise InLimbo(str(source), engine.core.store, reason)
+    return engine.receivers.source(source)
+
+
+def _pack_lacking(packing: AnswerPacking, engine: Engine, state: SourceState, piece: Range) -> None:
+    """A store in limbo can not say that what it lacks was never there."""
+    store = engine.core.store
+    if reason := engine.core.limbo_of(state):
+        why, detail = v1.LOOKUP_UNKNOWN, f"store {store} is in limbo: {reason}"
+    else:
+        why, detail = v1.LOOKUP_ABSENT, f"store {store} {absence(state)}"
+    lost = state.losses.both(RangeSet([piece]))
+    released = state.released().minus(state.losses).both(RangeSet([piece]))
+    parts = [(part, why, detail) for part in RangeSet([piece]).minus(lost).minus(released)]
+    parts += [(part, v1.LOOKUP_RELEASED, _let_go(engine)) for part in released]
+    parts += [(part, v1.LOOKUP_LOST, _loss_of(state, part)) for part in lost]
+    for part in sorted(parts):
+        packing.missing(*part)
+
+
+def _let_go(engine: Engine) -> str:
+    return f"store {engine.core.store} let it go"
+
+
+def _loss_of(state: SourceState, part: Range) -> str:
+    """What the operator said who accepted the loss."""
+    records = (each for each in state.accepted if each.first <= part.first <= each.last)
+    return "; ".join(f"an operator accepted its loss: {each.reason}" for each in records)
+
+
+async def _readable(engine: Engine, state: SourceState) -> SourceState:
+    """What is held now, once it can be read; what comes meanwhile may still be on its way."""
+    known = state.as_it_is()
+    await engine.written(state)
+    return known

@@ -1,0 +1,140 @@
+"""What keeps a store whole: repair, scrub, accepted losses, as the service and the node see it.
+
+Requests of peers and of operators are checked and answered here; the work is done elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from quorate.protocol.errors import InLimbo, InvalidArgument
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.wire import source_from_wire
+from quorate.store.engine import Engine
+from quorate.store.rules import retention
+from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.source_state import Change
+from quorate.store.storage.maintenance_records import (
+    ScrubRecord,
+    loss_to_wire,
+)
+from quorate.store.tasks.comparison import digests_for
+from quorate.store.tasks.executor import in_threads
+from quorate.store.tasks.peer_polling import Peers
+from quorate.store.tasks.repair import Repair
+from quorate.store.tasks.scrub import Scrub
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.rpc.operator")
+
+
+class Upkeep:
+    """The upkeep of one store."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        executor: Executor,
+        peers: Peers,
+        address: str,
+        losses: Losses,
+        checked: ScrubRecord,
+        scrub_interval_seconds: float,
+    ) -> None:
+        """address: where peers know this store. checked: what was found at the start.
+
+        scrub_interval_seconds: from one pass over everything to the next; 0: never.
+        """
+        self._engine = engine
+        self._apart = in_threads(executor)
+        self._scrub_interval = scrub_interval_seconds
+        self.losses = losses
+        self.scrub = Scrub(engine, self._apart, checked, scrub_interval_seconds)
+        self.repair = Repair(engine, self._apart, peers, self.losses, self.scrub, address)
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """The tasks in the background, to be cancelled when the store stops."""
+        for record in self.losses.records:
+            _log.warning("accepted by an operator: %s", record)
+        tasks = [asyncio.create_task(self.repair.run())]
+        if self._scrub_interval:
+            tasks.append(asyncio.create_task(self.scrub.run()))
+        return tasks
+
+    def add_status(self, response: store_v1.StatusResponse) -> store_v1.StatusResponse:
+        """The store's status with what is to be said of its upkeep."""
+        response.repair.CopyFrom(self.repair.status())
+        response.accepted_losses.extend(map(loss_to_wire, self.losses.records))
+        return response
+
+    # Calls.
+
+    async def digest(self, request: store_v1.DigestRequest) -> store_v1.DigestResponse:
+        """What is held, block by block; raises InvalidArgument, StorageFailed, CorruptBatch."""
+        return await digests_for(self._engine, self._apart, request)
+
+    async def archived(self, source: SourceName, upto: int) -> store_v1.ArchivedResponse:
+        """Note what an archive has.
+
+        Raises UnknownTopic, InLimbo, InvalidArgument, StorageFailed.
+        """
+        engine = self._engine
+        if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
+            raise InLimbo(str(source), engine.core.store, reason)
+        state = engine.receivers.source(source)
+        writes = retention.archived(state, upto)
+        await engine.made_durable(state, Change(None, writes))
+        return store_v1.ArchivedResponse(archived_upto=state.held.archived_upto)
+
+    def repair_now(
+        self, request: store_v1.RepairRequest
+    ) -> AsyncGenerator[store_v1.RepairProgress, None]:
+        """Repair, and tell how it goes; raises InvalidArgument, StorageFailed."""
+        source = source_from_wire(request.source) if request.HasField("source") else None
+        return self.repair.now(source, request.thorough)
+
+    async def accept_loss(self, request: store_v1.AcceptLossRequest) -> store_v1.AcceptLossResponse:
+        """Record what an operator accepts; raises NotLost, InvalidArgument, StorageFailed."""
+        engine, now = self._engine, time.time_ns()
+        source = source_from_wire(request.source) if request.HasField("source") else None
+        if request.first == NOTHING:
+            return await self._leave_limbo(source, request.reason)
+        if source is None:
+            raise InvalidArgument("loss", "names no source")
+        state = engine.core.sources.get(source)
+        if state is not None:
+            await engine.settled_range(state, request.first, max(request.first, request.last))
+        change = self.losses.accept(source, request.first, request.last, request.reason, now)
+        state = engine.core.sources[source]
+        record = await engine.made_durable(state, change)
+        _log.warning("accepted by an operator: %s", record)
+        return store_v1.AcceptLossResponse(records=[str(record)])
+
+    async def _leave_limbo(
+        self, source: SourceName | None, reason: str
+    ) -> store_v1.AcceptLossResponse:
+        """Vouch for what is lacking though nobody could be asked, because an operator says so."""
+        engine, core = self._engine, self._engine.core
+        state = core.sources.get(source) if source is not None else None
+        if source is not None and state is None:
+            raise InvalidArgument("source", f"store {core.store} does not know {source}")
+        left = [state] if state is not None else list(core.sources.values())
+        if not any(map(core.limbo_of, (*left, state))):
+            raise InvalidArgument("limbo", f"store {core.store} is not in limbo there")
+        change = self.losses.left_limbo(state, reason, time.time_ns())
+        writes = list(change.writes)
+        for each in left:
+            each.limbo = ""
+            each.registration = replace(each.registration, may_miss_receivers=True)
+            writes += (each.limbo_row(), each.registration_row())
+        if source is None:
+            writes += core.standing.leave_limbo(by_hand=True)
+        await engine.writer.durable(engine.writer.submit(writes))
+        _log.warning("accepted by an operator: %s", change.answer)
+        return store_v1.AcceptLossResponse(records=[str(change.answer)])

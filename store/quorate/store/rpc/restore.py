@@ -1,0 +1,219 @@
+"""The call Restore: an operator's tool gives this store a source's history back.
+
+Takes batches at the pace that repair may have, has them written, and says what is durable. What may
+be taken, and when the store vouches for it, is decided in quorate.store.rules.archive_restore.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
+
+from quorate.protocol.errors import InvalidArgument, QuorateError
+from quorate.protocol.framing import BatchHeader, check_batch
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import held_to_wire
+from quorate.store.engine import Engine
+from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.archive_restore import (
+    History,
+    Refill,
+    close_refill,
+    history_from_wire,
+    lacking,
+    open_refill,
+    take,
+)
+from quorate.store.rules.lifetimes import Who
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.state_only import wanted_range
+from quorate.store.tasks.fetcher import Filler
+from quorate.store.tasks.lifecycle import Keeper
+from quorate.store.tasks.loss_exchange import learn_losses
+from quorate.transport.failures import check_version, failure_to_wire
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.rpc.restore")
+
+_STEP_BYTES = 2 * 1024 * 1024
+"""So much is taken between two words of how far it is."""
+_LAST_WORD_SECONDS = 1.0
+
+
+class Restoring:
+    """What all calls of Restore to one store share."""
+
+    def __init__(self, engine: Engine, keeper: Keeper, filler: Filler, losses: Losses) -> None:
+        self._engine = engine
+        self._keeper = keeper
+        self._filler = filler
+        self._losses = losses
+
+    async def serve(
+        self, requests: AsyncIterator[store_v1.RestoreRequest]
+    ) -> AsyncGenerator[store_v1.RestoreResponse, None]:
+        """The answers to one call; the last says why, if it fails.
+
+        Raises InvalidArgument, VersionMismatch, TopicRefused, BeingDeleted, RestoreRefused,
+        OtherHistory, CorruptBatch, ContentConflict, StorageFailed.
+        """
+        try:
+            async with aclosing(self._serve(requests)) as responses:
+                async for response in responses:
+                    yield response
+        except QuorateError as error:
+            yield store_v1.RestoreResponse(failed=failure_to_wire(error))
+            # Whoever is still sending hears gRPC's own error if the call ends before that is read.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORD_SECONDS):
+                    async for _ in requests:
+                        pass
+            raise
+
+    async def _serve(
+        self, requests: AsyncIterator[store_v1.RestoreRequest]
+    ) -> AsyncGenerator[store_v1.RestoreResponse, None]:
+        request = await anext(requests, None)
+        if request is None or not request.HasField("open"):
+            raise InvalidArgument("restore", "its first request must be RestoreOpen")
+        check_version(self._engine.address, request.open.protocol_version)
+        history = history_from_wire(request.open)
+        refill = await self._open(history)
+        # What stores have let go on purpose they are not given again.
+        first = max(history.first, refill.state.held.retained_from)
+        wanted = wanted_range(refill.state, first, refill.upto)
+        yield store_v1.RestoreResponse(opened=self._opened(refill, wanted))
+        call = _Call(self._engine, self._filler, refill, wanted)
+        async for request in requests:
+            if not request.HasField("batch"):
+                raise InvalidArgument("restore", "only batches may follow what opens it")
+            if (progress := await call.take(request.batch)) is not None:
+                yield store_v1.RestoreResponse(progress=progress)
+        await call.finish()
+        yield store_v1.RestoreResponse(done=await self._close(refill, wanted, call))
+
+    async def _open(self, history: History) -> Refill:
+        engine, source = self._engine, history.source
+        await self._keeper.make_way(source)
+        state = engine.core.sources.get(source)
+        if state is not None and not state.live:
+            await engine.settled(state)
+        change = open_refill(engine.core, history)
+        refill, state = change.answer, change.answer.state
+        told_by = "the archive that it is restored from"
+        learnt = learn_losses(self._losses, state, refill.losses, told_by)
+        engine.core.identities.lives.heard(Who(source))
+        engine.end_streams(change)
+        await engine.writer.durable(engine.submit(state, (*change.writes, *learnt)))
+        engine.directory.changed(source)
+        return refill
+
+    def _opened(self, refill: Refill, wanted: Range | None) -> store_v1.RestoreOpened:
+        state = refill.state
+        rest = _lacking(state, wanted)
+        _log.info("restoring %s up to %d: %d messages", state.name, refill.upto, rest.count())
+        return store_v1.RestoreOpened(
+            store_name=self._engine.core.store,
+            reg_id=state.reg_id,
+            lacking=held_to_wire(_parted(state, rest)),
+            upto=refill.upto,
+        )
+
+    async def _close(
+        self, refill: Refill, wanted: Range | None, call: _Call
+    ) -> store_v1.RestoreDone:
+        engine, state = self._engine, refill.state
+        vouches = await engine.made_durable(state, close_refill(engine.core, refill))
+        engine.directory.changed(state.name)
+        rest = _lacking(state, wanted)
+        _log.info(
+            "restored %d messages of %s, which had %d of those it was sent, and lacks %d",
+            call.written,
+            state.name,
+            call.held_already,
+            rest.count(),
+        )
+        return store_v1.RestoreDone(
+            written=call.written,
+            held_already=call.held_already,
+            lacking=held_to_wire(_parted(state, rest)),
+            limbo=not vouches,
+        )
+
+
+class _Call:
+    """The batches of one call."""
+
+    def __init__(
+        self, engine: Engine, filler: Filler, refill: Refill, wanted: Range | None
+    ) -> None:
+        self._engine = engine
+        self._filler = filler
+        self._refill = refill
+        self._wanted = wanted
+        self._next = 0
+        self._size = 0
+        self._commit = 0
+        self._step = (0, 0)
+        self.written = 0
+        self.held_already = 0
+
+    async def take(self, frame: bytes) -> store_v1.RestoreProgress | None:
+        """Take a batch; now and then how far everything is durable."""
+        header = check_batch(frame, "from an archive")
+        if header.first < self._next:
+            raise InvalidArgument("restore", f"{header.first} comes behind {self._next - 1}")
+        self._next = header.last + 1
+        pace = self._filler.pace
+        pace.work()
+        try:
+            await self._take(frame, header)
+        finally:
+            self._size += len(frame)
+            is_over = self._size >= _STEP_BYTES
+            pace.worked(len(frame))
+        return await self._stepped() if is_over else None
+
+    async def _take(self, frame: bytes, header: BatchHeader) -> None:
+        part = _common(self._wanted, header)
+        if part is None:
+            return  # the source streams, and sends it itself
+        engine, state = self._engine, self._refill.state
+        if not state.lacks_all(header.first, header.last):
+            await engine.settled_range(state, header.first, header.last)
+        lacks = RangeSet([part]).minus(state.held.ranges).count()
+        position = engine.core.position
+        change = take(engine.core, self._refill, frame, part.first, part.last)
+        self._filler.wrote(engine.core.position - position)
+        self.written += lacks
+        self.held_already += len(part) - lacks
+        self._commit = engine.submit(state, change.writes)
+
+    async def _stepped(self) -> store_v1.RestoreProgress:
+        """One step is written while the next comes in."""
+        (commit, upto), self._step = self._step, (self._commit, self._next)
+        self._size = 0
+        await self._engine.writer.durable(commit)
+        await self._filler.rest()
+        return store_v1.RestoreProgress(next_sequence=upto)
+
+    async def finish(self) -> None:
+        """Return once everything that was taken is durable."""
+        await self._engine.writer.durable(self._commit)
+
+
+def _common(wanted: Range | None, header: BatchHeader) -> Range | None:
+    if wanted is None:
+        return None
+    first, last = max(wanted.first, header.first), min(wanted.last, header.last)
+    return Range(first, last) if first <= last else None
+
+
+def _lacking(state: SourceState, wanted: Range | None) -> RangeSet:
+    return lacking(state).both(RangeSet([wanted])) if wanted is not None else RangeSet()
+
+
+def _parted(state: SourceState, ranges: RangeSet) -> tuple[HeldRange, ...]:
+    return state.lineage.parted(ranges)

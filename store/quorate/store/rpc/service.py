@@ -1,0 +1,438 @@
+"""The gRPC service of a store: requests to the core, answers and errors to the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import aclosing
+from itertools import pairwise
+from typing import Any, NoReturn, TypeVar
+
+from quorate.protocol.errors import (
+    ContentConflict,
+    Fenced,
+    InLimbo,
+    InvalidArgument,
+    QuorateError,
+    StorageFailed,
+    StoreStopping,
+)
+from quorate.protocol.identity import SourceName, check_session_id
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import Lineage
+from quorate.protocol.ranges import Range
+from quorate.protocol.wire import (
+    held_from_wire,
+    held_to_wire,
+    lineage_from_wire,
+    lineage_to_wire,
+    markers_to_wire,
+    membership_from_wire,
+    source_from_wire,
+    source_to_wire,
+)
+from quorate.store import watchers
+from quorate.store.engine import Engine
+from quorate.store.rpc.append import (
+    AppendCall,
+    Context,
+    check_instance,
+)
+from quorate.store.rpc.fetch import fetch
+from quorate.store.rpc.inventory import inventory
+from quorate.store.rpc.locate import locate
+from quorate.store.rpc.operator import Upkeep
+from quorate.store.rpc.requests import (
+    AskedBegin,
+    AskedPosition,
+    AskedPromise,
+    AskedReceiver,
+    Requests,
+)
+from quorate.store.rpc.restore import Restoring
+from quorate.store.rules.lifetimes import lifetimes_from_wire
+from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.reader import (
+    StoredBatch,
+    read,
+)
+from quorate.store.tasks.lifecycle import Keeper
+from quorate.transport.failures import abort, check_version, failure_to_wire
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreServicer
+
+_log = logging.getLogger("quorate.store.rpc.service")
+
+Self = TypeVar("Self", bound="Service")
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+def _answering(
+    method: Callable[[Self, Request], Awaitable[Response]],
+) -> Callable[[Self, Request, Context], Awaitable[Response]]:
+    """A unary call whose errors cross the wire."""
+
+    @functools.wraps(method)
+    async def call(self: Self, request: Request, context: Context) -> Response:
+        try:
+            await self.serving()
+            return await method(self, request)
+        except Fenced as error:
+            # How whoever registers learns of the epoch: nothing to hear of in the log.
+            await self.refuse(context, error, logging.DEBUG)
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    return call
+
+
+class Service(StoreServicer):  # type: ignore[misc]
+    """What a store serves."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        keeper: Keeper,
+        executor: Executor,
+        greeting: Callable[[], store_v1.Greeting],
+        address: str,
+        status: Callable[[], Awaitable[store_v1.StatusResponse]],
+        upkeep: Upkeep,
+    ) -> None:
+        self._engine = engine
+        self._keeper = keeper
+        self._executor = executor
+        self._address = address
+        self._greeting = greeting
+        self._status = status
+        self._upkeep = upkeep
+        self._requests = Requests(engine, keeper, upkeep.losses)
+        self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
+        self._checked = asyncio.Event()
+        self.stopping: QuorateError | None = None
+        """Why new calls are refused."""
+
+    def stop(self, reason: StoreStopping | StorageFailed) -> None:
+        """Refuse new calls, and end the streams."""
+        self.stopping = self.stopping or reason
+        self._checked.set()
+        self._engine.end_all(reason)
+        self._engine.directory.wake()
+
+    def check_running(self) -> None:
+        """Raise why no call is served, if none is."""
+        if self.stopping is not None:
+            raise self.stopping
+
+    def serve_all(self) -> None:
+        """The peers were heard: from now on more than Inventory is answered."""
+        self._checked.set()
+
+    async def serving(self) -> None:
+        """Return once calls are served; raises why none is."""
+        await self._checked.wait()
+        self.check_running()
+
+    async def refuse(
+        self, context: Context, error: QuorateError, level: int = logging.INFO
+    ) -> NoReturn:
+        """End a call with an error."""
+        self._engine.rejected += 1
+        match error:
+            case ContentConflict():
+                level = logging.ERROR
+            case InLimbo():
+                # Asked for over and over; the store says itself, once, what it is waiting for.
+                level = logging.DEBUG
+        _log.log(level, "refused %s: %s", type(error).__name__, error)
+        await abort(context, error)
+
+    # Sources.
+
+    @_answering
+    async def Promise(self, request: store_v1.PromiseRequest) -> store_v1.PromiseResponse:
+        check_version(self._address, request.protocol_version)
+        source, core = source_from_wire(request.source), self._engine.core
+        asked = AskedPromise(
+            source,
+            request.epoch,
+            check_instance(request.instance),
+            request.take_over,
+            request.decided_epoch,
+            request.reg_id,
+        )
+        promised, incarnation = await self._requests.promise(asked)
+        record = promised.registration
+        return store_v1.PromiseResponse(
+            reg_id=promised.state.reg_id,
+            incarnation=incarnation,
+            limbo=bool(promised.limbo),
+            limbo_reason=promised.limbo,
+            begun_epoch=record.begun_epoch,
+            lineage=lineage_to_wire(record.lineage),
+            membership=record.membership,
+            held=held_to_wire(promised.held),
+            stable_upto=promised.stable_upto,
+            store_name=core.store,
+            markers=markers_to_wire(promised.markers),
+            known=core.standing.known(),
+            information=record.information,
+            accepted_losses=held_to_wire(record.lineage.parted(promised.state.lost())),
+            retained_from=promised.retained_from,
+            durability=self._engine.durability(source.topic),
+            ended_epoch=record.ended_epoch,
+        )
+
+    @_answering
+    async def Begin(self, request: store_v1.BeginRequest) -> store_v1.BeginResponse:
+        check_version(self._address, request.protocol_version)
+        _check_membership(request.membership)
+        asked = AskedBegin(
+            source_from_wire(request.source),
+            request.epoch,
+            _lineage(request),
+            request.membership,
+            request.instance,
+            request.incarnation,
+            request.ended_epoch,
+            held_from_wire(request.accepted_losses),
+        )
+        set_aside = await self._requests.begin(asked)
+        known = self._engine.core.standing.known()
+        return store_v1.BeginResponse(set_aside=set_aside, known=known)
+
+    async def Append(self, _: Any, context: Context) -> None:
+        try:
+            await self.serving()
+            await AppendCall(self._engine, context, self._address).run()
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    # Receivers.
+
+    @_answering
+    async def RegisterReceiver(
+        self, request: store_v1.RegisterReceiverRequest
+    ) -> store_v1.RegisterReceiverResponse:
+        check_version(self._address, request.protocol_version)
+        asked = AskedReceiver(
+            source_from_wire(request.source),
+            check_session_id(request.session_id),
+            request.epoch,
+            request.instance,
+            request.take_over,
+            lifetimes_from_wire(request.lifetimes),
+            request.ended_epoch,
+            request.spent_epoch,
+            request.reg_id,
+            waited_for=not request.not_waited_for,
+        )
+        registered, limbo = await self._requests.register_receiver(asked)
+        return store_v1.RegisterReceiverResponse(
+            reg_id=registered.reg_id,
+            source_reg_id=registered.state.reg_id,
+            incarnation=self._engine.core.standing.record.incarnation,
+            limbo=limbo,
+            acknowledged_upto=registered.acknowledged_upto,
+            low=registered.low,
+            high=registered.high,
+            stable_upto=registered.stable_upto,
+            known=registered.known,
+            lineage=lineage_to_wire(registered.lineage),
+            retained_from=registered.retained_from,
+            durability=self._engine.durability(asked.source.topic),
+            ended_epoch=registered.ended_epoch,
+            spent_epoch=registered.spent_epoch,
+            known_stores=self._engine.core.standing.known(),
+        )
+
+    @_answering
+    async def Acknowledge(
+        self, request: store_v1.AcknowledgeRequest
+    ) -> store_v1.AcknowledgeResponse:
+        session_id = check_session_id(request.session_id)
+        asked = map(_position, request.acknowledgements)
+        refused, shortened = await self._requests.acknowledge(session_id, asked)
+        response = store_v1.AcknowledgeResponse()
+        for source, error in refused:
+            response.refused.add(source=source_to_wire(source), failure=failure_to_wire(error))
+        for each in shortened:
+            response.shortened.add(
+                source=source_to_wire(each.source), epoch=each.epoch, upto=each.upto
+            )
+        return response
+
+    async def Fetch(
+        self, request: v1.FetchRequest, context: Context
+    ) -> AsyncIterator[v1.FetchResponse]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            if not 0 <= request.first <= request.last <= SEQUENCE_MAX:
+                raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
+            source = source_from_wire(request.source)
+            async for response in fetch(
+                self._engine, self._read_chunk, source, request.first, request.last
+            ):
+                self.check_running()
+                yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    def _read_chunk(
+        self, state: SourceState, piece: Range, count: int
+    ) -> asyncio.Future[list[StoredBatch]]:
+        return asyncio.get_running_loop().run_in_executor(
+            self._executor, read, self._engine.reads, state.reg_id, state.name, piece, count
+        )
+
+    @_answering
+    async def Locate(self, request: store_v1.LocateRequest) -> store_v1.LocateResponse:
+        check_version(self._address, request.protocol_version)
+        source = source_from_wire(request.source)
+        sequence = await locate(self._engine, self._executor, source, request.time_ns)
+        return store_v1.LocateResponse(sequence=sequence)
+
+    async def Watch(
+        self, request: store_v1.WatchRequest, context: Context
+    ) -> AsyncIterator[store_v1.WatchResponse]:
+        engine = self._engine
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            selects = _selects(request)
+            with engine.directory.watching(selects, engine.known_sources()) as watcher:
+                for response in _entries(engine, watcher):
+                    yield response
+                yield store_v1.WatchResponse(
+                    snapshot_end=store_v1.SnapshotEnd(topics=engine.topics())
+                )
+                while True:
+                    await watcher.changed()
+                    self.check_running()
+                    for response in _entries(engine, watcher):
+                        yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    # Other stores.
+
+    async def Inventory(
+        self, request: store_v1.InventoryRequest, context: Context
+    ) -> AsyncIterator[store_v1.InventoryResponse]:
+        try:
+            self.check_running()
+            check_version(self._address, request.protocol_version)
+            async for response in inventory(self._engine, self._greeting(), request):
+                yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    @_answering
+    async def Digest(self, request: store_v1.DigestRequest) -> store_v1.DigestResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._upkeep.digest(request)
+
+    # Operators.
+
+    async def Repair(
+        self, request: store_v1.RepairRequest, context: Context
+    ) -> AsyncIterator[store_v1.RepairProgress]:
+        try:
+            await self.serving()
+            check_version(self._address, request.protocol_version)
+            async with aclosing(self._upkeep.repair_now(request)) as progress:
+                async for each in progress:
+                    self.check_running()
+                    yield each
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    @_answering
+    async def Archived(self, request: store_v1.ArchivedRequest) -> store_v1.ArchivedResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._upkeep.archived(source_from_wire(request.source), request.upto)
+
+    @_answering
+    async def AcceptLoss(self, request: store_v1.AcceptLossRequest) -> store_v1.AcceptLossResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._upkeep.accept_loss(request)
+
+    async def Restore(
+        self, requests: AsyncIterator[store_v1.RestoreRequest], context: Context
+    ) -> AsyncIterator[store_v1.RestoreResponse]:
+        try:
+            await self.serving()
+            async with aclosing(self._restoring.serve(requests)) as responses:
+                async for response in responses:
+                    self.check_running()
+                    yield response
+        except QuorateError as error:
+            await self.refuse(context, error)
+
+    # The end of an identity.
+
+    @_answering
+    async def Deregister(self, request: store_v1.DeregisterRequest) -> store_v1.DeregisterResponse:
+        check_version(self._address, request.protocol_version)
+        answer = await self._keeper.deregister(
+            source_from_wire(request.source),
+            request.receiver_session_id,
+            request.epoch,
+            request.unused_promise_to,
+            request.instance,
+        )
+        standing = self._engine.core.standing
+        answer.incarnation = standing.record.incarnation
+        answer.known_stores.extend(standing.known())
+        return answer
+
+    @_answering
+    async def Status(self, request: store_v1.StatusRequest) -> store_v1.StatusResponse:
+        check_version(self._address, request.protocol_version)
+        return await self._status()
+
+
+def _entries(engine: Engine, watcher: watchers.Watcher) -> Iterator[store_v1.WatchResponse]:
+    for source in watcher.take():
+        if (entry := engine.entry(source)) is not None:
+            yield store_v1.WatchResponse(entry=entry)
+
+
+def _selects(request: store_v1.WatchRequest) -> watchers.Selects:
+    match request.WhichOneof("selection"):
+        case "topic":
+            return watchers.by_topic(request.topic)
+        case "topic_pattern":
+            return watchers.by_pattern(request.topic_pattern)
+        case _:
+            raise InvalidArgument("watch", "names neither a topic nor a pattern")
+
+
+def _position(asked: store_v1.Acknowledgement) -> AskedPosition:
+    # What is not known is refused, each by itself.
+    source = SourceName(asked.source.topic, asked.source.session_id)
+    return AskedPosition(source, asked.epoch, asked.upto, asked.source_epoch, asked.instance)
+
+
+def _lineage(request: store_v1.BeginRequest) -> Lineage:
+    entries = request.lineage
+    for entry in entries:
+        if not 0 <= entry.first_sequence <= SEQUENCE_MAX:
+            raise InvalidArgument("lineage", f"{entry.first_sequence} is no sequence number")
+    for before, after in pairwise(entries):
+        if before.epoch >= after.epoch or before.first_sequence >= after.first_sequence:
+            raise InvalidArgument("lineage", "its epochs and numbers do not ascend")
+    return lineage_from_wire(entries)
+
+
+def _check_membership(membership: v1.Membership) -> None:
+    try:
+        membership_from_wire(membership)
+    except KeyError as error:
+        raise InvalidArgument("membership", f"has no rule {error}") from None

@@ -1,0 +1,151 @@
+"""The store's rules for losses that an operator accepts: what may be recorded, and what follows.
+
+A state machine without I/O, like quorate.store.rules.acceptor. A record is kept for ever. It
+counts for the
+numbers that the lineage named when it was recorded: once another epoch is in force for them they
+are other messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from quorate.protocol.errors import InvalidArgument, NotLost
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import NO_LINEAGE
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.store.rules.source_state import (
+    Change,
+    SourceState,
+)
+from quorate.store.storage import index
+from quorate.store.storage.interface import (
+    Reads,
+    Table,
+    Write,
+)
+from quorate.store.storage.maintenance_records import (
+    LossRecord,
+    loss_key,
+    pack_loss,
+)
+
+_REASON_BYTES_MAX = 4096
+
+
+class Losses:
+    """All that operators accepted on one store, and what it learnt of that from others."""
+
+    def __init__(
+        self,
+        store: str,
+        sources: Mapping[SourceName, SourceState],
+        reads: Reads,
+        records: Sequence[LossRecord] = (),
+    ) -> None:
+        """records: those there are, in the order in which they were recorded."""
+        self._store = store
+        self._sources = sources
+        self._reads = reads
+        self.records = list(records)
+        for state in sources.values():
+            self.count_again(state)
+
+    def count_again(self, state: SourceState) -> None:
+        """Have the records of a source count that was read, or given back, without them."""
+        state.accepted = tuple(record for record in self.records if record.source == state.name)
+        state.renew_losses()
+
+    def accept(
+        self, source: SourceName, first: int, last: int, reason: str, time_ns: int
+    ) -> Change[LossRecord]:
+        """Record that these numbers are lost; every write of the source must be readable.
+
+        What was held of them and can not be read is given up. Raises NotLost, InvalidArgument.
+        """
+        _check_reason(reason)
+        if not 0 <= first <= last:
+            raise InvalidArgument("loss", f"[{first}, {last}] is no range")
+        state = self._sources.get(source)
+        if state is None or not state.lineage.terms:
+            raise NotLost(str(source), first, last, self._store, "it does not know that source")
+        if here := state.readable().both(RangeSet([Range(first, last)])):
+            raise NotLost(
+                str(source), first, last, self._store, f"it has {', '.join(map(str, here))}"
+            )
+        known_upto = max(state.held.next_sequence - 1, state.held.stable_upto)
+        if last > known_upto:
+            raise NotLost(
+                str(source),
+                first,
+                last,
+                self._store,
+                f"it knows of nothing above {known_upto}, and what nobody sent yet is not lost",
+            )
+        record = LossRecord(source, first, last, reason, time_ns, state.lineage)
+        writes = self._give_up(state, record)
+        return Change(record, (*writes, *self._record(state, record)))
+
+    def learn(
+        self, state: SourceState, losses: Iterable[HeldRange], told_by: str, time_ns: int
+    ) -> tuple[Write, ...]:
+        """Note losses that were accepted elsewhere, as far as they are news here."""
+        news = state.lineage.belonging(losses).minus(state.losses).minus(state.held.ranges)
+        writes: list[Write] = []
+        for item in news:
+            record = LossRecord(
+                state.name,
+                item.first,
+                item.last,
+                f"accepted elsewhere, as {told_by} says",
+                time_ns,
+                state.lineage,
+            )
+            writes += self._record(state, record)
+        return tuple(writes)
+
+    def left_limbo(
+        self, state: SourceState | None, reason: str, time_ns: int
+    ) -> Change[LossRecord]:
+        """Record that the store leaves limbo with what it has; None: for all sources.
+
+        Raises InvalidArgument.
+        """
+        _check_reason(reason)
+        name = state.name if state is not None else None
+        lineage = state.lineage if state is not None else NO_LINEAGE
+        record = LossRecord(name, NOTHING, NOTHING, reason, time_ns, lineage)
+        return Change(record, self._record(state, record))
+
+    def _record(self, state: SourceState | None, record: LossRecord) -> tuple[Write, ...]:
+        self.records.append(record)
+        if state is not None:
+            _note(state, record)
+        return (Write(Table.META, loss_key(len(self.records)), pack_loss(record)),)
+
+    def _give_up(self, state: SourceState, record: LossRecord) -> list[Write]:
+        """What can not be read of the lost numbers does not count as held any more."""
+        writes: list[Write] = []
+        gone = state.held.ranges.both(RangeSet([Range(record.first, record.last)]))
+        for part in gone:
+            for entry in index.entries(self._reads, state.reg_id, part.first, part.last):
+                writes += index.cut_out(state.reg_id, entry, part)
+        # All is read: a failure leaves everything as it was.
+        for part in gone:
+            state.held.ranges.remove(part.first, part.last)
+            writes += state.read_well(part.first, part.last)
+        state.held.released_bytes += index.leaving_bytes(writes)
+        return [*writes, state.held_row()] if gone else []
+
+
+def _note(state: SourceState, record: LossRecord) -> None:
+    state.accepted = (*state.accepted, record)
+    state.renew_losses()
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise InvalidArgument("reason", "is empty; say why, and who says so")
+    if len(reason.encode()) > _REASON_BYTES_MAX:
+        raise InvalidArgument("reason", f"is longer than {_REASON_BYTES_MAX} bytes; shorten it")

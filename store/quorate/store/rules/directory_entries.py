@@ -1,0 +1,83 @@
+"""What the directory of one store says of each source: merged from what all stores know. Pure.
+
+The newest information wins, by (epoch, version); a source lives if it lives anywhere in that epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+from quorate.protocol.identity import SourceName
+from quorate.store.rules.peer_knowledge import PeerAnswer
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.store_names import policy_name
+from quorate.v1.messages_pb2 import SourceInformation
+from quorate.v1.store_pb2 import DirectoryEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one store says of a source."""
+
+    address: str
+    """Where that store is reached."""
+    information: SourceInformation
+    live: bool
+    proxy: bool
+    """The store itself answers for the source."""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The higher of two is the newer."""
+        return self.information.epoch, self.information.version
+
+
+def claim_of(state: SourceState, address: str, *, proxy: bool) -> Claim | None:
+    """What this store says itself; None if it was told nothing yet."""
+    information = state.registration.information
+    return Claim(address, information, state.live, proxy) if information is not None else None
+
+
+def merged(claims: Mapping[str, Claim]) -> DirectoryEntry | None:
+    """The entry that follows from the claims, by store; None if there are none."""
+    if not claims:
+        return None
+    newest = max(claims.values(), key=lambda claim: claim.order).information
+    now = {store: claim for store, claim in claims.items() if claim.order[0] == newest.epoch}
+    live = any(claim.live for claim in now.values())
+    proxies = [
+        policy_name(store, claim.address, newest) for store, claim in now.items() if claim.proxy
+    ]
+    proxy = min(proxies, default="") if not live else ""
+    return DirectoryEntry(information=newest, live=live, proxy=proxy)
+
+
+class Elsewhere:
+    """What the peers that can be heard say of their sources."""
+
+    def __init__(self) -> None:
+        self._claims: dict[SourceName, dict[str, Claim]] = {}
+
+    @property
+    def sources(self) -> Set[SourceName]:
+        return self._claims.keys()
+
+    def of(self, source: SourceName) -> Mapping[str, Claim]:
+        """By store."""
+        return self._claims.get(source, {})
+
+    def hear(self, answers: Iterable[PeerAnswer]) -> list[SourceName]:
+        """These are the latest answers of all that can be heard. Returns what that changes."""
+        heard: dict[SourceName, dict[str, Claim]] = {}
+        for answer in answers:
+            for source, known in answer.sources.items():
+                if known.information is not None and not known.deletion:
+                    claim = Claim(answer.address, known.information, known.live, known.proxy)
+                    heard.setdefault(source, {})[answer.store] = claim
+        before, self._claims = self._claims, heard
+        return [
+            source
+            for source in before.keys() | heard.keys()
+            if before.get(source) != heard.get(source)
+        ]

@@ -1,0 +1,85 @@
+"""What stores tell each other of a source, as the wire contract has it, both ways."""
+
+from __future__ import annotations
+
+from quorate.protocol.wire import (
+    held_from_wire,
+    held_to_wire,
+    lineage_from_wire,
+    lineage_to_wire,
+    markers_from_wire,
+    markers_to_wire,
+    membership_from_wire,
+    source_to_wire,
+)
+from quorate.store.rules.peer_knowledge import (
+    SourceKnowledge,
+)
+from quorate.store.rules.receivers import (
+    ended_receivers,
+    statuses,
+)
+from quorate.store.rules.source_state import SourceState
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
+
+
+def knowledge_of(state: SourceState, limbo: bool) -> SourceKnowledge:
+    """What a store knows of a source, as its peers would hear it."""
+    return knowledge_from_wire(source_inventory(state, limbo))
+
+
+def source_inventory(state: SourceState, limbo: bool) -> store_v1.SourceInventory:
+    record = state.registration
+    return store_v1.SourceInventory(
+        source=source_to_wire(state.name),
+        promised_epoch=record.promised_epoch,
+        promised_to=record.promised_to,
+        begun_epoch=record.begun_epoch,
+        lineage=lineage_to_wire(record.lineage),
+        membership=record.membership,
+        held=held_to_wire(state.held_by_epoch()),
+        stable_upto=state.held.stable_upto,
+        limbo=limbo,
+        live=state.live,
+        clean=record.clean,
+        information=record.information,
+        receivers=statuses(state),
+        accepted_losses=held_to_wire(state.lineage.parted(state.lost())),
+        reg_id=state.reg_id,
+        retained_from=state.held.retained_from,
+        markers=markers_to_wire(state.markers),
+        ended_epoch=record.ended_epoch,
+        ended_receivers=ended_receivers(state),
+        may_miss_receivers=record.may_miss_receivers,
+        spent_receiver_epoch=record.spent_receiver_epoch,
+    )
+
+
+def knowledge_from_wire(wire: store_v1.SourceInventory) -> SourceKnowledge:
+    return SourceKnowledge(
+        wire.promised_epoch,
+        wire.promised_to,
+        wire.begun_epoch,
+        lineage_from_wire(wire.lineage),
+        membership_from_wire(wire.membership) if wire.HasField("membership") else None,
+        held_from_wire(wire.held),
+        wire.stable_upto,
+        wire.limbo,
+        wire.live,
+        wire.clean,
+        wire.information if wire.HasField("information") else None,
+        tuple(wire.receivers),
+        held_from_wire(wire.accepted_losses),
+        wire.deletion,
+        wire.proxy,
+        wire.reg_id,
+        wire.retained_from,
+        markers_from_wire(wire.markers),
+        wire.durability != DURABILITY_STATE_ONLY,
+        wire.ended_epoch,
+        tuple(wire.ended_receivers),
+        wire.may_miss_receivers,
+        wire.spent_receiver_epoch,
+        wire.deleted_upto,
+    )

@@ -1,0 +1,318 @@
+"""When a store may leave limbo for a source, and what it has to take over before (DESIGN 4.5).
+
+Peers outside limbo must be, without this store, a stable set and a blocking set of every policy in
+force: then they know every promise that counts and every message that may be stable. Taken over is
+everything up to the floor, the highest number that may be stable, where this store itself counts as
+a holder: what its former self acknowledged may be stable on it and on one peer, and nobody may have
+been told yet. Pure: answers in, decision out; quorate.store.rules.acceptor makes it durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import NO_LINEAGE, Lineage
+from quorate.protocol.policy import Membership, Policy
+from quorate.protocol.ranges import HeldRange, RangeSet
+from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide, ended_upto
+from quorate.store.rules.identity_records import End
+from quorate.store.rules.peer_knowledge import (
+    PeerAnswer,
+    SourceKnowledge,
+)
+from quorate.store.rules.receiver_positions import (
+    ReceiverKnowledge,
+    positions,
+)
+from quorate.store.rules.receiver_tombstones import (
+    merged,
+    spent_epoch,
+)
+from quorate.store.rules.state_only import not_kept_elsewhere
+from quorate.v1.messages_pb2 import SourceInformation
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Not yet."""
+
+    reason: str
+    """What it waits for; for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Not before these have been asked about this very source: they say nothing of it, and what all
+    others have deleted, too, no store tells unasked."""
+
+    addresses: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What is taken over before the store vouches again, all of it durable in one commit."""
+
+    promised_epoch: int
+    promised_to: bytes
+    """Who may ask for that promise once more; empty: nobody."""
+    begun_epoch: int = 0
+    lineage: Lineage = NO_LINEAGE
+    membership: Membership | None = None
+    information: SourceInformation | None = None
+    clean: bool = False
+    stable_upto: int = NOTHING
+    floor: int = NOTHING
+    fetch: RangeSet = field(default_factory=RangeSet)
+    """What the store lacks up to the floor."""
+    holders: Mapping[str, RangeSet] = field(default_factory=dict)
+    """What of that can be had, by the peer's address."""
+    receivers: Mapping[int, ReceiverKnowledge] = field(default_factory=dict)
+    """By session ID."""
+    losses: tuple[HeldRange, ...] = ()
+    retained_from: int = 0
+    """What is below some store has let go: it is not fetched."""
+    marker: Marker | None = None
+    """The newest that was committed with what is taken over, or was let go."""
+    ended_epoch: int = 0
+    """Up to here epochs were of streams that are deleted."""
+    ended_receivers: Mapping[int, End] = field(default_factory=dict)
+    """By session ID."""
+    spent_receiver_epoch: int = 0
+    """The highest in which any receiver was over."""
+
+
+def names_of(
+    store: str, addresses: Collection[str], informations: Iterable[SourceInformation | None]
+) -> set[str]:
+    """What policies call a store: by its own name, or as sources call it that reach it."""
+    called = {
+        entry.name
+        for information in informations
+        if information is not None
+        for entry in information.stores
+        if entry.address in addresses or entry.store_name == store
+    }
+    return {store, *called}
+
+
+def reg_id_of(store: str, addresses: Collection[str], information: SourceInformation | None) -> int:
+    """The RegID that a source has at this store, or wants there, as it says; 0: it says none."""
+    names = names_of(store, addresses, (information,))
+    entries = information.stores if information is not None else ()
+    return next((entry.reg_id for entry in entries if entry.name in names and entry.reg_id), 0)
+
+
+def leave(
+    store: str,
+    address: str,
+    name: SourceName,
+    own: SourceKnowledge,
+    answers: Sequence[PeerAnswer],
+    configured: Collection[str],
+    takes_data: bool = True,
+    asked: Collection[str] = frozenset(),
+) -> Stay | Ask | Adoption:
+    """Whether this store may leave limbo for a source.
+
+    own: what it knows itself. answers: the latest of each peer, to a greeting with the present
+    incarnation. configured: the addresses of all peers. takes_data: it keeps messages of the topic;
+    else it fetches only what would not be stable without it. asked: the addresses of those that
+    answered a question about this very source.
+    """
+    known = {answer.address: as_told(answer.knowledge(name)) for answer in answers}
+    vouching = {answer.address for answer in answers if answer.vouches(name)}
+    newest = _newest([own, *known.values()])
+    promised_epoch, promised_to = _highest_promise([own, *known.values()])
+    if newest.membership is None:
+        if silent := sorted(set(configured) - vouching):
+            return Stay(f"nothing was begun as far as is known, and {_not_heard(silent)}")
+        return Adoption(promised_epoch, promised_to)
+
+    policies = newest.membership.policies
+    if not policies:
+        return Stay(f"the begin of epoch {newest.begun_epoch} names no store that could be asked")
+    everyone = frozenset().union(*(policy.stores for policy in policies))
+    informations = [each.information for each in (own, *known.values())]
+    me = _called(names_of(store, (address,), informations), everyone, store)
+    called = {
+        answer.address: _called(
+            names_of(answer.store, (answer.address, answer.advertised), informations),
+            everyone,
+            answer.store,
+        )
+        for answer in answers
+    }
+    trusted = {called[each] for each in vouching} - {me}
+    for policy in policies:
+        sure = trusted & policy.stores
+        if not (policy.stable(sure) and policy.blocks(sure)):
+            silent = sorted(policy.stores - trusted - {me})
+            return Stay(_not_heard(silent) if silent else _can_not_be_spared(store, policy))
+    told = {answer.address for answer in answers if name in answer.sources}
+    if unasked := {each for each in vouching - told if called[each] in everyone} - {*asked}:
+        return Ask(frozenset(unasked))
+    # Of receivers its own word does not count, nor that of another one in limbo, or of a store that
+    # the stream has left: they may have missed a receiver's end.
+    sure_of_receivers = [
+        knowledge
+        for address, knowledge in known.items()
+        if address in vouching and called[address] in everyone - {me}
+    ]
+    promises = _promises(me, own, called, known, trusted, newest)
+    match decide(policies[-1], promises):
+        case NeedMore(missing):
+            return Stay(_not_heard(missing))
+        case Lost(lost, might_have):
+            who = ", ".join(might_have)
+            return Stay(f"{lost} may have been stable, and no peer has it; it might be on {who}")
+        case Decision() as decision:
+            pass
+    fetch = _lacking(decision, me)
+    if not takes_data:
+        others = {each: decision.holders[each] for each in trusted}
+        fetch = not_kept_elsewhere(fetch, policies, others)
+    losses = [item for each in (own, *known.values()) for item in each.accepted_losses]
+    return Adoption(
+        promised_epoch,
+        promised_to,
+        newest.begun_epoch,
+        newest.lineage,
+        newest.membership,
+        _newest_information(informations),
+        newest.clean,
+        decision.stable_upto,
+        decision.floor,
+        fetch,
+        {each: decision.holders[called[each]] for each in known},
+        positions(sure_of_receivers, newest.lineage),
+        tuple(dict.fromkeys(losses)),
+        decision.retained_from,
+        decision.marker,
+        ended_upto(promises.values()),
+        merged(sure_of_receivers),
+        spent_epoch(known.values()),
+    )
+
+
+def as_told(known: SourceKnowledge) -> SourceKnowledge:
+    """What a peer knows of a source, as far as it would tell that itself.
+
+    Of one that it deleted, and vouches for, nothing is left but that it was ended: whoever still
+    has that stream has nothing that counts. No more than the peer had a part in: that it was told
+    of the end of what came after does not say that this has ended everywhere.
+    """
+    if not known.deletion or known.limbo:
+        return known
+    return SourceKnowledge(
+        known.promised_epoch,
+        known.promised_to,
+        information=known.information,
+        ended_epoch=max(known.begun_epoch, known.ended_epoch),
+        spent_receiver_epoch=known.spent_receiver_epoch,
+    )
+
+
+def may_concern(store: str, address: str, name: SourceName, answers: Sequence[PeerAnswer]) -> bool:
+    """Whether this store may have known a source, as far as its peers can tell.
+
+    Stores have many names, so that a name that is nobody else's may be this one's.
+    """
+    known = [answer.sources[name] for answer in answers if name in answer.sources]
+    informations = [each.information for each in known]
+    others = {
+        entry.name
+        for information in informations
+        if information is not None
+        for entry in information.stores
+        if entry.store_name not in ("", store)
+    }
+    for answer in answers:
+        others |= names_of(answer.store, (answer.address, answer.advertised), informations)
+    others -= names_of(store, (address,), informations)
+    return any(
+        each.membership is None
+        or not each.membership.policies
+        or any(policy.stores - others for policy in each.membership.policies)
+        for each in known
+    )
+
+
+def _newest(known: Iterable[SourceKnowledge]) -> SourceKnowledge:
+    """The newest begun record; of one epoch the one that was confirmed, which forgot something."""
+
+    def order(each: SourceKnowledge) -> tuple[int, int]:
+        membership = each.membership
+        return each.begun_epoch, -len(membership.from_policies) if membership else 0
+
+    return max(known, key=order)
+
+
+def _highest_promise(known: Sequence[SourceKnowledge]) -> tuple[int, bytes]:
+    epoch = max(each.promised_epoch for each in known)
+    promised_to = {each.promised_to for each in known if each.promised_epoch == epoch}
+    # Two instances of one epoch: the former self of this store may have promised it to either.
+    return epoch, promised_to.pop() if len(promised_to) == 1 else b""
+
+
+def _called(names: set[str], everyone: frozenset[str], otherwise: str) -> str:
+    """The one name of a store that the policies use."""
+    return min(names & everyone, default=otherwise)
+
+
+def _promises(
+    me: str,
+    own: SourceKnowledge,
+    called: Mapping[str, str],
+    known: Mapping[str, SourceKnowledge],
+    trusted: set[str],
+    newest: SourceKnowledge,
+) -> dict[str, Promise]:
+    """All that is known, as the answers to a registration; this store itself is in limbo."""
+    everything = {me: own, **{called[each]: knowledge for each, knowledge in known.items()}}
+    return {
+        store: Promise(
+            each.begun_epoch,
+            each.lineage,
+            newest.membership if each.begun_epoch == newest.begun_epoch else each.membership,
+            each.held,
+            each.stable_upto,
+            limbo=store not in trusted,
+            markers=each.markers,
+            losses=each.accepted_losses,
+            retained_from=each.retained_from,
+            ended_epoch=each.ended_epoch,
+        )
+        for store, each in everything.items()
+    }
+
+
+def _lacking(decision: Decision, me: str) -> RangeSet:
+    if decision.floor < 0:
+        return RangeSet()
+    lacking = RangeSet(decision.holders[me].holes(decision.retained_from, decision.floor))
+    return lacking.minus(decision.losses)
+
+
+def _newest_information(
+    informations: Iterable[SourceInformation | None],
+) -> SourceInformation | None:
+    return max(
+        (each for each in informations if each is not None),
+        key=lambda each: (each.epoch, each.version),
+        default=None,
+    )
+
+
+def _not_heard(stores: Iterable[str]) -> str:
+    return f"these have not answered, or are in limbo themselves: {', '.join(stores) or 'none'}"
+
+
+def _can_not_be_spared(store: str, policy: Policy) -> str:
+    return (
+        f"all others have answered, and are not enough without it by {policy}. Put back a disk "
+        "that is whole, or have it go on with what the others have: "
+        f"`quorate repair --leave-limbo --store {store} --reason WHY`"
+    )

@@ -1,0 +1,225 @@
+"""The end of a receiver: what is over with it, who has to hear of it, and when it is forgotten.
+
+A deregistration ends a receiver up to an epoch of its registrations. That is remembered, for a
+store that was away still has its row, and what that says counts no more. An end travels in
+inventories, and with the next registration of that session ID, which is above it: a new receiver.
+It is evidence, the owner's word or an operator's; a row that merely lacks somewhere says nothing.
+
+Ends go in two steps, so that a session ID for each run leaves no rows for ever: first an end is
+settled, once every store that may have a part of the receiver remembers it and has no row of it;
+nobody needs to hear of it from a settled one. It is forgotten when it is settled, or forgotten,
+everywhere. So none is heard late by a store where the receiver may have begun anew.
+
+What stays, also when the source begins anew, is one number for all its receivers: the highest
+epoch in which any of them was over. A receiver registers above it, so that an instance which was
+frozen, and wakes up when its end is forgotten, can not have the same epoch as a newer one. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from quorate.protocol.identity import SourceName
+from quorate.store.rules.identity_records import End
+from quorate.store.rules.peer_knowledge import (
+    Heard,
+    SourceKnowledge,
+)
+from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.interface import Write
+
+REMEMBERED_SECONDS = 60.0
+"""What was on its way when a receiver ended has come by then: it is fenced."""
+
+
+def note(state: SourceState, session_id: int, epoch: int) -> list[Write]:
+    """Remember an end; nothing is written if it is known."""
+    if epoch <= state.ended_upto(session_id):
+        return []
+    state.ended[session_id] = End(epoch)
+    return [state.ended_row(session_id), *spend(state, epoch)]
+
+
+def spend(state: SourceState, epoch: int) -> list[Write]:
+    """A receiver of the source was over in this epoch; nothing is written if a higher is known."""
+    if epoch <= state.registration.spent_receiver_epoch:
+        return []
+    state.registration = replace(state.registration, spent_receiver_epoch=epoch)
+    return [state.registration_row()]
+
+
+def spent_by_all(state: SourceState) -> int:
+    """The highest epoch in which any receiver was over, now that all are: their source is.
+
+    One that was frozen may follow the stream that begins anew, and must not be taken for another.
+    """
+    epochs = (receiver.epoch for receiver in state.receivers.values())
+    return max((state.registration.spent_receiver_epoch, *epochs))
+
+
+def forget_all(state: SourceState) -> list[Write]:
+    """Of a stream that is over itself nobody needs to know who had ended before."""
+    gone = list(state.ended)
+    state.ended.clear()
+    return [state.ended_row(session_id) for session_id in gone]
+
+
+# What peers say.
+
+
+def merged(known: Iterable[SourceKnowledge]) -> dict[int, End]:
+    """The highest end of each receiver that anyone tells, by session ID.
+
+    It is settled if all say so that know it. Those of a stream that is over say nothing.
+    """
+    told = [each for each in known if not each.deletion]
+    over = max((each.ended_epoch for each in told), default=0)
+    ended: dict[int, End] = {}
+    for each in told:
+        if 0 < each.begun_epoch <= over:
+            continue
+        for one in each.ended_receivers:
+            so_far = ended.get(one.session_id)
+            if so_far is None or one.epoch > so_far.epoch:
+                ended[one.session_id] = End(one.epoch, one.settled)
+            elif one.epoch == so_far.epoch and not one.settled:
+                ended[one.session_id] = End(one.epoch)
+    return ended
+
+
+def news(state: SourceState, told: Iterable[SourceKnowledge]) -> Iterator[tuple[int, int]]:
+    """Ends that peers know and this store does not: session ID and epoch.
+
+    A peer that is in limbo may remember what was settled long ago.
+    """
+    over = state.registration.ended_epoch
+    sure = [each for each in told if not each.limbo and not 0 < each.begun_epoch <= over]
+    for session_id, end in merged(sure).items():
+        if not end.settled and end.epoch > state.ended_upto(session_id):
+            yield session_id, end.epoch
+
+
+def spent_epoch(told: Iterable[SourceKnowledge]) -> int:
+    """The highest epoch in which a receiver was over, as far as any of these knows. It refuses
+    nobody: what a peer in limbo says, or of a stream that is over, does no harm."""
+    return max((each.spent_receiver_epoch for each in told), default=0)
+
+
+# When they go.
+
+
+class Step(enum.Enum):
+    """What becomes of an end."""
+
+    WAIT = enum.auto()
+    SETTLE = enum.auto()
+    FORGET = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a peer has said of a source's receivers, when it was asked last."""
+
+    asked: float
+    vouches: bool
+    has_source: bool
+    confirmed: Mapping[int, int]
+    """The confirmed epoch of each receiver that it has."""
+    ended: Mapping[int, End]
+
+    @staticmethod
+    def of(source: SourceName, heard: Heard) -> Said:
+        """The part of an answer."""
+        known = heard.answer.sources.get(source)
+        has_source = known is not None and not known.deletion
+        return Said(
+            heard.asked,
+            heard.answer.vouches(source),
+            has_source,
+            {each.session_id: each.confirmed_epoch for each in known.receivers} if known else {},
+            {each.session_id: End(each.epoch, each.settled) for each in known.ended_receivers}
+            if known
+            else {},
+        )
+
+
+def next_step(
+    session_id: int, end: End, named: Collection[str], said: Mapping[str, Said], since: float
+) -> Step:
+    """What these answers allow.
+
+    named: the stores that may have a part of the source. said: by peers that can be heard, by the
+    name that policies use. since: what was asked before says nothing, on the clock of `asked`.
+    """
+    for name in {*named, *said}:
+        one = said.get(name)
+        if one is None or one.asked <= since or not one.vouches:
+            return Step.WAIT
+        if one.has_source and not _is_done(one, session_id, end):
+            return Step.WAIT
+    return Step.FORGET if end.settled else Step.SETTLE
+
+
+def _is_done(said: Said, session_id: int, end: End) -> bool:
+    """Whether a peer has done what comes before this store may take the next step."""
+    if said.confirmed.get(session_id, end.epoch + 1) <= end.epoch:
+        return False
+    theirs = said.ended.get(session_id)
+    if end.settled:
+        return theirs is None or theirs.settled or theirs.epoch > end.epoch
+    return theirs is not None and theirs.epoch >= end.epoch
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """When an end was first seen in this run."""
+
+    epoch: int
+    steady: float
+    observed: float
+
+
+class Forgetting:
+    """When the ends that one store remembers are settled, and when they go."""
+
+    def __init__(self) -> None:
+        self._seen: dict[SourceName, dict[int, _Sight]] = {}
+
+    def look(
+        self,
+        state: SourceState,
+        named: Collection[str],
+        heard: Mapping[str, Heard],
+        steady: float,
+        observed: float,
+    ) -> list[Write]:
+        """Take every step for a source that its peers' answers allow; see `next_step`.
+
+        steady: now, on the clock of `heard`; observed: seconds that the store has been up.
+        """
+        if not (state.ended and state.registration.begun_epoch):
+            # Before it begins nobody can say which stores have to hear of them.
+            self._seen.pop(state.name, None)
+            return []
+        said = {name: Said.of(state.name, each) for name, each in heard.items()}
+        before, writes = self._seen.get(state.name, {}), []
+        seen = self._seen[state.name] = {}
+        for session_id, end in list(state.ended.items()):
+            sight = before.get(session_id)
+            if sight is None or sight.epoch != end.epoch:
+                sight = _Sight(end.epoch, steady, observed)
+            seen[session_id] = sight
+            match next_step(session_id, end, named, said, sight.steady):
+                case Step.SETTLE:
+                    state.ended[session_id] = replace(end, settled=True)
+                    writes.append(state.ended_row(session_id))
+                case Step.FORGET if observed - sight.observed >= REMEMBERED_SECONDS:
+                    del state.ended[session_id], seen[session_id]
+                    writes.append(state.ended_row(session_id))
+        return writes
+
+    def deleted(self, source: SourceName) -> None:
+        """The source is gone, and what was remembered of its receivers with it."""
+        self._seen.pop(source, None)

@@ -1,0 +1,315 @@
+"""What a store knows of one source, in memory, and the plain questions about it.
+
+The state is as accepted: what was put into it may still be on its way to the disk. Who answers from
+it waits for that (see quorate.store.rules.acceptor). Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, TypeVar
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import Lineage, diverges_at
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.recovery import Marker
+from quorate.store.rules.identity_records import (
+    End,
+    ended_key,
+    pack_end,
+)
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.maintenance_records import (
+    LossRecord,
+    pack_ranges,
+    unreadable_key,
+)
+from quorate.store.storage.records import (
+    Held,
+    ReceiverRecord,
+    Registration,
+    limbo_key,
+    marker_key,
+    pack_held,
+    pack_marker,
+    pack_receiver,
+    pack_registration,
+    receiver_key,
+    reg_id_key,
+)
+
+A = TypeVar("A")
+
+
+@dataclass(eq=False, slots=True)
+class AppendStream:
+    """A source's open stream into this store."""
+
+    state: SourceState
+    epoch: int
+    epoch_from: int
+    """The first sequence number of that epoch."""
+    instance: bytes
+    expected: int
+    """The next sequence number; everything from the stream's start to before it was taken. NOTHING:
+    the store takes no message."""
+
+
+@dataclass(eq=False, slots=True)
+class SourceState:
+    """One source as this store knows it."""
+
+    reg_id: int
+    registration: Registration
+    held: Held
+    stream: AppendStream | None = None
+    receivers: dict[int, ReceiverRecord] = field(default_factory=dict)
+    """By session ID."""
+    ended: dict[int, End] = field(default_factory=dict)
+    """By session ID of receivers that were deregistered
+    (quorate.store.rules.receiver_tombstones)."""
+    markers: tuple[Marker, ...] = ()
+    """Ascending: the newest of what is stable, and all above."""
+    limbo: str = ""
+    """Why the store can not vouch for what it lacks of this source; empty: it can."""
+    unreadable: RangeSet = field(default_factory=RangeSet)
+    """What is held but was found unreadable. The set is replaced, never changed."""
+    accepted: tuple[LossRecord, ...] = ()
+    """What operators accepted for this source, ever."""
+    losses: RangeSet = field(default_factory=RangeSet)
+    """The numbers of those that still count. The set is replaced, never changed."""
+    takes_data: bool = True
+    """False: of its topic only registrations and positions are kept
+    (quorate.store.rules.state_only)."""
+
+    @property
+    def name(self) -> SourceName:
+        return self.registration.name
+
+    @property
+    def lineage(self) -> Lineage:
+        return self.registration.lineage
+
+    @property
+    def live(self) -> bool:
+        """The source is streaming to this store now."""
+        return self.stream is not None
+
+    def is_of_former_stream(self, epoch: int) -> bool:
+        """Whether this epoch is older than the whole stream; 0 is none."""
+        terms = self.lineage.terms
+        return bool(terms) and 0 < epoch < terms[0].epoch
+
+    def as_it_is(self) -> SourceState:
+        """A copy in which what is held stays what it is now."""
+        return replace(self, held=replace(self.held, ranges=RangeSet(self.held.ranges)))
+
+    def held_by_epoch(self) -> tuple[HeldRange, ...]:
+        """What is held and can be read, by epoch. Everything held belongs to the lineage."""
+        return self.lineage.parted(self.readable())
+
+    def readable(self) -> RangeSet:
+        """What is held, without what was found unreadable."""
+        return self.held.ranges.minus(self.unreadable) if self.unreadable else self.held.ranges
+
+    def unneeded(self, retained_from: int) -> RangeSet:
+        """What can not be read, and is not needed here if others let go what is below that."""
+        if not (self.unreadable and retained_from):
+            return RangeSet()
+        return self.unreadable.both(RangeSet((Range(0, retained_from - 1),)))
+
+    @property
+    def journal_bytes(self) -> int:
+        """Of all its batches in the journal, those that were set aside among them."""
+        return self.held.bytes - self.held.released_bytes
+
+    def released(self) -> RangeSet:
+        """What was let go on purpose, here or at another store, and is not here."""
+        below = self.held.retained_from
+        return RangeSet((Range(0, below - 1),) if below else ()).minus(self.held.ranges)
+
+    def released_at(self, first: int) -> Range | None:
+        """What was let go and is not here from this number on; None if that is not so of it."""
+        for item in self.released().minus(self.losses):
+            if item.first <= first <= item.last:
+                return Range(first, item.last)
+        return None
+
+    def lost(self) -> RangeSet:
+        """What an operator accepted as lost and is not here either."""
+        return self.losses.minus(self.held.ranges)
+
+    def is_lost(self, first: int, last: int) -> bool:
+        """Whether an operator accepted all of [first, last] as lost; False if it is no range."""
+        return 0 <= first <= last <= self.losses.contiguous_upto(first)
+
+    def has_upto(self, first: int) -> int:
+        """The highest n such that [first, n] can be read, or need not be had by anybody."""
+        has = self.readable()
+        if self.losses:
+            has = has.union(self.losses)
+        return has.contiguous_upto(max(first, self.held.retained_from))
+
+    def goes_on_at(self, sequence: int) -> None:
+        """The stream goes on here: what is lacking below is a hole, unless none of it is kept."""
+        if self.takes_data:
+            self.held.next_sequence = max(self.held.next_sequence, sequence)
+
+    def holes(self) -> list[Range]:
+        """The ranges below where the stream goes on that are lacking, and should not."""
+        if not self.takes_data:
+            return []
+        begins = self.lineage.terms[0].first if self.lineage.terms else 0
+        begins = max(begins, self.held.retained_from)
+        holes = self.held.ranges.holes(begins, self.held.next_sequence - 1)
+        return list(RangeSet(holes).minus(self.losses)) if self.losses else holes
+
+    def is_as_readable_as(self, known: SourceState) -> bool:
+        """Whether what was found bad since is bad: no copy was found unreadable, or mended."""
+        return self.unreadable is known.unreadable
+
+    def found_unreadable(self, first: int, last: int) -> tuple[Write, ...]:
+        """Note what can not be read of [first, last]; nothing is written if it was known."""
+        found = RangeSet([Range(first, last)]).both(self.held.ranges).minus(self.unreadable)
+        if not found:
+            return ()
+        self.unreadable = self.unreadable.union(found)
+        return (self.unreadable_row(),)
+
+    def read_well(self, first: int, last: int) -> tuple[Write, ...]:
+        """Note that a good copy of [first, last] is here, or that none is needed any more."""
+        if not self.unreadable:
+            return ()
+        self.unreadable = self.unreadable.minus((Range(first, last),))
+        return (self.unreadable_row(),)
+
+    def renew_losses(self) -> None:
+        """Have the losses count that were accepted of what the lineage names now."""
+        losses = RangeSet()
+        for record in self.accepted:
+            upto = min(record.last, diverges_at(record.lineage, self.lineage) - 1)
+            if 0 <= record.first <= upto:
+                losses.add(record.first, upto)
+        self.losses = losses
+
+    def without_stream(self) -> SourceState:
+        """Another state in its place, as that stream is deleted elsewhere: nothing is known to be
+        stable, and who still works on the former one must notice."""
+        ranges = RangeSet(self.held.ranges)
+        held = replace(self.held, ranges=ranges, stable_upto=NOTHING, retained_from=0)
+        return replace(self, held=held, stream=None)
+
+    def lacks_all(self, first: int, last: int) -> bool:
+        """Whether not one number of [first, last] is held."""
+        return self.held.ranges.holes(first, last) == [Range(first, last)]
+
+    def piece(self, first: int, last: int) -> tuple[Range, bool]:
+        """The longest part of [first, last], from first on, that is all held or all lacking."""
+        held_upto = self.held.ranges.contiguous_upto(first)
+        if held_upto >= first:
+            return Range(first, min(held_upto, last)), True
+        return self.held.ranges.holes(first, last)[0], False
+
+    def add_marker(self, marker: Marker) -> tuple[Write, ...]:
+        """Keep it, and drop those that nobody can ask for any more."""
+        known = [known for known in self.markers if known.sequence != marker.sequence]
+        ascending = sorted([*known, marker], key=lambda each: each.sequence)
+        stable = sum(each.sequence <= self.held.stable_upto for each in ascending)
+        self.markers = tuple(ascending[max(0, stable - 1) :])
+        key = marker_key(self.reg_id, marker.sequence)
+        return (
+            *self._markers_gone(ascending[: max(0, stable - 1)]),
+            *([Write(Table.MARKERS, key, pack_marker(marker))] if marker in self.markers else ()),
+        )
+
+    def prune_markers(self) -> tuple[Write, ...]:
+        """Drop those that nobody can ask for any more: of what is stable all but the newest."""
+        stable = sum(each.sequence <= self.held.stable_upto for each in self.markers)
+        gone = self.markers[: max(0, stable - 1)]
+        self.markers = self.markers[len(gone) :]
+        return self._markers_gone(gone)
+
+    def drop_markers(self, first: int) -> tuple[Write, ...]:
+        """Those from this number on do not belong to the stream any more."""
+        gone = [marker for marker in self.markers if marker.sequence >= first]
+        self.markers = tuple(marker for marker in self.markers if marker.sequence < first)
+        return self._markers_gone(gone)
+
+    def _markers_gone(self, markers: Iterable[Marker]) -> tuple[Write, ...]:
+        return tuple(
+            Write(Table.MARKERS, marker_key(self.reg_id, marker.sequence), None)
+            for marker in markers
+        )
+
+    def positions_below(self, first: int) -> list[Write]:
+        """Move receivers' positions to below this number: from it on there are other messages.
+
+        Only what is stable is acknowledged, and begin never takes that back; so this moves none,
+        unless something else went wrong before. Then a receiver is given messages again, rather
+        than none of the new ones.
+        """
+        rows = []
+        for session_id, record in self.receivers.items():
+            if record.acknowledged_upto >= first:
+                record.acknowledged_upto = first - 1
+                rows.append(self.receiver_row(session_id, record))
+        return rows
+
+    def receiver_row(self, session_id: int, record: ReceiverRecord) -> Write:
+        key = receiver_key(self.reg_id, session_id)
+        return Write(Table.RECEIVERS, key, pack_receiver(record))
+
+    def ended_upto(self, session_id: int) -> int:
+        """Up to which epoch this receiver is over; 0: it never ended, as far as is known."""
+        end = self.ended.get(session_id)
+        return end.epoch if end is not None else 0
+
+    def ended_row(self, session_id: int) -> Write:
+        end = self.ended.get(session_id)
+        key = ended_key(self.reg_id, session_id)
+        return Write(Table.META, key, pack_end(end) if end is not None else None)
+
+    def held_row(self) -> Write:
+        return Write(Table.HELD, reg_id_key(self.reg_id), pack_held(self.held))
+
+    def unreadable_row(self) -> Write:
+        value = pack_ranges(self.unreadable) or None
+        return Write(Table.META, unreadable_key(self.reg_id), value)
+
+    def registration_row(self) -> Write:
+        return Write(
+            Table.REGISTRATIONS, reg_id_key(self.reg_id), pack_registration(self.registration)
+        )
+
+    def enter_limbo(self, reason: str) -> tuple[Write, ...]:
+        """Vouch no more for what is lacking; whoever was promised something must ask again."""
+        self.limbo = reason
+        self.registration = replace(self.registration, taken_over=True)
+        for record in self.receivers.values():
+            record.instance = b""
+        return (self.limbo_row(), self.registration_row())
+
+    def limbo_row(self) -> Write:
+        return Write(Table.META, limbo_key(self.reg_id), self.limbo.encode() or None)
+
+
+class Ending(NamedTuple):
+    """A stream that must end now, and what its source is told."""
+
+    stream: AppendStream
+    error: QuorateError
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[A]):
+    """What a request changes. All writes must be durable before anyone sees the answer."""
+
+    answer: A
+    writes: tuple[Write, ...] = ()
+    endings: tuple[Ending, ...] = ()

@@ -1,0 +1,404 @@
+"""Who a store is, what it knows of its peers, and whether it can vouch for what it lacks.
+
+A store that was wiped, put back from a copy or restarted without its last writes is in limbo: what
+it has counts, what it lacks counts as unknown. The rules for that are here and nowhere else; pure:
+answers of peers go in, decisions and the rows that make them durable come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from quorate.protocol.errors import NotFounded, NotRegistered
+from quorate.protocol.identity import SourceName
+from quorate.store.rules.peer_knowledge import (
+    Heard,
+    PeerAnswer,
+)
+from quorate.store.rules.store_runs import (
+    RUNS_MAX,
+    contradiction,
+    run_from_wire,
+    run_to_wire,
+)
+from quorate.store.storage.interface import (
+    Table,
+    Write,
+)
+from quorate.store.storage.records import (
+    NO_RUN,
+    STORE_KEY,
+    StoreRecord,
+    StoreRun,
+    pack_greeting,
+    pack_store,
+    peer_key,
+)
+from quorate.v1.store_pb2 import (
+    Greeting,
+    StoreReplaced,
+)
+
+UNCHECKED_REASON = "it was just started, and asks its peers whether its directory was put back"
+NEW_REASON = "its data directory is new, and it has not heard enough of its peers"
+
+_FORMER_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What follows from a peer's greeting."""
+
+    remembered: Greeting | None
+    """What was known of it before."""
+    is_news: bool
+    """This incarnation was not known: what one before it had acknowledged may be gone."""
+    writes: tuple[Write, ...]
+    is_present: bool = True
+    """As far as is known nobody has replaced it, and it is no copy."""
+
+
+class Standing:
+    """Who this store is, whether it vouches as a whole, and whom it has met."""
+
+    def __init__(self, store: str, record: StoreRecord, peers: dict[str, Greeting]) -> None:
+        """peers: the last greeting of each, by the store's name."""
+        self.store = store
+        self.record = record
+        self.peers = peers
+        self.unchecked = ""
+        """Why it is not known yet whether this directory was put back; empty: it is known."""
+        self.moment = 0
+        """Grows with all that is learned of peers; says what was known when a question was sent."""
+        self._noted: dict[str, int] = {}
+        """The moment in which the incarnation was noted that each peer has; 0: before this run."""
+
+    @property
+    def run(self) -> StoreRun:
+        """The present one."""
+        return self.record.runs[-1] if self.record.runs else NO_RUN
+
+    @property
+    def limbo(self) -> str:
+        """Why the store as a whole can not vouch for what it lacks; empty: it can."""
+        return self.record.limbo or self.unchecked
+
+    def greeting(self, address: str, commits: int) -> Greeting:
+        """How this store presents itself; commits: number of the last one that was synced."""
+        return Greeting(
+            store_name=self.store,
+            address=address,
+            incarnation=self.record.incarnation,
+            starts=self.record.starts,
+            run=run_to_wire(self.run),
+            commits=commits,
+            former=self.record.former,
+            former_runs=map(run_to_wire, self.record.runs[:-1]),
+            renewed=self.record.renewed,
+        )
+
+    def check_named(self, source: SourceName, incarnation: bytes) -> None:
+        """Raise NotRegistered unless this is the incarnation that a source has dealt with.
+
+        A directory and a copy of it may both run, and calls reach now the one and now the other:
+        what the one promised, the other one has not.
+        """
+        if incarnation != self.record.incarnation:
+            raise NotRegistered(
+                str(source), f"store {self.store} is another incarnation than the one that promised"
+            )
+
+    def row(self) -> Write:
+        return Write(Table.META, STORE_KEY, pack_store(self.record))
+
+    def met(self, greeting: Greeting, since: int | None = None) -> Met:
+        """Take note of who greets; remembered for good once the writes are durable.
+
+        since: the moment in which the question was sent that this comes with the answer to; None:
+        it greets by itself, which may be long ago.
+
+        An incarnation takes the place of the one that is known if it says that it has replaced
+        that, or answers what was asked after that was known. Any other may have been said before,
+        by one that was wiped since. It is told what is known, and has to name it.
+        """
+        known = self.peers.get(greeting.store_name)
+        if known is None:
+            return self._remember(_with_former(greeting, None), None)
+        if greeting.incarnation in known.former:
+            return _not_present(known)  # a copy of what it once was, or what that said
+        if _is_refuted(greeting, known):
+            # A copy, or a directory that was put back: the later one stays what is known, for as
+            # long as that one has not taken note. The answer that tells it may be lost, or it may
+            # go down before it has.
+            return _not_present(known)
+        if known.incarnation == greeting.incarnation:
+            is_older = known.run == greeting.run and known.commits >= greeting.commits
+            if is_older and {*greeting.former} <= {*known.former}:
+                return Met(known, False, ())
+        elif known.incarnation not in greeting.former and (
+            since is None or since < self._noted.get(greeting.store_name, 0)
+        ):
+            return _not_present(known)
+        return self._remember(_with_former(greeting, known), known)
+
+    def heard_of(self, greeting: Greeting) -> Met:
+        """Take note of what a peer knows of a third store."""
+        known = self.peers.get(greeting.store_name)
+        if greeting.store_name == self.store:
+            return Met(None, False, ())
+        if known is None:
+            return self._remember(_with_former(greeting, known), known)
+        # Of two that ran under one name, each may be taken for what the other was before. To whom
+        # one of them is the present one, it stays that: none comes after itself.
+        is_former = greeting.incarnation in known.former
+        if known.incarnation in greeting.former and not is_former:
+            present = _with_former(greeting, known)
+            if known.incarnation in greeting.renewed:
+                # Its runs have yet to be compared with what was met of it here: when it greets.
+                present.run.CopyFrom(known.run)
+                present.starts, present.commits = known.starts, known.commits
+            return self._remember(present, known)
+        more = {*greeting.former} - {known.incarnation, *known.former}
+        if more and (is_former or greeting.incarnation == known.incarnation):
+            present = Greeting()
+            present.CopyFrom(known)
+            former = (each for each in greeting.former if each != known.incarnation)
+            present.former[:] = _merged(former, known.former)
+            return self._remember(present, known)
+        return Met(known, False, ())
+
+    def _remember(self, present: Greeting, known: Greeting | None) -> Met:
+        self.peers[present.store_name] = present
+        row = Write(Table.META, peer_key(present.store_name), pack_greeting(present))
+        is_news = known is None or known.incarnation != present.incarnation
+        if is_news:
+            self.moment += 1
+            self._noted[present.store_name] = self.moment
+        return Met(known, is_news, (row,))
+
+    def known(self) -> list[StoreReplaced]:
+        """Which incarnation every peer has that this store knows, and what it was before itself.
+
+        Goes with every answer that a source decides from: the source may still have the word of a
+        store that was wiped, and has left limbo since because this store told it what it knew then.
+        """
+        mine = StoreReplaced(store_name=self.store, former=self.record.former)
+        return [mine, *map(replacement, self.peers.values())]
+
+    def learn_former(self, remembered: Greeting) -> None:
+        """Take over which incarnations this store had before, as a peer knows it.
+
+        Who was wiped hears that from its peers, and may go down before it has noted it. A peer that
+        remembers nothing newer than those would find it out as a copy.
+        """
+        record = self.record
+        if remembered.incarnation != record.incarnation:
+            return
+        if not {*remembered.former} <= {*record.former}:
+            former = _merged(remembered.former, record.former)
+            self.record = replace(record, former=former)
+
+    def comes_after(self, remembered: Greeting) -> tuple[Write, ...]:
+        """In limbo: note in whose place this store came, as a peer knows it; what is to be written.
+
+        Who is in limbo replaces whatever the peers knew, unless it was replaced itself.
+        """
+        record, incarnation = self.record, remembered.incarnation
+        if (
+            not record.limbo
+            or incarnation in (record.incarnation, *record.former)
+            or record.incarnation in remembered.former
+        ):
+            return ()
+        former = _merged(record.former, remembered.former, (incarnation,))
+        self.record = replace(record, former=former)
+        return (self.row(),)
+
+    def check_remembered(self, remembered: Greeting) -> str:
+        """Why this store must be a copy, or have been put back; empty: it need not be.
+
+        remembered: what a peer knew of this store before it was asked.
+        """
+        record = self.record
+        if remembered.incarnation in (record.incarnation, *record.renewed):
+            reason = contradiction(remembered, record.starts, record.runs)
+            if reason or remembered.incarnation == record.incarnation:
+                return reason
+        # Of two that run, each may have taken the other for what it was before.
+        each_follows_the_other = record.incarnation in remembered.former
+        if remembered.incarnation in record.former and not each_follows_the_other:
+            return ""
+        if self.comes_after(remembered):
+            return ""
+        return (
+            "a peer knows another incarnation of it that it has not heard of: it was put back from "
+            "a copy, or another store runs under its name"
+        )
+
+    def enter_limbo(self, reason: str, incarnation: bytes) -> tuple[Write, ...]:
+        """Vouch no more, under a new incarnation, for what is lacking of any source."""
+        former = _merged(self.record.former, (self.record.incarnation,))
+        # What peers knew of the former ones need not be of this directory: none counts as renewed.
+        self.record = replace(
+            self.record,
+            incarnation=incarnation,
+            limbo=reason,
+            former=former,
+            renewed=(),
+            blank=False,
+        )
+        return (self.row(),)
+
+    def renew(self, incarnation: bytes) -> tuple[Write, ...]:
+        """Have a new incarnation, because something that the former one acknowledged is gone.
+
+        It is of the same directory: if that was put back, what peers know of the former one tells.
+        """
+        before = self.record
+        former = _merged(before.former, (before.incarnation,))
+        renewed = _merged(before.renewed, (before.incarnation,))
+        self.record = replace(before, incarnation=incarnation, former=former, renewed=renewed)
+        return (self.row(),)
+
+    def begin_check(self, peers: Collection[str]) -> None:
+        """Vouch for nothing before the peers were heard, or could not be: `unchecked` says so.
+
+        Who is alone, or blank, has nothing to wait for. Who is in limbo as a whole may vouch for
+        sources that it knows.
+        """
+        if peers and not self.record.blank:
+            self.unchecked = UNCHECKED_REASON
+
+    def fill(self) -> tuple[Write, ...]:
+        """Be blank no more: something of a group is taken over, durably with these writes.
+
+        Whoever has a part of what its peers had, and then sees them all blank, must not take that
+        for a new group: the rest may have been stable.
+        """
+        if not self.record.blank:
+            return ()
+        self.record = replace(self.record, blank=False)
+        return (self.row(),)
+
+    def may_leave(self, configured: Collection[str], answers: Collection[PeerAnswer]) -> bool:
+        """Whether every peer has answered from outside limbo: then nothing is unknown but the
+        sources that they know."""
+        sure = {answer.address for answer in answers if not answer.limbo}
+        return bool(self.record.limbo) and sure == set(configured)
+
+    def leave_limbo(self, *, by_hand: bool = False) -> tuple[Write, ...]:
+        """Vouch again for what is lacking; by_hand: an operator says so, and no peer."""
+        self.record = replace(self.record, limbo="", blank=False, by_hand=by_hand)
+        return (self.row(),)
+
+    def founders(
+        self, configured: Collection[str], heard: Mapping[str, Heard]
+    ) -> tuple[Greeting, ...]:
+        """Who founds a new group together, this store among them; empty: nobody does.
+
+        configured: the addresses of all peers; heard: the latest answers, by address.
+        """
+        if not self.record.blank:
+            return ()
+        for item in heard.values():
+            if any(one.incarnation == self.record.incarnation for one in item.answer.founders):
+                return item.answer.founders
+        if set(heard) != set(configured) or not all(item.answer.blank for item in heard.values()):
+            return ()
+        # Blank at different times would not do: each might have been filled from the others in
+        # between. Nobody becomes blank without a new incarnation, so that these were all blank
+        # when the last of them was first heard, if each said so again after that.
+        if heard and max(item.first for item in heard.values()) > min(
+            item.asked for item in heard.values()
+        ):
+            return ()
+        mine = Greeting(store_name=self.store, incarnation=self.record.incarnation)
+        theirs = [
+            Greeting(store_name=item.answer.store, incarnation=item.answer.incarnation)
+            for item in heard.values()
+        ]
+        return (mine, *theirs)
+
+    def found(self, founders: tuple[Greeting, ...]) -> tuple[Write, ...]:
+        """Leave limbo as one of the founders."""
+        self.record = replace(self.record, limbo="", blank=False, founders=founders)
+        return (self.row(),)
+
+
+def replacement(greeting: Greeting) -> StoreReplaced:
+    """What a source is told of a store that greeted."""
+    return StoreReplaced(
+        store_name=greeting.store_name,
+        incarnation=greeting.incarnation,
+        former=greeting.former,
+    )
+
+
+def knows(greeting: Greeting, remembered: Greeting | None) -> bool:
+    """Whether the peer that this greeting was sent to has taken note of it; as `Standing.met` says.
+
+    remembered: what it says that it knew of this store before.
+    """
+    if remembered is None or remembered.incarnation == greeting.incarnation:
+        return True
+    is_former = greeting.incarnation in remembered.former
+    is_named = remembered.incarnation in greeting.former
+    return is_named and not is_former and not _is_refuted(greeting, remembered)
+
+
+def _is_refuted(greeting: Greeting, known: Greeting) -> bool:
+    """Whether who greets can not have the directory that is known, though it says that it has.
+
+    A wiped store, or one that was found out, has another one than its former incarnations had.
+    """
+    if known.incarnation not in (greeting.incarnation, *greeting.renewed):
+        return False
+    runs = [run_from_wire(run) for run in (*greeting.former_runs, greeting.run)]
+    return bool(contradiction(known, greeting.starts, runs))
+
+
+def _not_present(known: Greeting) -> Met:
+    return Met(known, False, (), is_present=False)
+
+
+def _with_former(greeting: Greeting, known: Greeting | None) -> Greeting:
+    """The greeting with all that the store was before, as far as either says."""
+    present = Greeting()
+    present.CopyFrom(greeting)
+    del present.former[:], present.former_runs[:]
+    if known is None:
+        present.former.extend(_merged(greeting.former))
+        return present
+    before = () if known.incarnation == greeting.incarnation else (known.incarnation,)
+    present.former.extend(_merged(greeting.former, known.former, before))
+    if known.run == greeting.run:
+        present.commits = max(known.commits, greeting.commits)
+    return present
+
+
+def _merged(*former: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Each once, oldest first; of very many the newest."""
+    return tuple(dict.fromkeys(each for some in former for each in some))[-_FORMER_MAX:]
+
+
+def started(
+    store: str,
+    record: StoreRecord | None,
+    peers: Collection[str] | None,
+    draw: Callable[[], bytes],
+    run: StoreRun,
+) -> StoreRecord:
+    """What is to be durable, with all that was found, before a store serves.
+
+    record: what was found, None in a blank directory. peers: as configured, None if they are not.
+    draw makes a new incarnation; run is the one that begins. Raises NotFounded.
+    """
+    if record is None:
+        record = StoreRecord(draw(), limbo=NEW_REASON, blank=True)
+    if record.blank and peers is None:
+        raise NotFounded(store)
+    if record.blank and not peers:
+        record = replace(record, limbo="", blank=False)
+    runs = (*record.runs, run)[-RUNS_MAX:]
+    return replace(record, starts=record.starts + 1, runs=runs)

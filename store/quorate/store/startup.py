@@ -1,0 +1,175 @@
+"""What a store knew, read back from its tables.
+
+Only from the small ones, so that a restart takes as long with a full journal as with an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import RangeSet
+from quorate.store.rules.identities import Identities
+from quorate.store.rules.identity_records import (
+    ENDED_KEYS,
+    GONE_KEYS,
+    LIFE_KEYS,
+    ended_of,
+    life_of,
+    unpack_end,
+    unpack_life,
+    unpack_tombstone,
+)
+from quorate.store.rules.lifetimes import (
+    Lives,
+    Who,
+)
+from quorate.store.rules.reg_ids import RegIds
+from quorate.store.rules.retention import (
+    AGES_KEY,
+    Ages,
+    unpack_ages,
+)
+from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.interface import (
+    Reads,
+    Row,
+    Table,
+)
+from quorate.store.storage.maintenance_records import (
+    LOSS_KEYS,
+    SCRUB_KEY,
+    UNREADABLE_KEYS,
+    LossRecord,
+    ScrubRecord,
+    unpack_loss,
+    unpack_ranges,
+    unpack_scrub,
+    unreadable_reg_id,
+)
+from quorate.store.storage.records import (
+    COMMIT_KEY,
+    LIMBO_KEYS,
+    PEER_KEYS,
+    STORE_KEY,
+    CommitRecord,
+    Held,
+    Malformed,
+    StoreRecord,
+    limbo_reg_id,
+    position_of,
+    receiver_of,
+    unpack_commit,
+    unpack_greeting,
+    unpack_held,
+    unpack_marker,
+    unpack_receiver,
+    unpack_registration,
+    unpack_store,
+)
+from quorate.v1.store_pb2 import Greeting
+
+_ROWS = 1024
+_LAST_KEY = b"\xff" * 32
+
+
+def last_commit(reads: Reads) -> CommitRecord:
+    """The last commit that survived. Raises Malformed."""
+    value = reads.get(Table.META, [COMMIT_KEY])[0]
+    return unpack_commit(value) if value is not None else CommitRecord()
+
+
+def store_record(reads: Reads) -> StoreRecord | None:
+    """Who the store is; None if it was never started. Raises Malformed."""
+    value = reads.get(Table.META, [STORE_KEY])[0]
+    return unpack_store(value) if value is not None else None
+
+
+def peers(reads: Reads) -> dict[str, Greeting]:
+    """The last greeting of each peer, by the store's name. Raises Malformed."""
+    greetings = (unpack_greeting(value) for _, value in _rows(reads, Table.META, *PEER_KEYS))
+    return {greeting.store_name: greeting for greeting in greetings}
+
+
+def losses(reads: Reads) -> list[LossRecord]:
+    """What operators accepted, in the order in which it was recorded. Raises Malformed."""
+    return [unpack_loss(value) for _, value in _rows(reads, Table.META, *LOSS_KEYS)]
+
+
+def scrub(reads: Reads) -> ScrubRecord:
+    """How far the store has checked what it holds. Raises Malformed."""
+    value = reads.get(Table.META, [SCRUB_KEY])[0]
+    return unpack_scrub(value) if value is not None else ScrubRecord()
+
+
+def ages(reads: Reads) -> Ages:
+    """How long ago the store took what. Raises Malformed."""
+    value = reads.get(Table.META, [AGES_KEY])[0]
+    return unpack_ages(value) if value is not None else Ages()
+
+
+def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
+    """Every source with its receivers; their RegIDs are claimed. Raises Malformed."""
+    by_reg_id: dict[int, SourceState] = {}
+    for key, value in _rows(reads, Table.REGISTRATIONS):
+        reg_id = position_of(key)
+        registration = unpack_registration(value)
+        reg_ids.claim(reg_id, f"source {registration.name}")
+        by_reg_id[reg_id] = SourceState(reg_id, registration, Held(RangeSet()))
+    for key, value in _rows(reads, Table.HELD):
+        by_reg_id[_known(by_reg_id, position_of(key))].held = unpack_held(value)
+    for key, value in _rows(reads, Table.MARKERS):
+        reg_id, marker = unpack_marker(key, value)
+        by_reg_id[_known(by_reg_id, reg_id)].markers += (marker,)
+    for key, value in _rows(reads, Table.META, *LIMBO_KEYS):
+        by_reg_id[_known(by_reg_id, limbo_reg_id(key))].limbo = value.decode()
+    for key, value in _rows(reads, Table.META, *UNREADABLE_KEYS):
+        by_reg_id[_known(by_reg_id, unreadable_reg_id(key))].unreadable = unpack_ranges(value)
+    for key, value in _rows(reads, Table.RECEIVERS):
+        source_reg_id, session_id = receiver_of(key)
+        state = by_reg_id[_known(by_reg_id, source_reg_id)]
+        record = unpack_receiver(value)
+        reg_ids.claim(record.reg_id, f"receiver {session_id:#x} of {state.name}")
+        state.receivers[session_id] = record
+    for key, value in _rows(reads, Table.META, *ENDED_KEYS):
+        source_reg_id, session_id = ended_of(key)
+        by_reg_id[_known(by_reg_id, source_reg_id)].ended[session_id] = unpack_end(value)
+    return {state.name: state for state in by_reg_id.values()}
+
+
+def identities(
+    reads: Reads,
+    reg_ids: RegIds,
+    sources: Mapping[SourceName, SourceState],
+    lives: Lives,
+) -> Identities:
+    """How the identities live, and what is remembered of sources that were deleted.
+
+    Their RegIDs are claimed. Raises Malformed.
+    """
+    names = {state.reg_id: state.name for state in sources.values()}
+    for key, value in _rows(reads, Table.META, *LIFE_KEYS):
+        reg_id, receiver = life_of(key)
+        if reg_id not in names:
+            raise Malformed(f"RegID {reg_id} has a life but no registration")
+        lives.restore(Who(names[reg_id], receiver), unpack_life(value))
+    tombstones = []
+    for _, value in _rows(reads, Table.META, *GONE_KEYS):
+        tombstone = unpack_tombstone(value)
+        if not tombstone.emptied:
+            name = tombstone.registration.name
+            reg_ids.claim(tombstone.reg_id, f"source {name}, which was deleted")
+        tombstones.append(tombstone)
+    return Identities(lives, tombstones)
+
+
+def _known(by_reg_id: dict[int, SourceState], reg_id: int) -> int:
+    if reg_id not in by_reg_id:
+        raise Malformed(f"RegID {reg_id} has rows but no registration")
+    return reg_id
+
+
+def _rows(reads: Reads, table: Table, first: bytes = b"", last: bytes = _LAST_KEY) -> Iterator[Row]:
+    while rows := reads.scan(table, first, last, _ROWS):
+        yield from rows
+        first = rows[-1][0] + b"\0"

@@ -1,0 +1,214 @@
+"""A store's data directory: whose it is, in which format, in use by whom, synced how far.
+
+    FORMAT         JSON: format, store; written once for each format
+    lock           locked while a store runs; has its process ID
+    acknowledged   number of the last commit that was synced, mapped into memory
+    running        while a store runs, and after it was killed: see
+    quorate.store.storage.clean_shutdown rocksdb/       see quorate.store.storage.rocksdb
+
+The log of RocksDB may lose its end without a word when its files are reused; the acknowledged mark
+finds that out. It needs no sync: it outlives the process, and after a power failure an older mark
+is still a true lower bound.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorate.protocol.errors import (
+    DataDirectoryCorrupt,
+    DataDirectoryInUse,
+    DataDirectoryNewer,
+    DataDirectoryOfAnother,
+    DataDirectoryOlder,
+    InvalidArgument,
+    StorageFailed,
+)
+
+FORMAT = 10
+"""Raised whenever an older version could not read what this one writes."""
+
+_MARK = struct.Struct("<Q")
+_OURS = {
+    "FORMAT",
+    "FORMAT.new",
+    "lock",
+    "acknowledged",
+    "rocksdb",
+    "running",
+    "running.new",
+    "lost+found",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What FORMAT says."""
+
+    store: str
+
+
+def read_identity(path: Path) -> Identity | None:
+    """What FORMAT says; None in a blank directory.
+
+    Raises DataDirectoryNewer, DataDirectoryOlder, DataDirectoryCorrupt.
+    """
+    try:
+        text = (path / "FORMAT").read_text()
+    except FileNotFoundError:
+        strangers = sorted({entry.name for entry in path.iterdir()} - _OURS)
+        if strangers or (path / "rocksdb").exists():
+            what = strangers[0] if strangers else "rocksdb"
+            raise DataDirectoryCorrupt(
+                str(path), f"it has {what!r} but no FORMAT, so it is not a store's"
+            ) from None
+        return None
+    try:
+        fields = json.loads(text)
+        number = int(fields["format"])
+        if number > FORMAT:
+            raise DataDirectoryNewer(str(path), number, FORMAT)
+        if number < FORMAT:
+            raise DataDirectoryOlder(str(path), number, FORMAT)
+        return Identity(str(fields["store"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataDirectoryCorrupt(str(path), f"FORMAT can not be read: {error!r}") from None
+
+
+class DataDirectory:
+    """An open data directory; no other store can open it until it is closed."""
+
+    def __init__(self, path: Path, store: str) -> None:
+        """Open it, or make a new one for this store.
+
+        Raises DataDirectoryInUse, DataDirectoryOfAnother, DataDirectoryNewer, DataDirectoryOlder,
+        DataDirectoryCorrupt, StorageFailed.
+        """
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock_for_writing(path)
+        except OSError as error:
+            raise StorageFailed(str(path), str(error)) from error
+        try:
+            identity = read_identity(path)
+            if identity is None:
+                identity = self._make(store)
+            if identity.store != store:
+                raise DataDirectoryOfAnother(str(path), identity.store, store)
+            self.identity = identity
+            self._mark = _map_mark(path)
+        except OSError as error:
+            os.close(self._lock)
+            raise StorageFailed(str(path), str(error)) from error
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    @property
+    def database(self) -> Path:
+        return self.path / "rocksdb"
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was acknowledged yet, so that there need not be a database."""
+        return self.acknowledged == 0
+
+    @property
+    def acknowledged(self) -> int:
+        """The number of the last commit known to be synced."""
+        return int(_MARK.unpack_from(self._mark)[0])
+
+    @acknowledged.setter
+    def acknowledged(self, commit: int) -> None:
+        _MARK.pack_into(self._mark, 0, commit)
+
+    def check_recovered(self, commit: int) -> None:
+        """Raise DataDirectoryCorrupt if a commit that was acknowledged is gone."""
+        if commit < self.acknowledged:
+            raise DataDirectoryCorrupt(
+                str(self.path),
+                f"commit {self.acknowledged} was acknowledged, but only {commit} are there",
+            )
+
+    def free_bytes(self) -> int:
+        """What the store may still write there."""
+        facts = os.statvfs(self.path)
+        return facts.f_bavail * facts.f_frsize
+
+    def close(self) -> None:
+        self._mark.close()
+        os.close(self._lock)
+
+    def _make(self, store: str) -> Identity:
+        # Its length, too, must outlive a power failure: without its mark a store does not start.
+        with (self.path / "acknowledged").open("wb") as file:
+            file.write(_MARK.pack(0))
+            file.flush()
+            os.fsync(file.fileno())
+        return self._write_format(store)
+
+    def _write_format(self, store: str) -> Identity:
+        text = json.dumps({"format": FORMAT, "store": store})
+        new = self.path / "FORMAT.new"
+        with new.open("w") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(self.path / "FORMAT")
+        sync_directory(self.path)
+        return Identity(store)
+
+
+def lock_for_reading(path: Path) -> int:
+    """Keep stores out of a data directory until this descriptor is closed.
+
+    Raises DataDirectoryInUse, InvalidArgument if it is no store's.
+    """
+    try:
+        descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        detail = f"{path} is not a store's data directory: it has no lock ({error.strerror})"
+        raise InvalidArgument("directory", detail) from None
+    _lock(path, descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def _lock_for_writing(path: Path) -> int:
+    descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    _lock(path, descriptor, fcntl.LOCK_EX)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def _lock(path: Path, descriptor: int, how: int) -> None:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise DataDirectoryInUse(str(path), f"process {holder or 'unknown'}") from None
+
+
+def _map_mark(path: Path) -> mmap.mmap:
+    try:
+        with (path / "acknowledged").open("r+b") as file:
+            return mmap.mmap(file.fileno(), _MARK.size)
+    except (FileNotFoundError, ValueError):
+        raise DataDirectoryCorrupt(str(path), "the file 'acknowledged' is gone or cut") from None
+
+
+def sync_directory(path: Path) -> None:
+    """Have the names of its files on the disk; raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,222 @@
+"""Group commit: one thread that writes all that has arrived, syncs once, and says so.
+
+No timer: the window is as long as the last sync took. The first failure is the last write: nothing
+is written, synced or acknowledged after it. Nothing here knows what the rows mean, except for the
+number of the commit, which goes with every one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from quorate.protocol.errors import QuorateError, StorageFailed
+from quorate.store.storage.interface import (
+    Storage,
+    Table,
+    Write,
+)
+from quorate.store.storage.records import (
+    COMMIT_KEY,
+    CommitRecord,
+    pack_commit,
+)
+
+_ROW_BYTES = 64
+"""What a row is taken to cost apart from its value."""
+
+
+class Acknowledged(Protocol):
+    """Is told, on the event loop, that everything up to a number is durable."""
+
+    def acknowledge(self, upto: int) -> None: ...
+
+
+@dataclass(slots=True)
+class _Commit:
+    number: int
+    writes: list[Write] = field(default_factory=list)
+    uptos: dict[Acknowledged, int] = field(default_factory=dict)
+    bytes: int = 0
+    sync: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.writes or self.uptos)
+
+
+class Writer:
+    """Commits in the order of submission. Submit from one event loop only."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        committed: int,
+        position: Callable[[], int],
+        acknowledged: Callable[[int], None],
+        check_room: Callable[[], None],
+        failed: Callable[[QuorateError], None],
+        pending_bytes_max: int,
+    ) -> None:
+        """committed: number of the last commit on the disk.
+
+        position tells, in the thread, a journal position past all that was submitted.
+        acknowledged is told, in the thread, the number of each commit that was synced, before
+        anyone else learns of it. check_room raises StorageFailed when a commit may not be begun.
+        failed is called once, on the event loop.
+        """
+        self._storage = storage
+        self._position = position
+        self._acknowledged = acknowledged
+        self._check_room = check_room
+        self._failed = failed
+        self._pending_bytes_max = pending_bytes_max
+        self._loop = asyncio.get_running_loop()
+        self._arrived = threading.Condition()
+        self._idle = False
+        self._stopping = False
+        self._pending = _Commit(committed + 1)
+        self._bytes = 0
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._room: asyncio.Event = asyncio.Event()
+        self._room.set()
+        self.committed = committed
+        """The number of the last commit that is durable."""
+        self.failure: QuorateError | None = None
+        self.syncs = 0
+        self.sync_seconds = 0.0
+        self._thread = threading.Thread(target=self._run, name="quorate-writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(
+        self,
+        writes: Sequence[Write],
+        sync: bool = True,
+        acknowledge: Acknowledged | None = None,
+        upto: int = 0,
+    ) -> int:
+        """Have these written together; returns the number of their commit.
+
+        Then acknowledge, if given, is told of upto, or of a later one that came with it. With
+        nothing to write or to tell it is the number of the last commit that has anything.
+        Raises StorageFailed after a failure.
+        """
+        if self.failure is not None:
+            raise self.failure
+        size = sum(_ROW_BYTES + len(write.value or b"") for write in writes)
+        with self._arrived:
+            pending = self._pending
+            if not writes and acknowledge is None:
+                return pending.number if pending else pending.number - 1
+            pending.writes.extend(writes)
+            pending.bytes += size
+            pending.sync |= sync
+            if acknowledge is not None:
+                pending.uptos[acknowledge] = upto
+            number = pending.number
+            if self._idle:
+                self._idle = False
+                self._arrived.notify()
+        self._bytes += size
+        if self._bytes > self._pending_bytes_max:
+            self._room.clear()
+        return number
+
+    async def durable(self, number: int) -> None:
+        """Return once that commit is durable; raises StorageFailed if it never will be."""
+        if number <= self.committed:
+            return
+        if self.failure is not None:
+            raise self.failure
+        future = self._waiting.get(number)
+        if future is None:
+            future = self._waiting[number] = self._loop.create_future()
+        # Several may wait: one that is cancelled must not take the others with it.
+        await asyncio.shield(future)
+
+    @property
+    def full(self) -> bool:
+        """More is waiting than may be."""
+        return not self._room.is_set()
+
+    async def room(self) -> None:
+        """Return once less is waiting than may be; raises StorageFailed after a failure."""
+        await self._room.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    async def stop(self) -> None:
+        """Commit what was submitted, then end the thread."""
+        with self._arrived:
+            self._stopping = True
+            self._arrived.notify()
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join)
+        # What the thread handed over last is still on its way through the loop.
+        await asyncio.sleep(0)
+
+    # In the thread.
+
+    def _run(self) -> None:
+        try:
+            while (commit := self._take()) is not None:
+                self._commit(commit)
+                self._loop.call_soon_threadsafe(self._on_committed, commit)
+        except QuorateError as error:
+            self._loop.call_soon_threadsafe(self._on_failed, error)
+        except BaseException as error:
+            failure = StorageFailed("the data directory", repr(error))
+            failure.__cause__ = error
+            self._loop.call_soon_threadsafe(self._on_failed, failure)
+
+    def _take(self) -> _Commit | None:
+        with self._arrived:
+            while not self._pending:
+                if self._stopping:
+                    return None
+                self._idle = True
+                self._arrived.wait()
+            commit = self._pending
+            self._pending = _Commit(commit.number + 1)
+            return commit
+
+    def _commit(self, commit: _Commit) -> None:
+        if not commit.writes:
+            return
+        self._check_room()
+        record = CommitRecord(commit.number, self._position())
+        commit.writes.append(Write(Table.META, COMMIT_KEY, pack_commit(record)))
+        self._storage.write(commit.writes)
+        if commit.sync:
+            before = time.monotonic()
+            self._storage.sync()
+            self.sync_seconds += time.monotonic() - before
+            self.syncs += 1
+            self._acknowledged(commit.number)
+
+    # On the event loop.
+
+    def _on_committed(self, commit: _Commit) -> None:
+        self.committed = commit.number
+        self._bytes -= commit.bytes
+        if self._bytes <= self._pending_bytes_max:
+            self._room.set()
+        if (future := self._waiting.pop(commit.number, None)) and not future.done():
+            future.set_result(None)
+        for acknowledge, upto in commit.uptos.items():
+            acknowledge.acknowledge(upto)
+
+    def _on_failed(self, error: QuorateError) -> None:
+        self.failure = error
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # whoever waits gets it; nobody need
+        self._waiting.clear()
+        self._room.set()
+        self._failed(error)

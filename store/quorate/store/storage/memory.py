@@ -1,0 +1,77 @@
+"""Storage in memory. A crash loses what was not synced: for tests and simulated worlds."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
+
+from quorate.store.storage.interface import Row, Table, Write
+
+
+class MemoryRows:
+    """Rows in memory, ordered by key."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Table, dict[bytes, bytes]] = {table: {} for table in Table}
+        self._keys: dict[Table, list[bytes]] = {table: [] for table in Table}
+
+    def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self._rows[table].get(key) for key in keys]
+
+    def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
+        keys = self._keys[table]
+        found = keys[bisect_left(keys, first) : bisect_right(keys, last)][:limit]
+        return [(key, self._rows[table][key]) for key in found]
+
+    def at_or_before(self, table: Table, key: bytes) -> Row | None:
+        keys = self._keys[table]
+        at = bisect_right(keys, key)
+        return (keys[at - 1], self._rows[table][keys[at - 1]]) if at else None
+
+    def write(self, writes: Iterable[Write]) -> None:
+        for table, key, value in writes:
+            rows = self._rows[table]
+            if value is None:
+                if rows.pop(key, None) is not None:
+                    keys = self._keys[table]
+                    del keys[bisect_left(keys, key)]
+                continue
+            if key not in rows:
+                insort(self._keys[table], key)
+            rows[key] = value
+
+    def copy_to(self, other: MemoryRows) -> None:
+        """The other has these rows, and no others, from now on."""
+        other._rows = {table: rows.copy() for table, rows in self._rows.items()}
+        other._keys = {table: keys.copy() for table, keys in self._keys.items()}
+
+
+class MemoryStorage(MemoryRows):
+    """Storage that forgets. `crash` keeps only what was synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unsynced: list[Write] = []
+        self._synced = MemoryRows()
+
+    def write(self, writes: Iterable[Write]) -> None:
+        commit = list(writes)
+        self._unsynced += commit
+        super().write(commit)
+
+    def sync(self) -> None:
+        self._synced.write(self._unsynced)
+        self._unsynced.clear()
+
+    def compact(self, table: Table, first: bytes, last: bytes) -> None:
+        """Nothing is kept of what is deleted."""
+
+    def close(self) -> None:
+        self.sync()
+
+    def crash(self) -> MemoryStorage:
+        """The storage as it is found after a crash now."""
+        after = MemoryStorage()
+        self._synced.copy_to(after)
+        self._synced.copy_to(after._synced)
+        return after

@@ -1,0 +1,129 @@
+"""Reading batches out of the journal, checked: what can not be vouched for comes as a problem.
+
+Only reads; used by the running store and by quorate.store.offline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from quorate.protocol.errors import CorruptBatch, QuorateError, StorageFailed
+from quorate.protocol.framing import check_batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import Range
+from quorate.store.storage.index import (
+    aside,
+    entries,
+)
+from quorate.store.storage.interface import (
+    Reads,
+    Table,
+)
+from quorate.store.storage.records import (
+    IndexEntry,
+    position_key,
+)
+
+_LOST = "it is held, but not in the index"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch of the journal, or why it can not be had."""
+
+    part: Range
+    """What was asked for of it and belongs to the stream; it may have messages before and after."""
+    frame: bytes
+    """As the source made it; empty if there is a problem."""
+    problem: str = ""
+
+
+def read(
+    reads: Reads, reg_id: int, source: SourceName, wanted: Range, count: int
+) -> list[StoredBatch]:
+    """The beginning of a range that is held, from at most so many batches; never empty."""
+    try:
+        rows = entries(reads, reg_id, wanted.first, wanted.last, count + 1)
+        found = list(islice(rows, count))
+    except QuorateError as error:
+        return [StoredBatch(wanted, b"", str(error))]
+    stored: list[StoredBatch] = []
+    first = wanted.first
+    for entry, value in zip(found, _values(reads, found), strict=True):
+        if entry.first > first:
+            stored.append(StoredBatch(Range(first, entry.first - 1), b"", _LOST))
+        if stored and entry.first < first:
+            stored.append(_named_twice(stored, entry, wanted.last))
+        else:
+            part = Range(max(first, entry.first), min(entry.last, wanted.last))
+            stored.append(_checked(source, entry, value, part))
+        first = stored[-1].part.last + 1
+    if len(found) < count and first <= wanted.last:
+        stored.append(StoredBatch(Range(first, wanted.last), b"", _LOST))
+    return stored
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A batch, or a part of one, that a later epoch did not keep."""
+
+    epoch: int
+    """In which it was sent."""
+    batch: StoredBatch
+
+
+def read_aside(reads: Reads, reg_id: int, source: SourceName) -> Iterator[SetAside]:
+    """Everything of a source that was set aside and is still there, by epoch and number.
+
+    Raises StorageFailed, CorruptBatch where it can not be read what there is.
+    """
+    for _, entry in aside(reads, reg_id):
+        (value,) = _values(reads, [entry])
+        part = Range(entry.first, entry.last)
+        yield SetAside(entry.epoch, _checked(source, entry, value, part))
+
+
+def _named_twice(stored: list[StoredBatch], entry: IndexEntry, last: int) -> StoredBatch:
+    """Instead of what names its numbers already: rows never overlap, and which is right is not
+    known. Takes that out of what was stored."""
+    first, upto = entry.first, max(stored[-1].part.last, min(entry.last, last))
+    while stored and stored[-1].part.last >= entry.first:
+        first = stored.pop().part.first
+    return StoredBatch(
+        Range(first, upto), b"", f"the index names numbers from {entry.first} on twice"
+    )
+
+
+def _checked(
+    source: SourceName, entry: IndexEntry, value: bytes | QuorateError | None, part: Range
+) -> StoredBatch:
+    if value is None:
+        return StoredBatch(part, b"", "it is not in the journal")
+    if isinstance(value, QuorateError):
+        return StoredBatch(part, b"", str(value))
+    try:
+        header = check_batch(value, "in the journal")
+    except CorruptBatch as error:
+        return StoredBatch(part, b"", str(error))
+    if (header.source, header.checksum) != (source, entry.checksum):
+        other = f"{header.source} from {header.first}, epoch {header.epoch}"
+        return StoredBatch(part, b"", f"the journal has {other} there")
+    return StoredBatch(part, value)
+
+
+def _values(reads: Reads, found: Sequence[IndexEntry]) -> list[bytes | QuorateError | None]:
+    keys = [position_key(entry.position) for entry in found]
+    try:
+        return list(reads.get(Table.JOURNAL, keys))
+    except StorageFailed:
+        # One that can not be read must not hide the others.
+        return [_value(reads, key) for key in keys]
+
+
+def _value(reads: Reads, key: bytes) -> bytes | QuorateError | None:
+    try:
+        return reads.get(Table.JOURNAL, [key])[0]
+    except StorageFailed as error:
+        return CorruptBatch("in the journal", error.detail)

@@ -1,0 +1,503 @@
+"""Durable records and the keys they are filed under, to bytes and back.
+
+What is written here is the format on the disk: a change needs a new FORMAT in
+quorate.store.storage.data_directory. Parts that the wire contract knows are kept in its encoding.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.protocol.recovery import Marker
+from quorate.v1.messages_pb2 import Membership, SourceInformation
+from quorate.v1.store_pb2 import Greeting, StoreInventory
+
+_U64 = struct.Struct(">Q")
+_PAIR = struct.Struct(">QQ")
+_TRIPLE = struct.Struct(">QQQ")
+_SIGNED_PAIR = struct.Struct(">qq")
+
+
+class Malformed(ValueError):
+    """The bytes are not such a record; whoever read them knows where they came from."""
+
+
+# Keys: big-endian, so that their order is the numbers' order.
+
+
+def position_key(position: int) -> bytes:
+    return _U64.pack(position)
+
+
+def position_of(key: bytes) -> int:
+    return int(_U64.unpack(key)[0])
+
+
+def reg_id_key(reg_id: int) -> bytes:
+    return _U64.pack(reg_id)
+
+
+def index_key(reg_id: int, first: int) -> bytes:
+    return _PAIR.pack(reg_id, first)
+
+
+def index_first(key: bytes) -> int:
+    """The first sequence number that an index key names."""
+    return int(_PAIR.unpack(key)[1])
+
+
+def receiver_key(source_reg_id: int, session_id: int) -> bytes:
+    return _PAIR.pack(source_reg_id, session_id)
+
+
+def receiver_of(key: bytes) -> tuple[int, int]:
+    """RegID of the source and session ID of the receiver."""
+    source_reg_id, session_id = _PAIR.unpack(key)
+    return source_reg_id, session_id
+
+
+def marker_key(reg_id: int, sequence: int) -> bytes:
+    return _PAIR.pack(reg_id, sequence)
+
+
+def set_aside_key(reg_id: int, epoch: int, first: int) -> bytes:
+    return _TRIPLE.pack(reg_id, epoch, first)
+
+
+# Rows.
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """Which batch of the journal serves the numbers [first, last]; it may have others, too."""
+
+    first: int
+    last: int
+    epoch: int
+    position: int
+    checksum: int
+    size: int = 0
+    """Bytes of the batch, if nothing else may refer to it; 0: it has other rows, or may have."""
+
+
+_INDEX = struct.Struct(">QqQII")
+
+
+def pack_index(position: int, last: int, epoch: int, checksum: int, size: int = 0) -> bytes:
+    return _INDEX.pack(position, last, epoch, checksum, size)
+
+
+def unpack_index(key: bytes, value: bytes) -> IndexEntry:
+    try:
+        position, last, epoch, checksum, size = _INDEX.unpack(value)
+        return IndexEntry(index_first(key), last, epoch, position, checksum, size)
+    except struct.error as error:
+        raise Malformed(f"index row {key.hex()}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """All that is durable of a source apart from its messages."""
+
+    name: SourceName
+    promised_epoch: int
+    promised_to: bytes
+    """The instance that the promise was made to."""
+    begun_epoch: int = 0
+    lineage: Lineage = NO_LINEAGE
+    membership: Membership | None = None
+    """None until an epoch was begun."""
+    information: SourceInformation | None = None
+    clean: bool = False
+    """The source said goodbye and has not come back since."""
+    taken_over: bool = False
+    """The promise comes from peers: who it was made to must ask for it here before it counts."""
+    ended_epoch: int = 0
+    """Up to here epochs were of streams that are deleted, here or at other stores; 0: none was."""
+    fences: bool = False
+    """Others were promised something here before, or a source of this name that was deleted: what
+    they were promised must stay refused."""
+    may_miss_receivers: bool = False
+    """An operator had the store leave limbo; which receivers there are it has not heard since."""
+    spent_receiver_epoch: int = 0
+    """The highest epoch in which any of its receivers was over; 0: none was. See ends.spend."""
+
+
+_REGISTRATION = struct.Struct(">BQQQBHHHII")
+_CLEAN, _TAKEN_OVER, _ENDED, _FENCES, _MAY_MISS, _SPENT = 1, 2, 4, 8, 16, 32
+_REGISTRATION_VERSION = 1
+
+
+def pack_registration(record: Registration) -> bytes:
+    topic = record.name.topic.encode()
+    terms = b"".join(_PAIR.pack(term.epoch, term.first) for term in record.lineage.terms)
+    membership = record.membership.SerializeToString() if record.membership else b""
+    information = record.information.SerializeToString() if record.information else b""
+    head = _REGISTRATION.pack(
+        _REGISTRATION_VERSION,
+        record.name.session_id,
+        record.promised_epoch,
+        record.begun_epoch,
+        record.clean * _CLEAN
+        | record.taken_over * _TAKEN_OVER
+        | bool(record.ended_epoch) * _ENDED
+        | record.fences * _FENCES
+        | record.may_miss_receivers * _MAY_MISS
+        | bool(record.spent_receiver_epoch) * _SPENT,
+        len(topic),
+        len(record.promised_to),
+        len(record.lineage.terms),
+        len(membership),
+        len(information),
+    )
+    epochs = (record.ended_epoch, record.spent_receiver_epoch)
+    optional = (_U64.pack(epoch) if epoch else b"" for epoch in epochs)
+    return b"".join((head, topic, record.promised_to, terms, membership, information, *optional))
+
+
+def unpack_registration(value: bytes) -> Registration:
+    try:
+        version, session_id, promised, begun, flags, *lengths = _REGISTRATION.unpack_from(value)
+        if version != _REGISTRATION_VERSION:
+            raise Malformed(f"a registration has version {version}")
+        lengths[2] *= _PAIR.size
+        lengths += (_U64.size if flags & flag else 0 for flag in (_ENDED, _SPENT))
+        parts = _cut(value, _REGISTRATION.size, lengths)
+        topic, instance, terms, membership, information, ended, spent = parts
+        return Registration(
+            SourceName(topic.decode(), session_id),
+            promised,
+            instance,
+            begun,
+            Lineage(tuple(Term(*pair) for pair in _PAIR.iter_unpack(terms))),
+            Membership.FromString(membership) if begun else None,
+            SourceInformation.FromString(information) if information else None,
+            bool(flags & _CLEAN),
+            bool(flags & _TAKEN_OVER),
+            _U64.unpack(ended)[0] if ended else 0,
+            bool(flags & _FENCES),
+            bool(flags & _MAY_MISS),
+            _U64.unpack(spent)[0] if spent else 0,
+        )
+    except (struct.error, DecodeError, UnicodeDecodeError, AssertionError) as error:
+        raise Malformed(f"a registration can not be read: {error}") from None
+
+
+def _cut(value: bytes, at: int, lengths: list[int]) -> list[bytes]:
+    parts = []
+    for length in lengths:
+        parts.append(value[at : at + length])
+        at += length
+    if at != len(value):
+        raise Malformed(f"a record has {len(value)} bytes, not {at}")
+    return parts
+
+
+@dataclass(slots=True)
+class Held:
+    """What a store holds of a source's stream."""
+
+    ranges: RangeSet
+    next_sequence: int = 0
+    """Where the stream goes on; everything below is held, or is a hole that is known."""
+    stable_upto: int = NOTHING
+    bytes: int = 0
+    """Of all batches ever taken."""
+    set_aside: int = 0
+    """How many messages were set aside so far."""
+    retained_from: int = 0
+    """Everything below was stable and was let go on purpose, here or at another store: nobody has
+    to have it. What is there of it all the same is kept and served until it goes here, too."""
+    archived_upto: int = NOTHING
+    """An archive has everything up to there."""
+    released_bytes: int = 0
+    """Of the batches that have left the stream here, or may leave the journal at once."""
+
+    @property
+    def high(self) -> int:
+        """The highest number that is here, or was let go; NOTHING if there is none."""
+        return max(self.ranges.high, self.retained_from - 1)
+
+
+_HELD = struct.Struct(">qqQQqqQI")
+
+
+def pack_held(held: Held) -> bytes:
+    ranges = [_SIGNED_PAIR.pack(item.first, item.last) for item in held.ranges]
+    head = _HELD.pack(
+        held.next_sequence,
+        held.stable_upto,
+        held.bytes,
+        held.set_aside,
+        held.retained_from,
+        held.archived_upto,
+        held.released_bytes,
+        len(ranges),
+    )
+    return head + b"".join(ranges)
+
+
+def unpack_held(value: bytes) -> Held:
+    try:
+        next_sequence, stable_upto, held_bytes, set_aside, *rest, count = _HELD.unpack_from(value)
+        if len(value) != _HELD.size + count * _SIGNED_PAIR.size:
+            raise Malformed(f"a row of what is held has {len(value)} bytes for {count} ranges")
+        pairs = _SIGNED_PAIR.iter_unpack(value[_HELD.size :])
+        ranges = RangeSet(Range(first, last) for first, last in pairs)
+    except (struct.error, AssertionError) as error:
+        raise Malformed(f"a row of what is held can not be read: {error}") from None
+    return Held(ranges, next_sequence, stable_upto, held_bytes, set_aside, *rest)
+
+
+_RELEASED = struct.Struct(">QI")
+
+
+def pack_released(reg_id: int, size: int) -> bytes:
+    """Of a batch that is to leave the journal; size: as in IndexEntry."""
+    return _RELEASED.pack(reg_id, size)
+
+
+def unpack_released(value: bytes) -> tuple[int, int]:
+    """RegID of the source and size."""
+    try:
+        reg_id, size = _RELEASED.unpack(value)
+        return reg_id, size
+    except struct.error as error:
+        raise Malformed(f"a batch that was let go can not be told: {error}") from None
+
+
+_EPOCH = struct.Struct(">Q")
+
+
+def pack_marker(marker: Marker) -> bytes:
+    return _EPOCH.pack(marker.epoch) + marker.value
+
+
+def unpack_marker(key: bytes, value: bytes) -> tuple[int, Marker]:
+    """RegID of the source and the marker."""
+    try:
+        reg_id, sequence = _PAIR.unpack(key)
+        epoch = int(_EPOCH.unpack_from(value)[0])
+        return reg_id, Marker(sequence, epoch, value[_EPOCH.size :])
+    except struct.error as error:
+        raise Malformed(f"a marker can not be read: {error}") from None
+
+
+@dataclass(slots=True)
+class ReceiverRecord:
+    """A receiver's registration with one source."""
+
+    reg_id: int
+    epoch: int
+    acknowledged_upto: int = NOTHING
+    instance: bytes = b""
+    """Who registered it in this epoch, if that was since the store was started: not on the disk."""
+    waited_for: bool = True
+    """A source that is paced by its receivers, and retention, wait for it."""
+    confirmed_epoch: int = 0
+    """In which it acknowledged last, or was new: if that is over, so is what it acknowledged."""
+
+    def is_of_another(self, epoch: int, instance: bytes) -> bool:
+        """Whether another instance is registered in this very epoch, as far as is known."""
+        is_known = bool(instance and self.instance)
+        return epoch == self.epoch and is_known and instance != self.instance
+
+
+_RECEIVER = struct.Struct(">QQq?Q")
+RECEIVER_BYTES = _RECEIVER.size
+
+
+def pack_receiver(record: ReceiverRecord) -> bytes:
+    return _RECEIVER.pack(
+        record.reg_id,
+        record.epoch,
+        record.acknowledged_upto,
+        record.waited_for,
+        record.confirmed_epoch,
+    )
+
+
+def unpack_receiver(value: bytes) -> ReceiverRecord:
+    try:
+        reg_id, epoch, acknowledged_upto, waited_for, confirmed = _RECEIVER.unpack(value)
+    except struct.error as error:
+        raise Malformed(f"a receiver can not be read: {error}") from None
+    return ReceiverRecord(
+        reg_id, epoch, acknowledged_upto, waited_for=waited_for, confirmed_epoch=confirmed
+    )
+
+
+COMMIT_KEY = b"commit"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """Goes with every commit."""
+
+    number: int = 0
+    position: int = 0
+    """No batch of this or an earlier commit has this journal position, or a higher one."""
+
+
+def pack_commit(record: CommitRecord) -> bytes:
+    return _PAIR.pack(record.number, record.position)
+
+
+def unpack_commit(value: bytes) -> CommitRecord:
+    try:
+        return CommitRecord(*_PAIR.unpack(value))
+    except struct.error as error:
+        raise Malformed(f"the last commit can not be read: {error}") from None
+
+
+STORE_KEY = b"store"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRun:
+    """One start of a store with its data directory."""
+
+    drawn: bytes
+    """Tells it from all others, also of a copy; empty: the store does not run."""
+    commits_before: int = 0
+    """The number of the directory's last commit when it began. None of these gets lost after that:
+    they are on the disk before the store serves."""
+
+
+NO_RUN = StoreRun(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRecord:
+    """What is durable of a store as a whole."""
+
+    incarnation: bytes
+    starts: int = 0
+    """How often the store was started with its directory."""
+    limbo: str = ""
+    """Why the whole store can not vouch for what it lacks; empty: it can."""
+    blank: bool = False
+    """It has not been founded and never held anything."""
+    founders: tuple[Greeting, ...] = ()
+    """Those who were blank together when the group was founded, as far as it is known."""
+    former: tuple[bytes, ...] = ()
+    """Incarnations of this name that the present one has replaced, as far as peers told."""
+    runs: tuple[StoreRun, ...] = ()
+    """The last ones, the present one last."""
+    by_hand: bool = False
+    """An operator had it leave limbo as a whole: it may lack what it did not know then."""
+    renewed: tuple[bytes, ...] = ()
+    """Former incarnations that it had with this very directory, and gave up by itself: since it was
+    last found out, if it was. What peers know of these is of this directory."""
+
+
+_STORE = struct.Struct(">BQBHHIHHH")
+_BLANK, _BY_HAND = 1, 2
+_STORE_VERSION = 4
+
+
+def pack_store(record: StoreRecord) -> bytes:
+    reason = record.limbo.encode()
+    founders = StoreInventory(founders=record.founders).SerializeToString()
+    former = b"".join(map(_counted, record.former))
+    renewed = b"".join(map(_counted, record.renewed))
+    runs = b"".join(_U64.pack(run.commits_before) + _counted(run.drawn) for run in record.runs)
+    head = _STORE.pack(
+        _STORE_VERSION,
+        record.starts,
+        record.blank * _BLANK | record.by_hand * _BY_HAND,
+        len(record.incarnation),
+        len(reason),
+        len(founders),
+        len(former),
+        len(runs),
+        len(renewed),
+    )
+    return b"".join((head, record.incarnation, reason, founders, former, runs, renewed))
+
+
+def unpack_store(value: bytes) -> StoreRecord:
+    try:
+        version, starts, flags, *lengths = _STORE.unpack_from(value)
+        if version != _STORE_VERSION:
+            raise Malformed(f"the store's record has version {version}")
+        incarnation, reason, founders, former, runs, renewed = _cut(value, _STORE.size, lengths)
+        return StoreRecord(
+            incarnation,
+            starts,
+            reason.decode(),
+            bool(flags & _BLANK),
+            tuple(StoreInventory.FromString(founders).founders),
+            tuple(_uncounted(former)),
+            tuple(_runs(runs)),
+            bool(flags & _BY_HAND),
+            tuple(_uncounted(renewed)),
+        )
+    except (struct.error, DecodeError, UnicodeDecodeError, IndexError) as error:
+        raise Malformed(f"the store's record can not be read: {error}") from None
+
+
+def _counted(part: bytes) -> bytes:
+    return bytes((len(part),)) + part
+
+
+def _uncounted(value: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(value):
+        end = at + 1 + value[at]
+        yield value[at + 1 : end]
+        at = end
+
+
+def _runs(value: bytes) -> Iterator[StoreRun]:
+    at = 0
+    while at < len(value):
+        (commits,) = _U64.unpack_from(value, at)
+        begin = at + _U64.size + 1
+        at = begin + value[begin - 1]
+        yield StoreRun(value[begin:at], commits)
+
+
+_LIMBO_PREFIX = b"limbo/"
+_PEER_PREFIX = b"peer/"
+
+
+def limbo_key(reg_id: int) -> bytes:
+    """Of the row that says why a source is in limbo; its value is the reason, as text."""
+    return _LIMBO_PREFIX + _U64.pack(reg_id)
+
+
+def limbo_reg_id(key: bytes) -> int:
+    return int(_U64.unpack(key[len(_LIMBO_PREFIX) :])[0])
+
+
+LIMBO_KEYS = (_LIMBO_PREFIX, _LIMBO_PREFIX + b"\xff" * 8)
+"""Lowest and highest."""
+
+
+def peer_key(store: str) -> bytes:
+    """Of the row with the last greeting of a peer."""
+    return _PEER_PREFIX + store.encode()
+
+
+PEER_KEYS = (_PEER_PREFIX, _PEER_PREFIX + b"\xff" * 8)
+"""Lowest and highest."""
+
+
+def pack_greeting(greeting: Greeting) -> bytes:
+    return greeting.SerializeToString()
+
+
+def unpack_greeting(value: bytes) -> Greeting:
+    try:
+        return Greeting.FromString(value)
+    except DecodeError as error:
+        raise Malformed(f"a peer's greeting can not be read: {error}") from None

@@ -1,0 +1,160 @@
+"""Storage on RocksDB: how the database is set up, and its errors as ours.
+
+Writing holds Python's lock for as long as it takes to copy into the log; syncing and reading
+several keys at once do not. So a commit is a write without sync and then a sync of the log.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import cast
+
+from rocksdict import (
+    AccessType,
+    CompactOptions,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+)
+
+from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed, StorageUnreadable
+from quorate.store.storage.interface import (
+    Row,
+    Table,
+    Write,
+)
+
+_MIB = 1024 * 1024
+_JOURNAL_BUFFER = 64 * _MIB
+_TABLE_BUFFER = 8 * _MIB
+_LOG_BYTES_MAX = 256 * _MIB
+"""Past this the tables that hold old log files back are flushed: bounds the time of a restart."""
+
+
+class RocksStorage:
+    """A RocksDB database with one column family a table."""
+
+    def __init__(self, path: Path, create: bool = False, read_only: bool = False) -> None:
+        """Raises DataDirectoryCorrupt if what is there can not be opened."""
+        self._path = str(path)
+        direct_io = not read_only and _has_direct_io(path.parent)
+        access = AccessType.read_only(False) if read_only else AccessType.read_write()
+        options = _options(direct_io, _TABLE_BUFFER)
+        options.create_if_missing(create)
+        options.create_missing_column_families(create)
+        tables = {
+            table.value: _options(
+                direct_io, _JOURNAL_BUFFER if table is Table.JOURNAL else _TABLE_BUFFER
+            )
+            for table in Table
+        }
+        try:
+            self._database = Rdict(self._path, options, tables, access_type=access)
+        except Exception as error:  # rocksdict raises nothing more specific
+            raise DataDirectoryCorrupt(self._path, f"RocksDB says: {error}") from error
+        self._tables = {table: self._database.get_column_family(table.value) for table in Table}
+        self._handles = {
+            table: self._database.get_column_family_handle(table.value) for table in Table
+        }
+
+    def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
+        with self._failing(StorageUnreadable):
+            return cast("list[bytes | None]", self._tables[table].get(list(keys)))
+
+    def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
+        with self._failing(StorageUnreadable):
+            rows: list[Row] = []
+            iterator = self._tables[table].iter()
+            iterator.seek(first)
+            while iterator.valid() and len(rows) < limit:
+                key = iterator.key()
+                if key > last:
+                    break
+                rows.append((key, iterator.value()))
+                iterator.next()
+            iterator.status()
+            return rows
+
+    def at_or_before(self, table: Table, key: bytes) -> Row | None:
+        with self._failing(StorageUnreadable):
+            iterator = self._tables[table].iter()
+            iterator.seek_for_prev(key)
+            if not iterator.valid():
+                iterator.status()
+                return None
+            return iterator.key(), iterator.value()
+
+    def write(self, writes: Iterable[Write]) -> None:
+        with self._failing():
+            batch = WriteBatch(raw_mode=True)
+            handles = self._handles
+            for table, key, value in writes:
+                if value is None:
+                    batch.delete(key, handles[table])
+                else:
+                    batch.put(key, value, handles[table])
+            self._database.write(batch)
+
+    def sync(self) -> None:
+        with self._failing():
+            self._database.flush_wal(True)
+
+    def compact(self, table: Table, first: bytes, last: bytes) -> None:
+        with self._failing():
+            options = CompactOptions()
+            # What is written meanwhile must not wait for it.
+            options.set_exclusive_manual_compaction(False)
+            self._tables[table].compact_range(first, last + b"\0", options)
+
+    def close(self) -> None:
+        """Raises StorageFailed if not all of it can be closed as it should be."""
+        self._handles.clear()
+        with ExitStack() as all_of_it:
+            all_of_it.enter_context(self._failing())
+            for each in (self._database, *self._tables.values()):
+                all_of_it.callback(each.close)
+
+    @contextmanager
+    def _failing(self, kind: type[StorageFailed] = StorageFailed) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # rocksdict raises nothing more specific
+            raise kind(self._path, str(error)) from error
+
+
+def _options(direct_io: bool, buffer_bytes: int) -> Options:
+    options = Options(raw_mode=True)
+    options.set_compression_type(DBCompressionType.none())
+    options.set_write_buffer_size(buffer_bytes)
+    options.set_max_write_buffer_number(3)
+    options.set_max_background_jobs(2)
+    options.set_max_total_wal_size(_LOG_BYTES_MAX)
+    # A reused log file is synced without its metadata. What that costs in recovery, the
+    # acknowledged mark of quorate.store.storage.data_directory makes up for.
+    options.set_recycle_log_file_num(4)
+    options.set_use_direct_io_for_flush_and_compaction(direct_io)
+    options.set_keep_log_file_num(4)
+    return options
+
+
+def _has_direct_io(directory: Path) -> bool:
+    """Whether files there can be written past the page cache."""
+    probe = directory / "direct-io-probe"
+    try:
+        descriptor = os.open(probe, os.O_CREAT | os.O_WRONLY | getattr(os, "O_DIRECT", 0))
+    except OSError:
+        return False
+    try:
+        with mmap.mmap(-1, 4096) as page:  # aligned, as direct I/O wants it
+            os.write(descriptor, page)
+        return hasattr(os, "O_DIRECT")
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+        probe.unlink(missing_ok=True)

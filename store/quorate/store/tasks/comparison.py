@@ -1,0 +1,255 @@
+"""Comparing what two stores hold of a stream: digests first, content where they differ.
+
+Batches may begin and end elsewhere with the same content: only other content under a number that is
+stable is divergence. It is reported and never overwritten. Nothing here repairs anything.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import grpc.aio
+
+from quorate.protocol.errors import CorruptBatch, InvalidArgument, OtherLineage
+from quorate.protocol.framing import BatchHeader, check_batch, read_contents
+from quorate.protocol.limits import PROTOCOL_VERSION, SEQUENCE_MAX
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import source_from_wire, source_to_wire
+from quorate.store.engine import Engine
+from quorate.store.rules import digest
+from quorate.store.rules.repair_plan import PeerView
+from quorate.store.rules.source_state import SourceState
+from quorate.store.storage.interface import Reads
+from quorate.store.storage.reader import read
+from quorate.store.tasks.executor import Apart
+from quorate.store.tasks.fetcher import (
+    ANSWER_SECONDS_MAX,
+    Fetch,
+    Filler,
+    PeerFailed,
+    checked,
+    fetch_from,
+)
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import error_from_call
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+_log = logging.getLogger("quorate.store.tasks.comparison")
+
+_SEGMENT = digest.BLOCK * 256
+"""How many numbers one request for digests covers."""
+_READ_AT_ONCE = 16
+
+
+class AskDigests(Protocol):
+    """Asks a peer for its digests; raises PeerFailed."""
+
+    async def __call__(self, request: store_v1.DigestRequest, /) -> store_v1.DigestResponse: ...
+
+
+class Asked(NamedTuple):
+    """How a peer is asked for what is compared."""
+
+    digests: AskDigests
+    fetch: Fetch
+
+
+Ask = Callable[[str], AbstractAsyncContextManager[Asked]]
+"""Makes a connection to the peer at an address, which lasts as long as the context."""
+
+
+class Comparing:
+    """Compares with peers, at the pace that the filler keeps."""
+
+    def __init__(self, engine: Engine, apart: Apart, filler: Filler) -> None:
+        self._engine = engine
+        self._apart = apart
+        self._filler = filler
+
+    async def compare(
+        self, state: SourceState, peer: PeerView, asked: Asked, wanted: Range
+    ) -> RangeSet:
+        """The numbers of a range under which the two stores hold other content.
+
+        wanted: stable, in the lineage of both. Raises QuorateError, PeerFailed.
+        """
+        divergent = RangeSet()
+        await self._engine.written(state)
+        first = wanted.first
+        while first <= wanted.last:
+            last = min(first - first % _SEGMENT + _SEGMENT - 1, wanted.last)
+            for block in await self._differing(state, asked, Range(first, last), digest.BLOCK):
+                for close in await self._differing(state, asked, block, digest.CLOSE_BLOCK):
+                    found = await self._look(state, peer, asked, close)
+                    for item in found:
+                        divergent.add(item.first, item.last)
+            first = last + 1
+        for item in divergent:
+            _log.error(
+                "stores %s and %s hold other content for %s %s, which is stable; nothing was "
+                "overwritten",
+                self._engine.core.store,
+                peer.store,
+                state.name,
+                item,
+            )
+        return divergent
+
+    async def _differing(
+        self, state: SourceState, asked: Asked, wanted: Range, block: int
+    ) -> list[Range]:
+        """The blocks of which both stores hold something, but perhaps not the same."""
+        request = store_v1.DigestRequest(
+            source=source_to_wire(state.name),
+            first=wanted.first,
+            last=wanted.last,
+            block=block,
+            protocol_version=PROTOCOL_VERSION,
+        )
+        pace = self._filler.pace
+        pace.work()
+        try:
+            response = await asked.digests(request)
+            theirs = [
+                digest.Block(each.first, each.last, each.held, each.digest)
+                for each in response.blocks
+            ]
+            reads, reg_id = self._engine.reads, state.reg_id
+            ours = await self._apart(partial(digest.blocks, reads, reg_id, wanted, block))
+        finally:
+            pace.worked()
+        await self._filler.rest()
+        return digest.differing(ours, theirs)
+
+    async def _look(
+        self, state: SourceState, peer: PeerView, asked: Asked, wanted: Range
+    ) -> RangeSet:
+        """Compare message by message; raises PeerFailed."""
+        divergent = RangeSet()
+        pace = self._filler.pace
+        pace.work()
+        fetching = asked.fetch(state, wanted)
+        try:
+            async for fetched in fetching:
+                frame, header = checked(fetched, state.name)
+                first = max(fetched.first, wanted.first)
+                part = Range(first, min(fetched.last, wanted.last))
+                held = HeldRange(part.first, part.last, header.epoch)
+                if state.lineage.valid(held) != part:
+                    # Not the store whose lineage was heard: another one under its name, say.
+                    raise PeerFailed(
+                        OtherLineage(
+                            peer.address, str(state.name), held.first, held.last, held.epoch
+                        )
+                    )
+                for found in await self._against_ours(state, header, frame, part):
+                    divergent.add(found.first, found.last)
+                pace.worked(len(frame))
+                await self._filler.rest()
+                pace.work()
+        finally:
+            fetching.close()
+            pace.worked()
+        return divergent
+
+    async def _against_ours(
+        self, state: SourceState, header: BatchHeader, frame: bytes, part: Range
+    ) -> list[Range]:
+        reads, lineage = self._engine.reads, state.lineage
+        known = state.as_it_is()
+        await self._engine.written(state)
+        found: list[Range] = []
+        for held in known.readable().both(RangeSet([part])):
+            ours, bad = await self._apart(partial(_differing_in, reads, state, header, frame, held))
+            if state.lineage is not lineage:
+                return []  # a new epoch began meanwhile: what was read may no longer belong
+            found += ours
+            if not state.is_as_readable_as(known):
+                continue  # it may have been mended while it was read; it is compared again
+            for item, problem in bad:
+                self._engine.found_unreadable(state, item, problem)
+        return found
+
+
+def _differing_in(
+    reads: Reads, state: SourceState, header: BatchHeader, frame: bytes, part: Range
+) -> tuple[list[Range], list[tuple[Range, str]]]:
+    """Where a peer's batch and what is held here differ, and what can not be read here."""
+    theirs = read_contents(frame, header, header.first, header.last)
+    differ: list[Range] = []
+    bad: list[tuple[Range, str]] = []
+    first = part.first
+    while first <= part.last:
+        for batch in read(reads, state.reg_id, state.name, Range(first, part.last), _READ_AT_ONCE):
+            first = batch.part.last + 1
+            if batch.problem:
+                bad.append((batch.part, batch.problem))
+                continue
+            try:
+                ours_header = check_batch(batch.frame, "in the journal")
+                ours = read_contents(batch.frame, ours_header, batch.part.first, batch.part.last)
+            except CorruptBatch as error:
+                bad.append((batch.part, str(error)))
+                continue
+            other = [
+                number
+                for number in range(batch.part.first, batch.part.last + 1)
+                if ours[number - batch.part.first] != theirs[number - header.first]
+            ]
+            differ += RangeSet(Range(number, number) for number in other)
+    return differ, bad
+
+
+async def digests_for(
+    engine: Engine, apart: Apart, request: store_v1.DigestRequest
+) -> store_v1.DigestResponse:
+    """What is held here, for a peer that compares.
+
+    Raises InvalidArgument, StorageFailed, CorruptBatch.
+    """
+    source = source_from_wire(request.source)
+    if not 0 <= request.first <= request.last <= SEQUENCE_MAX:
+        raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
+    if request.block < 1:
+        raise InvalidArgument("block", f"can not have {request.block} numbers")
+    wanted = Range(request.first, request.last)
+    if request.last // request.block - request.first // request.block >= digest.BLOCKS_MAX:
+        raise InvalidArgument("range", f"has more than {digest.BLOCKS_MAX} blocks; ask for less")
+    state = engine.receivers.source(source)
+    await engine.written(state)
+    blocks = await apart(partial(digest.blocks, engine.reads, state.reg_id, wanted, request.block))
+    return store_v1.DigestResponse(
+        blocks=[
+            store_v1.BlockDigest(
+                first=block.first, last=block.last, held=block.held, digest=block.digest
+            )
+            for block in blocks
+        ],
+    )
+
+
+@asynccontextmanager
+async def ask(peer: str) -> AsyncIterator[Asked]:
+    """Connect to the peer at this address."""
+    async with open_channel(peer) as channel:
+        yield asked_by(StoreStub(channel), peer)
+
+
+def asked_by(stub: StoreStub, peer: str) -> Asked:
+    """By calls; one that is not answered for too long has failed."""
+
+    async def digests(request: store_v1.DigestRequest) -> store_v1.DigestResponse:
+        try:
+            response: store_v1.DigestResponse = await stub.Digest(
+                request, timeout=ANSWER_SECONDS_MAX
+            )
+        except grpc.aio.AioRpcError as error:
+            raise PeerFailed(error_from_call(peer, error)) from None
+        return response
+
+    return Asked(digests, partial(fetch_from, stub, peer))

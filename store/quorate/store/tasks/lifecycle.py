@@ -1,0 +1,498 @@
+"""Looks after identities: notes who lives, deletes what is over, ends what is deregistered.
+
+When and what is decided in quorate.store.rules.lifetimes, .deletion and .deregistration; here it is
+carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from quorate.protocol.errors import (
+    Deregistered,
+    InLimbo,
+    QuorateError,
+    ReceiverActive,
+    StorageUnreadable,
+)
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
+from quorate.store.engine import Engine
+from quorate.store.rules import (
+    receiver_positions,
+    receiver_tombstones,
+)
+from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.deregistration import (
+    Verdict,
+    check_receiver,
+    deregistered_elsewhere,
+    judge_source,
+    judge_unused,
+)
+from quorate.store.rules.identity_records import Tombstone
+from quorate.store.rules.lifetimes import (
+    CONFIRM_SECONDS,
+    Observed,
+    Who,
+)
+from quorate.store.rules.peer_knowledge import (
+    Heard,
+    PeerAnswer,
+    SourceKnowledge,
+)
+from quorate.store.rules.receiver_tombstones import Forgetting
+from quorate.store.rules.source_state import (
+    Change,
+    Ending,
+    SourceState,
+)
+from quorate.store.rules.source_tombstones import (
+    View,
+    asked_for,
+    awaited,
+    begun_anew,
+    deregistered_since,
+    given_up,
+    gone_everywhere,
+    had_nothing,
+    known_to_receivers,
+    lives_on,
+    policies,
+    settled,
+)
+from quorate.store.rules.store_names import policy_name
+from quorate.store.storage.interface import Write
+from quorate.store.storage.records import Registration
+from quorate.store.tasks.peer_polling import Peers
+from quorate.store.tasks.proxy import Proxying
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.messages_pb2 import SourceInformation
+
+_log = logging.getLogger("quorate.store.tasks.lifecycle")
+
+LOOK_SECONDS = 0.5
+"""How often the store looks around."""
+BREATH_SOURCES = 100
+"""After so many sources the loop gets its turn."""
+PURGE_ROWS = 1000
+"""So many rows of a deleted source are removed at a time."""
+
+
+class Keeper:
+    """Of one store."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        peers: Peers,
+        proxying: Proxying,
+        losses: Losses,
+        deletion_grace: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """deletion_grace: seconds for which the messages of deleted sources are kept aside.
+
+        clock: only goes forwards; the one by which the peers' answers are dated.
+        """
+        self._engine = engine
+        self._core = engine.core
+        self._identities = engine.core.identities
+        self._lives = engine.core.identities.lives
+        self._peers = peers
+        self._proxying = proxying
+        self._losses = losses
+        self._grace = deletion_grace
+        self._clock = clock
+        self._heard: dict[str, float] = {}
+        self._forgetting = Forgetting()
+        self._unread: set[SourceName] = set()
+        """Deleted ones that stay as they are, as it can not be read what they had."""
+
+    @property
+    def observed(self) -> Observed:
+        """Time as this store saw it pass."""
+        return self._lives.observed
+
+    async def run(self) -> None:
+        """Look around, again and again; ends only by being cancelled."""
+        while True:
+            began = self._clock()
+            try:
+                await self.look(began)
+            except QuorateError as error:
+                _log.warning("looking after identities: %s", error)
+            except Exception:
+                _log.exception("looking after identities failed in a way that was not foreseen")
+            # With many identities a look takes long; it must stay a small part of the work.
+            await self._rest(max(LOOK_SECONDS, 20 * (self._clock() - began)))
+
+    async def _rest(self, seconds: float) -> None:
+        """Time goes on meanwhile, bit by bit: who leaves shortly before the next look must not be
+        as old at once as the rest was long."""
+        until = self._clock() + seconds
+        while (left := until - self._clock()) > 0:
+            await asyncio.sleep(min(left, LOOK_SECONDS))
+            self._lives.observed.look(self._clock())
+
+    async def look(self, steady: float) -> None:
+        """One look; steady: the time on the monotonic clock. Raises StorageFailed."""
+        self._lives.observed.look(steady)
+        news = self._hear_peers()
+        for source, tombstone in list(self._identities.tombstones.items()):
+            if self._identities.tombstones.get(source) is tombstone:
+                await self._try_to_look_at_deleted(source, tombstone)
+        for at, state in enumerate(list(self._core.sources.values())):
+            if at % BREATH_SOURCES == 0:
+                await asyncio.sleep(0)
+            if self._core.sources.get(state.name) is state:
+                await self._look_at(state, news)
+        self._write_stamps()
+        await self._proxying.look(steady)
+
+    def stop(self) -> None:
+        """Write what a restart must know."""
+        if self._engine.writer.failure is None:
+            self._write_stamps(all_of_them=True)
+
+    # Sources and receivers that live.
+
+    def _hear_peers(self) -> list[PeerAnswer]:
+        """What is new of those peers that can be heard."""
+        answering = self._peers.answering()
+        times = {name: heard.at for name, heard in answering.items()}
+        if times == self._heard:
+            return []
+        self._heard = times
+        for source in self._engine.elsewhere.hear(heard.answer for heard in answering.values()):
+            self._engine.directory.changed(source)
+        return [heard.answer for heard in answering.values()]
+
+    async def _look_at(self, state: SourceState, news: Sequence[PeerAnswer]) -> None:
+        told = [known for each in news if (known := each.sources.get(state.name)) is not None]
+        for known in told:
+            if deregistered_elsewhere(state, known, told):
+                _log.info("%s was deregistered while this store was away", state.name)
+                await self._bury(state, store_v1.DELETION_DEREGISTERED, known.deleted_upto)
+                return
+        if self._core.limbo_of(state):
+            # First it has to know all that there is; but there may be nobody left to tell it.
+            if given_up(state.registration, self._view(state.registration)):
+                _log.warning("%s is deleted: its state lifetime is over everywhere", state.name)
+                await self._bury(state, store_v1.DELETION_EXPIRED)
+            return
+        if self._lives.overdue(Who(state.name)):
+            _log.warning("%s is deleted: its state lifetime is over", state.name)
+            await self._bury(state, store_v1.DELETION_EXPIRED)
+            return
+        writes = self._hear_of_ends(state, told)
+        for session_id in list(state.receivers):
+            if self._lives.overdue(Who(state.name, session_id)):
+                _log.info("receiver %#x of %s is deleted: its time is over", session_id, state.name)
+                writes += self._identities.expire_receiver(state, session_id, self._core.reg_ids)
+        if writes:
+            await self._write(state, writes)
+
+    def _hear_of_ends(self, state: SourceState, told: Sequence[SourceKnowledge]) -> list[Write]:
+        """What follows from what peers know of receivers that were deregistered."""
+        writes = receiver_tombstones.spend(state, receiver_tombstones.spent_epoch(told))
+        for session_id, epoch in receiver_tombstones.news(state, told):
+            _log.info(
+                "receiver %#x of %s was deregistered while this store was away",
+                session_id,
+                state.name,
+            )
+            reg_ids = self._core.reg_ids
+            writes += self._identities.end_receiver(state, session_id, epoch, reg_ids)
+        record = state.registration
+        if record.may_miss_receivers:
+            writes += self._learn_receivers(state)
+        if state.ended:
+            me = policy_name(self._core.store, self._engine.address, record.information)
+            named, heard = known_to_receivers(record, me), self._heard_by_name(record)
+            now = self._lives.observed.now
+            writes += self._forgetting.look(state, named, heard, self._clock(), now)
+        return writes
+
+    def _learn_receivers(self, state: SourceState) -> list[Write]:
+        record, name = state.registration, state.name
+        told = {
+            store: each.answer.knowledge(name)
+            for store, each in self._heard_by_name(record).items()
+            if each.answer.vouches(name)
+        }
+        reg_ids = self._core.reg_ids
+        return receiver_positions.learn(state, policies(record), told, self._identities, reg_ids)
+
+    def _write_stamps(self, *, all_of_them: bool = False) -> None:
+        known = [
+            Who(state.name, receiver)
+            for state in self._core.sources.values()
+            for receiver in (0, *state.receivers)
+        ]
+        for who in self._lives.stamps(known, all_of_them=all_of_them):
+            state = self._core.sources[who.source]
+            self._engine.submit(state, [self._identities.life_row(state, who.receiver)], False)
+
+    # Sources that are deleted.
+
+    async def _bury(self, state: SourceState, cause: store_v1.Deletion, upto: int = 0) -> None:
+        blind = bool(self._core.limbo_of(state))
+        endings = self._core.remove(state.name, Deregistered(f"Source {state.name}"))
+        writes = self._identities.bury(
+            state, cause, self._core.reg_ids, self._clock(), blind=blind, upto=upto
+        )
+        await self._gone(state, writes, endings)
+
+    async def _gone(
+        self, state: SourceState, writes: Sequence[Write], endings: tuple[Ending, ...]
+    ) -> None:
+        self._engine.proxy_of.discard(state.name)
+        self._forgetting.deleted(state.name)
+        self._unread.discard(state.name)
+        await self._engine.made_durable(state, Change(None, tuple(writes), endings))
+
+    async def _try_to_look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
+        """What can not be read of one source keeps no other."""
+        try:
+            await self._look_at_deleted(source, tombstone)
+        except StorageUnreadable as error:
+            if source not in self._unread:
+                _log.warning("what is left of %s, which was deleted, stays: %s", source, error)
+            self._unread.add(source)
+        else:
+            self._unread.discard(source)
+
+    async def _look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
+        identities, view = self._identities, self._view(tombstone.registration)
+        if source in self._core.sources:
+            writes = identities.replaced(source)  # it was taken up again from a peer
+            await self._engine.writer.durable(self._engine.writer.submit(writes))
+            return
+        if upto := deregistered_since(tombstone, view):
+            _log.info("%s was deregistered again while this store was away", source)
+            writes = identities.deregistered(source, upto, self._clock())
+            await self._engine.writer.durable(self._engine.writer.submit(writes))
+            return
+        is_gone = self._is_gone_at_once(source, tombstone, view)
+        if source not in identities.settled:
+            self._judge_settled(source, tombstone, view, is_gone)
+        is_settled = source in identities.settled
+        if is_settled and lives_on(tombstone, view):
+            if had_nothing(tombstone):
+                await self._bring_back(source, tombstone, view)  # the promise may be for that
+            else:
+                await self.make_way(source)  # this store has a part in the one that is new
+            return
+        if is_gone:
+            identities.unlisted.add(source)
+        elif not is_settled and (lives_on(tombstone, view) or self._asked_for(tombstone, view)):
+            await self._bring_back(source, tombstone, view)
+            return
+        if not tombstone.emptied and self._grace_is_over(source, tombstone):
+            await self._purge(source)
+
+    def _judge_settled(
+        self, source: SourceName, tombstone: Tombstone, view: View, is_gone: bool
+    ) -> None:
+        if settled(tombstone, view, is_gone):
+            self._identities.settled.add(source)
+            self._engine.waits_for.pop(source, None)
+        else:
+            self._engine.waits_for[source] = awaited(tombstone, view)
+
+    def _is_gone_at_once(self, source: SourceName, tombstone: Tombstone, view: View) -> bool:
+        """Whether there was a time at which no other store had it any more: all said so, and each
+        said it again when it was asked after that."""
+        seemed_gone = self._identities.seemed_gone
+        if not gone_everywhere(tombstone, view):
+            seemed_gone.pop(source, None)
+            return False
+        since = seemed_gone.setdefault(source, self._clock())
+        return gone_everywhere(tombstone, self._view(tombstone.registration, since))
+
+    async def _bring_back(self, source: SourceName, tombstone: Tombstone, view: View) -> None:
+        identities, anew = self._identities, begun_anew(tombstone, view)
+        if anew or tombstone.dropped:
+            # What is left in the index would come up between what is taken now.
+            await self._purge_all(source)
+        if source not in identities.tombstones:
+            return  # the source was faster
+        _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
+        self._engine.waits_for.pop(source, None)
+        promised = None if lives_on(tombstone, view) else self._asked_for(tombstone, view)
+        state, writes = identities.bring_back(source, self._core.reg_ids, promised, anew=anew)
+        state.takes_data = self._core.takes_data(source.topic)
+        self._core.sources[source] = state
+        self._losses.count_again(state)
+        await self._write(state, writes)
+
+    def _asked_for(self, tombstone: Tombstone, view: View) -> SourceKnowledge | None:
+        again = tombstone.registration.name in self._identities.asked_again
+        return asked_for(tombstone, view, again)
+
+    def _view(self, record: Registration, since: float = 0.0) -> View:
+        """What peers have said that can be heard, to questions after that time; of a source that
+        was deleted here, since then.
+
+        Not what others said last: a source may be back there since.
+        """
+        since = max(since, self._identities.buried_at.get(record.name, 0.0))
+        told = {
+            store: each.answer
+            for store, each in self._peers.answering().items()
+            if each.asked > since
+        }
+        heard = _by_names(told, record.information)
+        if (newest := _newest_of_deleted(record, told.values())) is not None:
+            for name, answer in _by_names(told, newest).items():
+                # The source may have other names for its stores since. None may mean two of them.
+                if heard.setdefault(name, answer) is not answer:
+                    del heard[name]
+        answered = {answer.address for answer in told.values()}
+        return View(
+            policy_name(self._core.store, self._engine.address, record.information),
+            heard,
+            self._peers.addresses <= answered,
+        )
+
+    def _heard_by_name(self, record: Registration) -> dict[str, Heard]:
+        """The peers that can be heard, by the names that the source's policies use."""
+        return {
+            policy_name(name, each.answer.address, record.information): each
+            for name, each in self._peers.answering().items()
+        }
+
+    def _grace_is_over(self, source: SourceName, tombstone: Tombstone) -> bool:
+        observed = self._lives.observed
+        if source in self._identities.buried_at:
+            return observed.wall - tombstone.deleted >= self._grace
+        confirmed = observed.now >= min(CONFIRM_SECONDS, self._grace)
+        return confirmed and observed.age(tombstone.deleted, None) >= self._grace
+
+    async def _purge(self, source: SourceName) -> None:
+        tombstones, reg_ids = self._identities.tombstones, self._core.reg_ids
+        if (tombstone := tombstones.get(source)) is None:
+            return
+        # What it took last would come up under its RegID when that is another one's.
+        await self._engine.written_under(tombstone.reg_id)
+        if tombstones.get(source) is not tombstone:
+            return
+        writes = self._identities.purge(source, self._engine.reads, PURGE_ROWS, reg_ids)
+        await self._engine.writer.durable(self._engine.writer.submit(writes))
+
+    async def _purge_all(self, source: SourceName) -> None:
+        tombstones = self._identities.tombstones
+        while (tombstone := tombstones.get(source)) is not None and not tombstone.emptied:
+            await self._purge(source)
+
+    async def make_way(self, source: SourceName) -> None:
+        """Remove what is left of a deleted source that may now register as one that is unknown."""
+        if source in self._identities.settled:
+            await self._purge_all(source)
+
+    # Requests.
+
+    def check_receiver_free(
+        self, source: SourceName, session_id: int, instance: bytes, *, take_over: bool
+    ) -> None:
+        """Raises ReceiverActive if another instance of a receiver lives, or did just now."""
+        state, who = self._core.sources.get(source), Who(source, session_id)
+        if state is None or session_id not in state.receivers or take_over:
+            return
+        if self._lives.of(who).instance != instance and self._lives.protected(who):
+            raise ReceiverActive(f"receiver {session_id:#x} of {source}", self._core.store)
+
+    async def deregister(
+        self,
+        source: SourceName,
+        receiver: int,
+        epoch: int,
+        unused_promise_to: bytes,
+        instance: bytes = b"",
+    ) -> store_v1.DeregisterResponse:
+        """End a source, or a receiver of it; nothing happens if there is none.
+
+        Raises Fenced, InLimbo, StorageFailed.
+        """
+        if receiver:
+            return await self._deregister_receiver(source, receiver, epoch, instance)
+        state = self._core.sources.get(source)
+        if state is None:
+            if unused_promise_to:
+                # It is gone with the rest; who gives a promise back has no say over that.
+                return store_v1.DeregisterResponse(last_sequence=NOTHING)
+            return await self._deregister_again(source, epoch)
+        if unused_promise_to:
+            verdict = judge_unused(state, epoch, unused_promise_to)
+            self._identities.gave_up(state, epoch, unused_promise_to)
+        else:
+            verdict = judge_source(state, epoch, instance)
+        high = state.held.high
+        if verdict is Verdict.BURY:
+            _log.warning("%s is deregistered, and its messages are deleted", source)
+            record = state.registration
+            state.registration = replace(record, promised_epoch=max(epoch, record.promised_epoch))
+            await self._bury(state, store_v1.DELETION_DEREGISTERED, epoch)
+        elif verdict is Verdict.FORGET:
+            _log.info("%s is forgotten: it never began", source)
+            endings = self._core.remove(source, Deregistered(f"Source {source}"))
+            await self._gone(state, self._identities.forget(state, self._core.reg_ids), endings)
+        return store_v1.DeregisterResponse(reg_id=state.reg_id, last_sequence=high)
+
+    async def _deregister_again(
+        self, source: SourceName, epoch: int
+    ) -> store_v1.DeregisterResponse:
+        tombstone = self._identities.tombstones.get(source)
+        if tombstone is None:
+            if reason := self._core.standing.limbo:
+                raise InLimbo(str(source), self._core.store, reason)
+            return store_v1.DeregisterResponse(last_sequence=NOTHING)
+        writes = self._identities.deregistered(source, epoch, self._clock())
+        await self._engine.writer.durable(self._engine.writer.submit(writes))
+        return store_v1.DeregisterResponse(
+            reg_id=tombstone.reg_id, last_sequence=tombstone.held.high
+        )
+
+    async def _deregister_receiver(
+        self, source: SourceName, receiver: int, epoch: int, instance: bytes
+    ) -> store_v1.DeregisterResponse:
+        state = self._core.sources.get(source)
+        if state is None:
+            # Nobody is to count on it that the end is remembered where the source may come back.
+            if reason := self._core.limbo_without(source):
+                raise InLimbo(str(source), self._core.store, reason)
+            return store_v1.DeregisterResponse(last_sequence=NOTHING)
+        record = state.receivers.get(receiver)
+        answer = store_v1.DeregisterResponse(last_sequence=NOTHING)
+        if record is not None:
+            check_receiver(Who(source, receiver), record, epoch, instance)
+            answer.reg_id, answer.last_sequence = record.reg_id, record.acknowledged_upto
+        # Also where it is not known: what it said there may still be on its way.
+        reg_ids = self._core.reg_ids
+        await self._write(state, self._identities.end_receiver(state, receiver, epoch, reg_ids))
+        return answer
+
+    async def _write(self, state: SourceState, writes: Sequence[Write]) -> None:
+        await self._engine.writer.durable(self._engine.submit(state, writes))
+
+
+def _by_names(
+    told: Mapping[str, PeerAnswer], information: SourceInformation | None
+) -> dict[str, PeerAnswer]:
+    """Peers by the names that the source's policies use."""
+    return {policy_name(store, each.address, information): each for store, each in told.items()}
+
+
+def _newest_of_deleted(
+    record: Registration, told: Iterable[PeerAnswer]
+) -> SourceInformation | None:
+    """What the source said last to those that deleted it, if they began more than this store."""
+    known = (answer.knowledge(record.name) for answer in told)
+    gone = [each for each in known if each.deletion and each.begun_epoch > record.begun_epoch]
+    newest = max(gone, key=lambda each: each.begun_epoch, default=None)
+    return newest.information if newest is not None else None

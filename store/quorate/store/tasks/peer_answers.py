@@ -1,0 +1,144 @@
+"""Reading a peer's answer: what it is worth, and what this store learns from it.
+
+The rules that decide what follows are in quorate.store.rules.store_identity.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterable
+from typing import NamedTuple
+
+from quorate.protocol.errors import InvalidArgument
+from quorate.protocol.identity import SourceName
+from quorate.protocol.wire import (
+    source_from_wire,
+)
+from quorate.store.engine import Engine
+from quorate.store.rules.lifetimes import Who
+from quorate.store.rules.peer_knowledge import (
+    Heard,
+    PeerAnswer,
+    SourceKnowledge,
+)
+from quorate.store.rules.peer_wire import (
+    knowledge_from_wire,
+)
+from quorate.store.rules.store_identity import (
+    Met,
+    knows,
+    replacement,
+)
+from quorate.store.tasks.throttle import is_busy_peer
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.tasks.peer_answers")
+
+
+class Question(NamedTuple):
+    """How a peer was asked."""
+
+    greeting: store_v1.Greeting
+    since: int
+    """The moment of the store's standing then."""
+    at: float
+    """By this store's clock, in seconds, monotonic."""
+
+
+class AskAgain:
+    """The store can name now what the peer remembers of it."""
+
+
+def heard_from(
+    engine: Engine,
+    asked: Question,
+    answer: PeerAnswer,
+    who: store_v1.Greeting,
+    now: float,
+    before: Heard | None,
+) -> Heard | AskAgain | None:
+    """What a peer's answer is worth; None: nothing, as it has yet to hear who this store is now.
+
+    who: how it presents itself. before: its answer before this one.
+    """
+    record = engine.core.standing.record
+    if asked.greeting.incarnation != record.incarnation:
+        return None
+    counts = _take_note(engine, asked, answer, who)
+    if not counts and tuple(asked.greeting.former) != engine.core.standing.record.former:
+        return AskAgain()
+    is_known = before is not None and before.answer.incarnation == answer.incarnation
+    first = before.first if before is not None and is_known else now
+    busy = is_busy_peer(before, answer, now, in_limbo=engine.core.in_limbo)
+    return Heard(answer, asked.at, now, first, counts, busy)
+
+
+def _take_note(engine: Engine, asked: Question, answer: PeerAnswer, who: store_v1.Greeting) -> bool:
+    """Learn from a peer's answer what it was itself before, and which stores were replaced: it is
+    written before what follows. Returns whether the answer counts."""
+    standing = engine.core.standing
+    present = standing.met(who, asked.since)
+    for met, name in (
+        (present, who.store_name),
+        *((standing.heard_of(third), third.store_name) for third in answer.known),
+    ):
+        if met.is_news:
+            announce_replacement(engine, met, standing.peers[name])
+        if met.writes:
+            engine.writer.submit(met.writes, sync=met.is_news)
+    if answer.remembered is not None and (rows := standing.comes_after(answer.remembered)):
+        engine.writer.submit(rows)
+    counts = present.is_present and knows(asked.greeting, answer.remembered)
+    if counts:
+        _note_lives(engine, answer)
+    return counts
+
+
+def _note_lives(engine: Engine, answer: PeerAnswer) -> None:
+    """A source that streams to a peer lives here, too. Noted at once: the next answer may say
+    otherwise before anybody looks at this one."""
+    for source, known in answer.sources.items():
+        if known.live and source in engine.core.sources:
+            engine.core.identities.lives.heard_elsewhere(Who(source))
+
+
+def announce_replacement(engine: Engine, met: Met, present: store_v1.Greeting) -> None:
+    """Tell the sources, and people, of an incarnation that was not known."""
+    engine.replaced(replacement(present))
+    if met.remembered is not None:
+        _log.info(
+            "store %s is another one than before, at %s: it lost its data, was put back from a "
+            "copy, or two stores have one name; what it had acknowledged counts no more",
+            present.store_name,
+            present.address,
+        )
+
+
+async def read_inventory(
+    address: str, responses: AsyncIterable[store_v1.InventoryResponse]
+) -> tuple[PeerAnswer, store_v1.Greeting]:
+    """A peer's answer, and how it presents itself; raises InvalidArgument if it is impossible."""
+    store: store_v1.StoreInventory | None = None
+    sources: dict[SourceName, SourceKnowledge] = {}
+    async for response in responses:
+        if response.HasField("store"):
+            store = response.store
+        else:
+            name = source_from_wire(response.source.source)
+            sources[name] = knowledge_from_wire(response.source)
+    if store is None:
+        raise InvalidArgument("inventory", f"{address} does not say who it is")
+    answer = PeerAnswer(
+        store.store.store_name,
+        address,
+        store.store.incarnation,
+        store.store.starts,
+        store.limbo,
+        store.blank,
+        tuple(store.founders),
+        store.remembered if store.HasField("remembered") else None,
+        sources,
+        tuple(store.known),
+        store.store.address,
+    )
+    return answer, store.store

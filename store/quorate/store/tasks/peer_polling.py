@@ -1,0 +1,242 @@
+"""The other stores of the groups: asked over and over who they are and what they know.
+
+Each round greets every configured peer with one call of Inventory and keeps its latest answer.
+What follows from the answers is decided in quorate.store.rules.store_identity; here it is only
+carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import grpc.aio
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
+from quorate.store.engine import Engine
+from quorate.store.rules.peer_knowledge import (
+    Heard,
+    PeerAnswer,
+)
+from quorate.store.tasks.peer_answers import (
+    AskAgain,
+    Question,
+    heard_from,
+    read_inventory,
+)
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import error_from_call
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+_log = logging.getLogger("quorate.store.tasks.peer_polling")
+
+ROUND_SECONDS = 5.0
+"""How often peers are asked."""
+ROUND_SECONDS_MAX = 60.0
+"""The same where their answers take long."""
+LIMBO_ROUND_SECONDS = 0.2
+"""The same while this store is in limbo, at first; by and by it asks less often."""
+LIMBO_ROUND_SECONDS_MAX = 2.0
+ANSWER_SECONDS_MAX = 10.0
+"""A peer whose answer takes longer counts as away."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    address: str
+    channel: grpc.aio.Channel
+    heard: Heard | None = None
+    reachable: bool = False
+    itself: bool = False
+    problem: str = ""
+
+
+class Peers:
+    """What this store hears of the others."""
+
+    def __init__(
+        self, engine: Engine, addresses: Iterable[str], greeting: Callable[[], store_v1.Greeting]
+    ) -> None:
+        self._engine = engine
+        self._greeting = greeting
+        self._rounds: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._hurry = asyncio.Event()
+        self._peers = [_Peer(each, open_channel(each)) for each in dict.fromkeys(addresses)]
+
+    def inventories(self) -> Mapping[str, Heard]:
+        """The latest answer of each peer that counts, by the store's name."""
+        return {item.answer.store: item for item in self.heard().values() if item.counts}
+
+    def forget(self) -> None:
+        """All answers are void: this store has another incarnation from now on."""
+        for peer in self._peers:
+            peer.heard = None
+        self.hurry()
+
+    def answering(self) -> Mapping[str, Heard]:
+        """The same, of those only that answered when they were asked last."""
+        return {
+            peer.heard.answer.store: peer.heard
+            for peer in self._peers
+            if peer.heard is not None and peer.heard.counts and peer.reachable
+        }
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """Of all configured peers, without this store itself."""
+        return frozenset(peer.address for peer in self._peers if not peer.itself)
+
+    def status(self) -> list[store_v1.PeerStatus]:
+        """Each configured peer as people see it."""
+        now = time.monotonic()
+        return [_status(peer, now) for peer in self._peers if not peer.itself]
+
+    async def run(self) -> None:
+        """Ask all peers, again and again; ends only by being cancelled."""
+        limbo_pause = LIMBO_ROUND_SECONDS
+        try:
+            while True:
+                took = 0.0
+                try:
+                    took = await self.ask_all()
+                except Exception:
+                    _log.exception("asking the peers failed in a way that was not foreseen")
+                self._rounds.set_result(None)
+                self._rounds = asyncio.get_running_loop().create_future()
+                # Many sources make long answers; asking must stay a small part of the work.
+                # Waiting for a peer that does not answer is none.
+                if self._engine.core.in_limbo:
+                    await self._pause(max(limbo_pause, took))
+                    limbo_pause = min(1.05 * limbo_pause, LIMBO_ROUND_SECONDS_MAX)
+                else:
+                    limbo_pause = LIMBO_ROUND_SECONDS
+                    await self._pause(max(ROUND_SECONDS, min(10 * took, ROUND_SECONDS_MAX)))
+        finally:
+            await asyncio.gather(*(peer.channel.close() for peer in self._peers))
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+        self._hurry.clear()
+
+    def hurry(self) -> None:
+        """Have the next round begin at once."""
+        self._hurry.set()
+
+    async def next_round(self) -> None:
+        """Return when every peer was asked once more."""
+        await asyncio.shield(self._rounds)
+
+    async def ask_all(self) -> float:
+        """One round: return when every peer has answered, or has not in time.
+
+        Returns how many seconds the answer took that took longest.
+        """
+        asked = [self._ask(peer) for peer in self._peers if not peer.itself]
+        return max(await asyncio.gather(*asked), default=0.0)
+
+    async def ask_briefly(self, heard: list[Heard]) -> None:
+        """Ask each peer who it is, and what it remembers of this store; each adds its answer.
+
+        It tells of no source, so that it is quick however many there are. Such an answer is no
+        inventory: it does not count, and is not kept.
+        """
+
+        async def ask(peer: _Peer) -> None:
+            if (answered := await self._question(peer, without_sources=True)) is not None:
+                heard.append(replace(answered, counts=False))
+
+        await asyncio.gather(*(ask(peer) for peer in self._peers if not peer.itself))
+
+    def heard(self) -> Mapping[str, Heard]:
+        """The latest answer of each peer, by its address; also if it does not count."""
+        return {peer.address: peer.heard for peer in self._peers if peer.heard is not None}
+
+    async def _ask(self, peer: _Peer) -> float:
+        """Returns how many seconds the answer took; 0 if there was none."""
+        heard = await self._question(peer)
+        if heard is None:
+            return 0.0
+        peer.heard = heard
+        if not peer.reachable:
+            _log.info("peer %s is store %s", peer.address, heard.answer.store)
+        peer.reachable, peer.problem = True, ""
+        return heard.at - heard.asked
+
+    async def _question(self, peer: _Peer, *, without_sources: bool = False) -> Heard | None:
+        """What it answers now, of which note is taken; None if that is nothing to go by."""
+        asked = Question(self._greeting(), self._engine.core.standing.moment, time.monotonic())
+        request = store_v1.InventoryRequest(
+            greeting=asked.greeting,
+            protocol_version=PROTOCOL_VERSION,
+            without_sources=without_sources,
+        )
+        if (told := await self._inventory(peer, request)) is None:
+            return None
+        answer, who = told
+        now = time.monotonic()
+        if who.run == asked.greeting.run:
+            peer.itself = True
+            return None
+        heard = heard_from(self._engine, asked, answer, who, now, peer.heard)
+        if isinstance(heard, AskAgain):
+            return await self._question(peer, without_sources=without_sources)
+        return heard
+
+    async def ask_about(self, source: SourceName, addresses: Collection[str]) -> list[PeerAnswer]:
+        """What those of these peers that answer say of one source, also if they deleted that, and
+        nobody has it any more. It is no inventory, and is not kept."""
+        request = store_v1.InventoryRequest(
+            source=source_to_wire(source), protocol_version=PROTOCOL_VERSION
+        )
+        told: list[PeerAnswer] = []
+
+        async def ask(peer: _Peer) -> None:
+            if (said := await self._inventory(peer, request)) is not None:
+                told.append(said[0])
+
+        await asyncio.gather(*(ask(each) for each in self._peers if each.address in addresses))
+        return told
+
+    async def _inventory(
+        self, peer: _Peer, request: store_v1.InventoryRequest
+    ) -> tuple[PeerAnswer, store_v1.Greeting] | None:
+        """What it answers to that; None if it does not, of which note is taken."""
+        try:
+            call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+            return await read_inventory(peer.address, call)
+        except grpc.aio.AioRpcError as error:
+            self._failed(peer, error_from_call(peer.address, error))
+        except QuorateError as error:
+            self._failed(peer, error)
+        return None
+
+    def _failed(self, peer: _Peer, error: QuorateError) -> None:
+        peer.reachable = False
+        if (problem := str(error)) != peer.problem:
+            peer.problem = problem
+            level = logging.INFO if error.retryable else logging.WARNING
+            _log.log(level, "peer %s does not answer: %s", peer.address, problem)
+
+
+def _status(peer: _Peer, now: float) -> store_v1.PeerStatus:
+    heard = peer.heard
+    if heard is None:
+        return store_v1.PeerStatus(address=peer.address, heard_seconds_ago=-1)
+    return store_v1.PeerStatus(
+        address=peer.address,
+        store_name=heard.answer.store,
+        incarnation=heard.answer.incarnation,
+        reachable=peer.reachable,
+        limbo=heard.answer.limbo,
+        heard_seconds_ago=now - heard.at,
+    )

@@ -1,0 +1,175 @@
+"""What the peers of this store have of one source, put together for repair.
+
+Most is known from the rounds of quorate.store.tasks.peer_polling. A store that only a source's own
+information names is asked when it matters. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+
+import grpc.aio
+
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.wire import source_to_wire
+from quorate.store.engine import Engine
+from quorate.store.rules.peer_knowledge import (
+    UNKNOWN,
+    PeerAnswer,
+)
+from quorate.store.rules.repair_plan import (
+    OwnView,
+    PeerView,
+)
+from quorate.store.rules.source_state import SourceState
+from quorate.store.tasks.peer_answers import read_inventory
+from quorate.store.tasks.peer_polling import Peers
+from quorate.transport.channels import open_channel
+from quorate.transport.failures import error_from_call
+from quorate.v1 import store_pb2 as store_v1
+from quorate.v1.store_pb2_grpc import StoreStub
+
+_log = logging.getLogger("quorate.store.tasks.peer_views")
+
+ANSWER_SECONDS_MAX = 5.0
+KEPT_SECONDS = 5.0
+"""So long an answer to a question of our own is believed."""
+SILENT_SECONDS = 10.0
+"""So long an address that did not answer is left alone."""
+
+
+class Neighbours:
+    """The peers, seen from one source after the other."""
+
+    def __init__(self, engine: Engine, peers: Peers, address: str) -> None:
+        """address: where peers know this store, so that it does not ask itself."""
+        self._engine = engine
+        self._peers = peers
+        self.address = address
+        self._asked: dict[tuple[str, SourceName], tuple[float, PeerAnswer]] = {}
+        self._silent_since: dict[str, float] = {}
+
+    def answers(self) -> list[PeerAnswer]:
+        """The latest inventory of each configured peer."""
+        own = self._engine.core.store
+        return [item.answer for name, item in self._peers.inventories().items() if name != own]
+
+    async def views(self, source: SourceName, fresh: bool = False) -> list[PeerView]:
+        """What each peer has of a source; fresh: as they say now, not as they said."""
+        known = {answer.address: answer for answer in self.answers()}
+        others = self._addresses(source) - known.keys()
+        ask = others | known.keys() if fresh else others
+        answered = await asyncio.gather(*(self._ask(each, source, fresh) for each in sorted(ask)))
+        found = {} if fresh else dict(known)
+        views: list[PeerView] = []
+        for address, answer in zip(sorted(ask), answered, strict=True):
+            if answer is not None:
+                found[address] = answer
+            else:
+                views.append(PeerView(address))
+        by_store = {answer.store: answer for answer in found.values()}
+        by_store.pop(self._engine.core.store, None)
+        return [view_of(answer, source) for answer in by_store.values()] + views
+
+    def _addresses(self, source: SourceName) -> set[str]:
+        """Of the peers, and of the stores that the source named."""
+        state = self._engine.core.sources.get(source)
+        information = state.registration.information if state is not None else None
+        named = information.stores if information is not None else ()
+        own = self._engine.core.store
+        addresses = {store.address for store in named if store.name != own}
+        return (addresses | self._peers.addresses) - {self.address}
+
+    async def _ask(self, address: str, source: SourceName, fresh: bool) -> PeerAnswer | None:
+        now = time.monotonic()
+        if not fresh:
+            at, known = self._asked.get((address, source), (-KEPT_SECONDS, None))
+            if now - at < KEPT_SECONDS:
+                return known
+            if now - self._silent_since.get(address, -SILENT_SECONDS) < SILENT_SECONDS:
+                return None
+        answer = await self._inventory(address, source)
+        if answer is None:
+            self._silent_since[address] = now
+        else:
+            self._silent_since.pop(address, None)
+            self._asked[address, source] = (now, answer)
+        return answer
+
+    async def _inventory(self, address: str, source: SourceName) -> PeerAnswer | None:
+        request = store_v1.InventoryRequest(
+            source=source_to_wire(source), protocol_version=PROTOCOL_VERSION
+        )
+        try:
+            async with open_channel(address) as channel:
+                call = StoreStub(channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
+                answer, _ = await read_inventory(address, call)
+                return answer
+        except grpc.aio.AioRpcError as error:
+            _log.debug("%s of %s: %s", address, source, error_from_call(address, error))
+        except QuorateError as error:
+            _log.warning("%s of %s: %s", address, source, error)
+        return None
+
+
+def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
+    """What a peer's inventory says of one source.
+
+    Of one that the peer deleted it only remembers what there was: that is to be had nowhere, and
+    would bring back to life what all have deleted.
+    """
+    knowledge = answer.knowledge(source)
+    if knowledge.deletion:
+        knowledge = UNKNOWN
+    return PeerView(
+        answer.address,
+        answer.store,
+        knowledge.begun_epoch,
+        knowledge.lineage,
+        knowledge.membership,
+        knowledge.held,
+        knowledge.stable_upto,
+        answered=True,
+        promised_to=(
+            knowledge.promised_to if knowledge.promised_epoch == knowledge.begun_epoch else b""
+        ),
+        information=knowledge.information,
+        reg_id=knowledge.reg_id,
+        retained_from=knowledge.retained_from,
+        ended_epoch=knowledge.ended_epoch,
+        markers=knowledge.markers,
+        incarnation=answer.incarnation,
+    )
+
+
+def own_view(store: str, state: SourceState | None, address: str = "") -> OwnView:
+    """What this store, which others reach at that address, knows of a source itself."""
+    if state is None:
+        return OwnView(store, address=address)
+    record, held = state.registration, state.held
+    return OwnView(
+        store,
+        record.promised_epoch,
+        record.begun_epoch,
+        record.lineage,
+        held.ranges,
+        held.next_sequence,
+        held.stable_upto,
+        state.unreadable,
+        state.losses,
+        state.live,
+        record.promised_to,
+        address,
+        held.retained_from,
+        state.takes_data,
+    )
+
+
+def sources_of(answers: Iterable[PeerAnswer]) -> set[SourceName]:
+    """Every source that any of them knows."""
+    return {source for answer in answers for source in answer.sources}

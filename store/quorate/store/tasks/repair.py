@@ -1,0 +1,479 @@
+"""Repair and anti-entropy: takes from peers what this store should have, compares with theirs.
+
+In the background, one thing at a time, at the pace of quorate.store.tasks.throttle. A begin that
+was missed
+is taken over first, then what lacks is fetched; now and then what is held is compared with each
+peer. What is to be done is decided in quorate.store.rules.repair_plan; here it is only carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+
+from quorate.protocol.errors import (
+    BrokenAnswer,
+    ContentConflict,
+    CorruptBatch,
+    Fenced,
+    OtherLineage,
+    QuorateError,
+    TopicRefused,
+)
+from quorate.protocol.identity import SourceName
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import membership_to_wire, source_to_wire
+from quorate.store.engine import Engine
+from quorate.store.rules import repair_plan as plan
+from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.digest import BLOCK
+from quorate.store.rules.late import Missed
+from quorate.store.rules.readmission import reg_id_of
+from quorate.store.rules.retention import take_over
+from quorate.store.rules.source_state import SourceState
+from quorate.store.tasks.comparison import (
+    Comparing,
+    ask,
+)
+from quorate.store.tasks.executor import Apart
+from quorate.store.tasks.fetcher import (
+    Filler,
+    PeerFailed,
+    reached,
+)
+from quorate.store.tasks.loss_exchange import learn_losses
+from quorate.store.tasks.peer_polling import Peers
+from quorate.store.tasks.peer_views import (
+    Neighbours,
+    own_view,
+    sources_of,
+)
+from quorate.store.tasks.scrub import Scrub
+from quorate.store.tasks.throttle import Pace
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.tasks.repair")
+
+ROUND_SECONDS = 1.0
+"""How often the store looks for what it lacks."""
+BACK_OFF_SECONDS_MAX = 10.0
+"""How long a source rests at most after no peer could help."""
+COMPARE_SECONDS = 60.0
+"""How often what is newly stable is compared with each peer."""
+COMPARE_ALL_SECONDS = 24 * 3600.0
+"""How often all of it is."""
+PROGRESS_SECONDS = 0.5
+"""How often an operator is told how it goes."""
+_SHOWN_MAX = 5
+
+
+@dataclass(slots=True)
+class _Compared:
+    """How far a source was compared with one peer."""
+
+    incarnation: bytes = b""
+    """Whose data it was compared with: who was replaced has other data."""
+    next_sequence: int = 0
+    at: float = float("-inf")
+    all_at: float = float("-inf")
+    divergent: RangeSet = field(default_factory=RangeSet)
+
+
+@dataclass(slots=True)
+class _Case:
+    """What repair remembers of one source."""
+
+    until: float = 0.0
+    """It is not looked at again before."""
+    seconds: float = 0.0
+    lacking: int = 0
+    """Messages that were to be fetched when last looked."""
+    complained: list[Range] = field(default_factory=list)
+    compared: dict[str, _Compared] = field(default_factory=dict)
+    """By the peer's name."""
+
+    def divergent(self) -> RangeSet:
+        found = RangeSet()
+        for each in self.compared.values():
+            found = found.union(each.divergent)
+        return found
+
+
+class Repair:
+    """The repair of one store."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        apart: Apart,
+        peers: Peers,
+        losses: Losses,
+        scrub: Scrub,
+        address: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """address: where peers know this store, so that it does not ask itself."""
+        self.pace = Pace(clock)
+        self._engine = engine
+        self.filler = Filler(engine, self.pace, reached, peers.answering)
+        self._comparing = Comparing(engine, apart, self.filler)
+        self._ask = ask
+        self._compare_seconds = COMPARE_SECONDS
+        self._compare_all_seconds = COMPARE_ALL_SECONDS
+        self._neighbours = Neighbours(engine, peers, address)
+        self._losses = losses
+        self._scrub = scrub
+        self._clock = clock
+        self._cases: dict[SourceName, _Case] = {}
+        self._not_adopted: dict[SourceName, str] = {}
+        self._turn = asyncio.Lock()
+        self._now = "idle"
+
+    # In the background.
+
+    async def run(self) -> None:
+        """Look for what is lacking, again and again; ends only by being cancelled."""
+        while True:
+            await self._adopt_all()
+            for state in list(self._engine.core.sources.values()):
+                case = self._case(state)
+                if self._clock() >= case.until:
+                    await self._look_after(state, case)
+            await asyncio.sleep(ROUND_SECONDS)
+
+    async def _look_after(self, state: SourceState, case: _Case) -> None:
+        async with self._turn:
+            done = await self._tried(state, self._mend(state, case, fresh=False))
+            if done:
+                await self._tried(state, self._compare_due(state, case))
+            self._now = "idle"
+        case.seconds = (
+            ROUND_SECONDS
+            if done
+            else min(max(2 * case.seconds, ROUND_SECONDS), BACK_OFF_SECONDS_MAX)
+        )
+        case.until = self._clock() + case.seconds
+
+    async def _tried(self, state: SourceState, work: object) -> bool:
+        """Whether it came to an end, and a good one; what it failed with is logged."""
+        try:
+            return bool(await work)  # type: ignore[misc]
+        except QuorateError as error:
+            level = logging.ERROR if isinstance(error, ContentConflict) else logging.WARNING
+            _log.log(level, "repair of %s: %s", state.name, error)
+        except Exception:
+            _log.exception("repair of %s failed in a way that was not foreseen", state.name)
+        return False
+
+    def _case(self, state: SourceState) -> _Case:
+        return self._cases.setdefault(state.name, _Case())
+
+    # Begins that were missed, and losses that were accepted elsewhere.
+
+    async def _adopt_all(self) -> None:
+        answers = self._neighbours.answers()
+        for source in sources_of(answers):
+            for answer in answers:
+                state = self._engine.core.sources.get(source)
+                knowledge = answer.sources.get(source)
+                if state is not None and knowledge is not None and knowledge.accepted_losses:
+                    self._learn_losses(state, knowledge.accepted_losses, answer.store)
+            try:
+                await self._adopt(source)
+            except QuorateError as error:
+                self._note_not_adopted(source, error)
+
+    def _note_not_adopted(self, source: SourceName, error: QuorateError) -> None:
+        """Complain once, of what will not change by itself."""
+        level = logging.WARNING
+        if error.retryable or isinstance(error, TopicRefused | Fenced):
+            level = logging.DEBUG
+        elif isinstance(error, ContentConflict):
+            level = logging.ERROR
+        if self._not_adopted.get(source) != str(error):
+            self._not_adopted[source] = str(error)
+            _log.log(level, "taking over a begin of %s: %s", source, error)
+
+    def _learn_losses(
+        self, state: SourceState, losses: tuple[HeldRange, ...], told_by: str
+    ) -> None:
+        if writes := learn_losses(self._losses, state, losses, f"store {told_by}"):
+            self._engine.submit(state, writes)
+
+    async def _adopt(self, source: SourceName) -> None:
+        """Take over the newest begin of a source that this store missed, if there is one."""
+        engine, core = self._engine, self._engine.core
+        state = core.sources.get(source)
+        if core.limbo_of(state) or core.deleting(source):
+            return
+        views = [view for view in await self._neighbours.views(source) if view.answered]
+        own = own_view(core.store, state, self._neighbours.address)
+        found = plan.begin_to_adopt(own, views)
+        if found is None or found.membership is None:
+            return
+        mine = reg_id_of(core.store, (self._neighbours.address,), found.information)
+        missed = Missed(
+            found.lineage,
+            membership_to_wire(found.membership),
+            found.promised_to,
+            found.information,
+            mine if core.reg_ids.is_free(mine) else found.reg_id,
+            found.ended_epoch,
+        )
+        if state is not None:
+            await engine.settled(state)
+        change = core.adopt(source, missed)
+        set_aside = await engine.made_durable(core.sources[source], change)
+        engine.directory.changed(source)
+        _log.info("took epoch %d of %s over from %s", found.begun_epoch, source, found.store)
+        if set_aside:
+            _log.warning(
+                "epoch %d of %s set %d messages aside", found.begun_epoch, source, set_aside
+            )
+
+    # What lacks.
+
+    async def _mend(self, state: SourceState, case: _Case, fresh: bool) -> bool:
+        """Fetch what can be fetched of one source. Returns whether nothing lacks any more."""
+        core = self._engine.core
+        if core.limbo_of(state):
+            return False  # leaving limbo comes first, and fetches by itself
+        views = await self._neighbours.views(state.name, fresh)
+        await self._take_over(state, views)
+        own = own_view(core.store, state)
+        stable_upto = plan.stable_upto(own, views)
+        wanted = plan.lacking(own, stable_upto)
+        case.lacking = wanted.count()
+        if wanted and not fresh:
+            views = await self._neighbours.views(state.name, fresh=True)
+            await self._take_over(state, views)
+        if wanted:
+            await self._run_errands(state, views, stable_upto)
+        self._engine.submit(state, core.learn_stable(state, stable_upto))
+        rest = plan.lacking(own_view(core.store, state), stable_upto)
+        if rest and list(rest) != case.complained:
+            # Peers may have let go meanwhile of what they still had when they were asked.
+            await self._take_over(state, await self._neighbours.views(state.name, fresh=True))
+            rest = plan.lacking(own_view(core.store, state), stable_upto)
+        case.lacking = rest.count()
+        self._complain(state, case, list(rest))
+        return not rest
+
+    async def _take_over(self, state: SourceState, views: list[plan.PeerView]) -> None:
+        """Note what peers let go: it is not fetched, and given up if it can not be read."""
+        engine = self._engine
+        released = plan.retained_from(own_view(engine.core.store, state), views)
+        if released <= state.held.retained_from and not state.unneeded(released):
+            return
+        await engine.settled_range(state, 0, released - 1)
+        if engine.core.sources.get(state.name) is not state or engine.core.limbo_of(state):
+            return
+        # What was awaited may have changed the lineage: what is stable in it has not.
+        released = plan.retained_from(own_view(engine.core.store, state), views)
+        markers = [marker for view in views for marker in view.markers]
+        writes = take_over(engine.reads, state, released, markers)
+        await engine.writer.durable(engine.submit(state, writes))
+
+    async def _run_errands(
+        self, state: SourceState, views: list[plan.PeerView], stable_upto: int
+    ) -> None:
+        store, filled = self._engine.core.store, 0
+        wanted = plan.lacking(own_view(store, state), stable_upto)
+        for peer, ranges in _by_peer(plan.errands(wanted, own_view(store, state), views)):
+            self._now = f"fetching {state.name} from {peer.store or peer.address}"
+            done = await self.filler.fill(
+                state,
+                peer.address,
+                ranges,
+                lambda: plan.lacking(own_view(store, state), stable_upto),
+                stable_upto,
+            )
+            filled += done.messages
+            if done.failed is not None:
+                self._note_failed(state, done.failed)
+            if not plan.lacking(own_view(store, state), stable_upto):
+                break
+        if filled:
+            _log.info("repaired %d messages of %s", filled, state.name)
+
+    @staticmethod
+    def _note_failed(state: SourceState, error: QuorateError) -> None:
+        """Of a peer; one that is just away, or starting, is nothing to complain of."""
+        bad = isinstance(error, BrokenAnswer | CorruptBatch | OtherLineage)
+        _log.log(logging.WARNING if bad else logging.DEBUG, "%s: %s", state.name, error)
+
+    def _complain(self, state: SourceState, case: _Case, rest: list[Range]) -> None:
+        if rest and rest != case.complained:
+            shown = ", ".join(map(str, rest[:_SHOWN_MAX]))
+            _log.warning("%s lacks %s, and no peer could give it", state.name, shown)
+        case.complained = rest
+
+    # What differs.
+
+    async def _compare_due(self, state: SourceState, case: _Case) -> bool:
+        for peer in await self._neighbours.views(state.name):
+            if not peer.answered:
+                continue
+            seen = case.compared.get(peer.store)
+            if seen is None or seen.incarnation != peer.incarnation:
+                seen = case.compared[peer.store] = _Compared(peer.incarnation)
+            now = self._clock()
+            if now - seen.all_at >= self._compare_all_seconds:
+                seen.next_sequence, seen.divergent, seen.all_at = 0, RangeSet(), now
+            elif now - seen.at < self._compare_seconds:
+                continue
+            seen.at = now
+            await self._compare(state, peer, seen)
+        return True
+
+    async def _compare(self, state: SourceState, peer: plan.PeerView, seen: _Compared) -> bool:
+        """Compare what was not compared yet; returns whether the peer answered to the end."""
+        if not (state.held.ranges and peer.held):
+            return True
+        upto = plan.comparable_upto(own_view(self._engine.core.store, state), peer)
+        if upto < seen.next_sequence:
+            return True
+        self._now = f"comparing {state.name} with {peer.store}"
+        # What either let go there is no need to compare.
+        first = max(seen.next_sequence, state.held.retained_from, peer.retained_from)
+        if upto < first:
+            return True
+        wanted = Range(first, upto)
+        async with self._ask(peer.address) as asked:
+            try:
+                found = await self._comparing.compare(state, peer, asked, wanted)
+            except PeerFailed as failed:
+                self._note_failed(state, failed.error)
+                return False
+        seen.divergent = seen.divergent.union(found)
+        # The last block may not be whole yet.
+        seen.next_sequence = upto + 1 - (upto + 1) % BLOCK
+        return True
+
+    # For operators.
+
+    async def now(
+        self, source: SourceName | None, thorough: bool
+    ) -> AsyncGenerator[store_v1.RepairProgress, None]:
+        """Repair one source, or all, and tell how it goes; the last word of each has a verdict."""
+        await self._adopt_all()
+        core = self._engine.core
+        names = [source] if source is not None else sorted(core.sources)
+        for name in names:
+            state = core.sources.get(name)
+            if state is None:
+                reason = self._engine.limbo_reason_without(name)
+                yield store_v1.RepairProgress(
+                    source=source_to_wire(name),
+                    verdict=f"in limbo: {reason}" if reason else "does not know it",
+                    complete=not reason,
+                )
+                continue
+            async for progress in self._repair_now(state, thorough):
+                yield progress
+
+    async def _repair_now(
+        self, state: SourceState, thorough: bool
+    ) -> AsyncGenerator[store_v1.RepairProgress, None]:
+        case = self._case(state)
+        before = self.filler.taken[state.name], self.filler.bytes, self._scrub.messages
+
+        def progress(verdict: str = "") -> store_v1.RepairProgress:
+            divergent = case.divergent().count()
+            in_limbo = bool(self._engine.core.limbo_of(state))
+            return store_v1.RepairProgress(
+                source=source_to_wire(state.name),
+                filled_messages=self.filler.taken[state.name] - before[0],
+                filled_bytes=self.filler.bytes - before[1],
+                checked_messages=self._scrub.messages - before[2] if thorough else 0,
+                lacking=case.lacking,
+                divergent=divergent,
+                verdict=verdict,
+                complete=bool(verdict) and not (case.lacking or divergent or in_limbo),
+            )
+
+        task = asyncio.create_task(self._thoroughly(state, case, thorough))
+        try:
+            while not task.done():
+                await asyncio.wait((task,), timeout=PROGRESS_SECONDS)
+                if not task.done():
+                    yield progress()
+            yield progress(task.result())
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _thoroughly(self, state: SourceState, case: _Case, thorough: bool) -> str:
+        """Repair and compare, with fresh answers; the verdict, for people."""
+        if reason := self._engine.core.limbo_of(state):
+            return f"in limbo: {reason}"
+        async with self._turn:
+            try:
+                if thorough:
+                    self._now = f"reading {state.name}"
+                    self.pace.work()
+                    await self._scrub.check(state, 0, self._at_repair_pace)
+                await self._mend(state, case, fresh=True)
+                silent: list[str] = []
+                for peer in await self._neighbours.views(state.name, fresh=True):
+                    if not peer.answered:
+                        silent.append(peer.address)
+                        continue
+                    seen = case.compared[peer.store] = _Compared(
+                        peer.incarnation, 0, self._clock(), self._clock()
+                    )
+                    if not await self._compare(state, peer, seen):
+                        silent.append(peer.address)
+                if state.unreadable:  # comparing reads, too
+                    await self._mend(state, case, fresh=True)
+            finally:
+                self.pace.worked()
+                self._now = "idle"
+        return self._verdict(state, case, silent)
+
+    async def _at_repair_pace(self, size: int, seconds: float) -> None:
+        del size, seconds  # measured by the pace itself
+        self.pace.worked()
+        await self.filler.rest()
+        self.pace.work()
+
+    def _verdict(self, state: SourceState, case: _Case, silent: list[str]) -> str:
+        parts: list[str] = []
+        if case.lacking:
+            shown = ", ".join(map(str, case.complained[:_SHOWN_MAX]))
+            parts.append(f"lacks {case.lacking:,} messages that no peer could give: {shown}")
+        for peer, seen in case.compared.items():
+            if seen.divergent:
+                shown = ", ".join(map(str, list(seen.divergent)[:_SHOWN_MAX]))
+                parts.append(f"has other content than store {peer} for {shown}")
+        if lost := state.lost():
+            parts.append(f"{lost.count():,} messages are lost, as an operator accepted")
+        if silent:
+            parts.append(f"did not answer: {', '.join(silent)}")
+        whole = "whole" if state.takes_data else "keeps no messages of it (durability = state-only)"
+        return "; ".join(parts) or whole
+
+    def status(self) -> store_v1.RepairStatus:
+        """What people see of it."""
+        compared = [case for case in self._cases.values() if case.compared]
+        return store_v1.RepairStatus(
+            messages=self.filler.taken.total(),
+            bytes=self.filler.bytes,
+            bytes_per_second=self.pace.bytes_per_second(),
+            lacking=sum(case.lacking for case in self._cases.values()),
+            compared=len(compared),
+            divergent=sum(bool(case.divergent()) for case in compared),
+            now=self._now,
+            scrub=self._scrub.status(),
+        )
+
+
+def _by_peer(errands: list[plan.Errand]) -> list[tuple[plan.PeerView, list[Range]]]:
+    """Errands to the same peer together, in the order in which they came."""
+    found: dict[str, tuple[plan.PeerView, list[Range]]] = {}
+    for errand in errands:
+        found.setdefault(errand.peer.address, (errand.peer, []))[1].append(errand.wanted)
+    return list(found.values())

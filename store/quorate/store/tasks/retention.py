@@ -1,0 +1,370 @@
+"""Retention at work: lets go what quorate.store.rules.retention says, and frees the disk, step by
+step.
+
+Once a second, and a bounded part at a time. Nothing here decides what may go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from itertools import islice
+from typing import TypeVar
+
+from quorate.protocol.errors import CorruptBatch, QuorateError, StorageUnreadable
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
+from quorate.store.engine import Engine
+from quorate.store.rules import retention
+from quorate.store.rules.peer_knowledge import SourceKnowledge
+from quorate.store.rules.peer_wire import knowledge_of
+from quorate.store.rules.receiver_positions import positions
+from quorate.store.rules.retention import (
+    ACKNOWLEDGED,
+    Ages,
+    Bounds,
+    Limit,
+    Mark,
+    Reclaimed,
+)
+from quorate.store.rules.source_state import SourceState
+from quorate.store.storage import index
+from quorate.store.storage.interface import (
+    Storage,
+    Table,
+)
+from quorate.store.storage.records import (
+    IndexEntry,
+    position_key,
+)
+from quorate.store.tasks.peer_polling import Peers
+from quorate.v1 import store_pb2 as store_v1
+
+_log = logging.getLogger("quorate.store.tasks.retention")
+
+ROUND_SECONDS = 1.0
+"""How often the store looks whether anything is to go."""
+STEP_BATCHES = 256
+"""So many batches go in one commit."""
+STEPS_MAX = 16
+"""So many steps are taken for one source in one round: what goes at once is bounded."""
+SEARCH_SECONDS = 60.0
+"""How often all that was let go is looked for, whoever let it go."""
+COMPACT_BYTES_MIN = 64 * 1024 * 1024
+COMPACT_PART = 4
+"""The disk gives space back once this part of what the journal has was let go, but ..."""
+COMPACT_SECONDS = 60.0
+"""... at the latest after this."""
+
+T = TypeVar("T")
+
+
+class Releasing:
+    """The retention of one store."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        executor: Executor,
+        peers: Peers,
+        storage: Storage,
+        bounds: Callable[[str], Bounds],
+        shortest: float,
+        ages: Ages,
+    ) -> None:
+        """bounds: by topic. shortest: of all bounds of time, in seconds; 0: there is none.
+
+        ages: as the disk has them.
+        """
+        self._engine = engine
+        self._executor = executor
+        self._peers = peers
+        self._storage = storage
+        self._bounds = functools.cache(bounds)
+        self._shortest = shortest
+        self._ages = ages
+        self._observed_before = ages.marks[-1].observed if ages.marks else 0.0
+        self._search_from: int | None = 0
+        self._searched_at = 0.0
+        self._compact_from: int | None = None
+        self._compact_upto = 0
+        self._compact_bytes = 0
+        self._compact_at = 0.0
+        self._compact_held_until = 0.0
+        self._held_up = ""
+        self._unread: dict[int, str] = {}
+        """By position: what was let go and stays in the journal, as it can not be read."""
+        self._told: set[int] = set()
+        """Those that the log has."""
+        self._kept: dict[SourceName, str] = {}
+        self._unread_sources: dict[SourceName, str] = {}
+        """Of which nothing goes, as it can not be read what they have."""
+        self._oldest: dict[int, tuple[int, IndexEntry]] = {}
+        """By RegID: the lowest number held, and its row when that was read last."""
+        self.messages = 0
+        """Let go since the start."""
+        self.batches = 0
+        """That have left the journal since the start."""
+        self.bytes = 0
+        """Of those."""
+
+    async def run(self) -> None:
+        """One round after the other; ends only by being cancelled."""
+        told = ""
+        while True:
+            try:
+                await self.round()
+                told = ""
+            except QuorateError as error:
+                if str(error) != told:
+                    _log.warning("retention: %s", error)
+                told = str(error)
+            except Exception:
+                _log.exception("retention failed in a way that was not foreseen")
+            await asyncio.sleep(ROUND_SECONDS)
+
+    async def round(self) -> None:
+        """Look once. Raises StorageFailed."""
+        self._note_age()
+        for state in list(self._engine.core.sources.values()):
+            if bounds := self._bounds(state.name.topic):
+                await self._try_to_look_at(state, bounds)
+        now = time.monotonic()
+        if now >= self._searched_at + SEARCH_SECONDS:
+            self._search_from, self._searched_at = 0, now
+            self._oldest.clear()  # repair may have exchanged them
+        await self._reclaim()
+        await self._compact(now)
+
+    def kept_because(self, source: SourceName) -> str:
+        """Why nothing goes of a source that is over a bound; empty: nothing is to go."""
+        return self._unread_sources.get(source) or self._kept.get(source, "")
+
+    def status(self) -> store_v1.RetentionStatus:
+        """What people see of it."""
+        return store_v1.RetentionStatus(
+            messages=self.messages,
+            batches=self.batches,
+            bytes=self.bytes,
+            held_up=self._held_up or next(iter(self._unread.values()), ""),
+        )
+
+    # The first phase.
+
+    @property
+    def _observed(self) -> float:
+        return self._observed_before + self._engine.core.identities.lives.observed.now
+
+    def _note_age(self) -> None:
+        marks, core = self._ages.marks, self._engine.core
+        due = not marks or (
+            self._observed >= marks[-1].observed + retention.mark_seconds(self._shortest)
+            and core.position > marks[-1].position
+        )
+        if self._shortest and due:
+            self._ages = self._ages.noted(Mark(core.position, self._observed, time.time()))
+            self._engine.writer.submit((retention.ages_row(self._ages),), sync=False)
+
+    async def _try_to_look_at(self, state: SourceState, bounds: Bounds) -> None:
+        """What can not be read of one source keeps no other."""
+        name = state.name
+        try:
+            await self._look_at(state, bounds)
+        except (StorageUnreadable, CorruptBatch) as error:
+            if name not in self._unread_sources:
+                _log.warning("retention: nothing goes of %s: %s", name, error)
+            self._unread_sources[name] = str(error)
+        else:
+            self._unread_sources.pop(name, None)
+
+    async def _look_at(self, state: SourceState, bounds: Bounds) -> None:
+        for _ in range(STEPS_MAX):
+            going = await self._going(state, bounds)
+            if not going:
+                return
+            messages = sum(row.last - row.first + 1 for row in going)
+            trusted = retention.readable(self._engine.reads, state, going)
+            writes = retention.let_go(self._engine.reads, state, going)
+            await self._engine.writer.durable(self._engine.submit(state, writes))
+            self.messages += messages
+            lowest = min(row.position for row in going)
+            self._search_from = min(self._search_from or lowest, lowest)
+            # Also because only then it is known how much is left.
+            await self._reclaim(trusted)
+
+    async def _going(self, state: SourceState, bounds: Bounds) -> list[IndexEntry]:
+        """The oldest rows that go; nothing of the source is on its way to the disk then."""
+        engine = self._engine
+        low = state.held.ranges.low
+        if low == NOTHING or not self._may_be_due(state, bounds):
+            self._note_kept(state.name, "")
+            return []
+        # While it is kept anyway, one row says so.
+        count = 1 if state.name in self._kept else STEP_BATCHES
+        limit = self._limit(state, bounds)
+        await engine.settled_range(state, low, limit.upto)
+        before = engine.as_held(state, low, limit.upto)
+        rows = await self._in_thread(
+            lambda: list(
+                islice(
+                    index.entries(engine.reads, state.reg_id, low, SEQUENCE_MAX, count + 1),
+                    count,
+                )
+            )
+        )
+        gone = engine.core.sources.get(state.name) is not state
+        if gone or before != engine.as_held(state, low, limit.upto):
+            return []  # it is another one now: look again in the next round
+        if rows:
+            self._oldest[state.reg_id] = (low, rows[0])
+        limit = self._limit(state, bounds)
+        old_before = self._old_before(bounds)
+        going, kept = retention.choose(rows, state, bounds, limit.upto, old_before)
+        self._note_kept(state.name, limit.why if kept else "")
+        return going
+
+    def _may_be_due(self, state: SourceState, bounds: Bounds) -> bool:
+        """Whether it is worth while to read what the oldest batches are."""
+        if not (bounds.seconds or retention.is_over(state, bounds)):
+            return False
+        low, row = self._oldest.get(state.reg_id, (NOTHING, None))
+        if row is None or low != state.held.ranges.low:
+            return True
+        return retention.is_due(row, state, bounds, self._old_before(bounds))
+
+    def _old_before(self, bounds: Bounds) -> int:
+        return self._ages.old_before(bounds.seconds, self._observed, time.time())
+
+    def _limit(self, state: SourceState, bounds: Bounds) -> Limit:
+        known: list[SourceKnowledge] = []
+        silent: list[str] = []
+        until = retention.conditions(state, bounds)
+        if ACKNOWLEDGED in until:
+            heard = self._peers.heard()
+            for address in self._peers.addresses:
+                answer = heard[address].answer if address in heard else None
+                if answer is None or not answer.vouches(state.name):
+                    silent.append(address)
+                elif (knowledge := answer.sources.get(state.name)) and not knowledge.deletion:
+                    known.append(knowledge)
+        own = knowledge_of(state, limbo=False)
+        return retention.limit(
+            state,
+            until,
+            self._engine.core.limbo_of(state),
+            {
+                receiver: each.acknowledged_upto
+                for receiver, each in positions([own, *known], state.lineage).items()
+                if each.waited_for
+            },
+            sorted(silent),
+        )
+
+    def _note_kept(self, source: SourceName, why: str) -> None:
+        if why and source not in self._kept:
+            _log.info("%s is over a bound, but nothing goes: %s", source, why)
+        if why:
+            self._kept[source] = why
+        else:
+            self._kept.pop(source, None)
+
+    # The second phase.
+
+    async def _reclaim(self, trusted: frozenset[int] = frozenset()) -> None:
+        reads = self._engine.reads
+        while self._search_from is not None:
+            position = self._search_from
+            try:
+                found = await self._in_thread(
+                    functools.partial(retention.reclaim, reads, position, STEP_BATCHES, trusted)
+                )
+            except StorageUnreadable as error:
+                self._search_from = None  # until all is looked for again
+                self._note_unread(position, {position: str(error)})
+                return
+            upto = found.positions.last if found.positions is not None else None
+            self._note_unread(position, found.unread, upto)
+            if upto is None:
+                self._search_from = None
+                return
+            self._search_from = upto + 1
+            await self._engine.writer.durable(self._engine.writer.submit(found.writes))
+            self._count(found)
+
+    def _note_unread(self, first: int, unread: Mapping[int, str], last: int | None = None) -> None:
+        """What can not be read of what was let go in this part of the journal. last: None: all."""
+        for position in list(self._unread):
+            if first <= position and (last is None or position <= last):
+                del self._unread[position]
+        self._unread.update(unread)
+        if news := unread.keys() - self._told:
+            self._told |= news
+            _log.warning(
+                "retention: of what was let go %d batches stay in the journal: %s",
+                len(news),
+                unread[min(news)],
+            )
+
+    def _count(self, found: Reclaimed) -> None:
+        assert found.positions is not None
+        self.batches += found.batches
+        self.bytes += found.bytes
+        by_reg_id = {state.reg_id: state for state in self._engine.core.sources.values()}
+        for reg_id, size in found.late.items():
+            if (state := by_reg_id.get(reg_id)) is not None:
+                state.held.released_bytes += size
+                self._engine.submit(state, (state.held_row(),), sync=False)
+        if not found.batches:
+            return
+        if self._compact_from is None:
+            self._compact_from, self._compact_at = found.positions.first, time.monotonic()
+        self._compact_from = min(self._compact_from, found.positions.first)
+        self._compact_upto = max(self._compact_upto, found.positions.last)
+        self._compact_bytes += found.bytes
+
+    async def _compact(self, now: float) -> None:
+        """Have the disk give back the space of what has left the journal."""
+        if self._compact_from is None or now < self._compact_held_until:
+            return
+        whole = sum(state.journal_bytes for state in self._engine.core.sources.values())
+        much = max(COMPACT_BYTES_MIN, whole // COMPACT_PART)
+        if self._compact_bytes < much and now < self._compact_at + COMPACT_SECONDS:
+            return
+        if why := next(iter(self._unread.values()), "") or await self._unreadable():
+            if not self._held_up:
+                _log.warning("retention: the disk gives no space back: %s", why)
+            self._held_up, self._compact_held_until = why, now + COMPACT_SECONDS
+            return
+        self._held_up = ""
+        first, last, size = self._compact_from, self._compact_upto, self._compact_bytes
+        self._compact_from, self._compact_upto, self._compact_bytes = None, 0, 0
+        began = time.monotonic()
+        await self._in_thread(
+            lambda: self._storage.compact(Table.JOURNAL, position_key(first), position_key(last))
+        )
+        _log.debug("gave %d bytes back in %.1f s", size, time.monotonic() - began)
+
+    async def _unreadable(self) -> str:
+        """Why the disk can not read what it has; empty: as far as is known it can."""
+        for state in list(self._engine.core.sources.values()):
+            if parts := state.unreadable:
+                why = await self._in_thread(
+                    functools.partial(retention.unreadable, self._engine.reads, state.reg_id, parts)
+                )
+                if why:
+                    return why
+        # Also of what is deleted, set aside or given up since it was found.
+        writer = self._engine.writer
+        await writer.durable(writer.submit(()))
+        why, writes = await self._in_thread(
+            functools.partial(retention.still_bad, self._engine.reads)
+        )
+        writer.submit(writes, sync=False)
+        return why
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)

@@ -1,0 +1,277 @@
+"""`quorate repair` as a user has it, against stores of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.store.support import ORDERS, Client, batch, running
+from typer.testing import CliRunner
+
+from quorate.console.commands import repair as repair_command
+from quorate.console.group import (
+    repair as repairing,
+)
+from quorate.console.group import (
+    status as group_status,
+)
+from quorate.console.group.repair import (
+    parse_range,
+    parse_source,
+)
+from quorate.console.main import app
+from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
+from quorate.protocol.identity import StoreAddress
+from quorate.protocol.ranges import Range
+from quorate.store.tasks import repair
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1.store_pb2 import StatusResponse
+
+pytestmark = pytest.mark.processes
+
+COMPLAINTS = "lacks .* no peer could give it|accepted by an operator|hold other content|in limbo"
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Group:
+    def __init__(self, clients: list[Client]) -> None:
+        self.clients = clients
+        self.addresses = [client.address for client in clients]
+        self.stores = ",".join(f"s{at}={each}" for at, each in enumerate(self.addresses, 1))
+
+    async def quorate(self, *arguments: str) -> Result:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "quorate.console.main",
+            *arguments,
+            env={**os.environ, "QUORATE_STORES": self.stores},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        assert process.returncode is not None
+        return Result(process.returncode, out.decode(), err.decode())
+
+    async def fill(self, at: int, last: int, **fields: Any) -> None:
+        stream = await self.clients[at].stream(stores=self.addresses)
+        for first in range(0, last + 1, 10):
+            await stream.batch(batch(first, first + 9, **fields), last)
+        await stream.durable(last)
+        await stream.send(v1.Frame(keepalive=v1.Keepalive(), stable_upto=last))
+        await stream.close()
+
+    async def holes(self, at: int) -> None:
+        """The store lacks [10, 19] and [30, 39] of [0, 49]."""
+        await self.clients[at].promise()
+        await self.clients[at].begin()
+        for first in (0, 20, 40):
+            stream = await self.clients[at].open(
+                retained_from=first, stable_upto=first - 1, stores=self.addresses
+            )
+            await stream.batch(batch(first, first + 9), first - 1)
+            await stream.durable(first + 9)
+            await stream.close()
+
+
+@pytest.fixture
+async def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Group]:
+    monkeypatch.setattr(repair, "ROUND_SECONDS", 3600.0)  # only when asked
+    async with AsyncExitStack() as stack:
+        clients = []
+        for name in ("s1", "s2"):
+            node = await stack.enter_async_context(running(tmp_path / name, name))
+            clients.append(await stack.enter_async_context(Client(node.address)))
+        yield Group(clients)
+
+
+@pytest.mark.parametrize("thorough", [[], ["--thorough"]])
+async def test_what_lacks_is_fetched(group: Group, thorough: list[str]) -> None:
+    await group.fill(0, 49)
+    await group.holes(1)
+    result = await group.quorate("repair", "-o", "jsonl", *thorough)
+    assert result.code == 0, result.err
+    verdicts = {row["store"]: row for row in result.rows() if row["verdict"]}
+    assert verdicts["s2"]["filled_messages"] == 20
+    assert [verdicts[store]["verdict"] for store in ("s1", "s2")] == ["whole", "whole"]
+    assert verdicts["s1"]["checked_messages"] == (50 if thorough else 0)
+    assert len((await group.clients[1].fetch()).messages) == 50
+    result = await group.quorate("repair", "--source", str(ORDERS), "-o", "json")
+    assert (result.code, len(json.loads(result.out))) == (0, 2)
+    result = await group.quorate("repair", "--source", "nobody/0x1")
+    assert result.code == 0
+    assert "does not know it" in result.out
+
+
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_what_lacks_everywhere_or_differs_fails(group: Group) -> None:
+    await group.holes(0)
+    await group.holes(1)
+    result = await group.quorate("repair")
+    assert result.code == 1, result.err
+    assert "lacks 20 messages that no peer could give: [10, 19], [30, 39]" in result.out
+    assert f"--accept-loss FIRST-LAST --source {ORDERS} --reason WHY`" in result.err
+    group.stores += ",s3=127.0.0.1:1"
+    assert "can not be reached" in (await group.quorate("repair")).out
+
+
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_other_content_fails(group: Group) -> None:
+    await group.fill(0, 49)
+    await group.fill(1, 49, salt="other ")
+    result = await group.quorate("repair")
+    assert result.code == 1, result.err
+    assert "has other content than store s2 for [0, 49]" in result.out
+    assert "--accept-loss" not in result.err, "nothing lacks"
+    result = await group.quorate("status")
+    assert result.code == 10
+    assert "holds other content than another store" in result.err
+
+
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_a_loss_is_shown_confirmed_and_recorded(group: Group) -> None:
+    await group.holes(0)
+    await group.holes(1)
+    name = ("--source", str(ORDERS))
+    reason = ("--reason", "the disks are gone, says Ada")
+    result = await group.quorate("repair", "--accept-loss", "30-39", *name, *reason)
+    assert result.code == 2, "nobody can be asked"
+    assert f"10 messages, [30, 39] of {ORDERS}, would be lost for good." in result.err
+    assert "s1 lacks [30, 39]" in result.err
+    result = await group.quorate("repair", "--accept-loss", "25-39", *name, *reason, "--yes")
+    assert result.code == 1
+    assert "s1 has [25, 29] and lacks [30, 39]" in result.err
+    before = datetime.now(UTC).replace(microsecond=0)
+    result = await group.quorate("repair", "--accept-loss", "30-39", *name, *reason, "--yes")
+    assert result.code == 0, result.err
+    for at in (0, 1):
+        fetched = await group.clients[at].fetch(25, 49)
+        assert fetched.missing == [(30, 39, v1.LOOKUP_LOST)]
+    result = await group.quorate("status", "-o", "json")
+    shown = json.loads(result.out)
+    losses = shown["losses"]
+    assert [(row["store"], row["lost"], row["reason"], row["epoch"]) for row in losses] == [
+        (store, "[30, 39]", reason[1], 1) for store in ("s1", "s2")
+    ]
+    for row in losses:
+        assert before <= datetime.fromisoformat(row["time"]) <= datetime.now(UTC)
+    assert shown["sources"][0]["lost"] == {"s1": ["[30, 39]"], "s2": ["[30, 39]"]}
+    for missing in (["--accept-loss", "1-2"], ["--accept-loss", "1-2", *name], [*reason]):
+        assert (await group.quorate("repair", *missing)).code == 2
+
+
+def _all_answer_but(to: pytest.MonkeyPatch, silent: str) -> None:
+    """All stores but this say that they are in limbo, and know no source."""
+
+    async def ask_all(
+        stores: Sequence[StoreAddress], _: float
+    ) -> dict[StoreAddress, StatusResponse | QuorateError]:
+        return {
+            store: Unreachable(store.address, "refused")
+            if store.name == silent
+            else StatusResponse(store_name=store.name, limbo=True)
+            for store in stores
+        }
+
+    to.setattr(group_status, "ask_all", ask_all)
+
+
+def test_a_loss_that_no_store_records_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    _all_answer_but(monkeypatch, "s2")
+    lost = ("--accept-loss", "30-39", "--source", str(ORDERS), "--reason", "-", "--yes")
+    stores = "s1=127.0.0.1:1,s2=h:2"
+    result = CliRunner().invoke(app, ["repair", "--stores", stores, *lost, "-o", "json"])
+    assert "  s2 does not answer and may have them: " in result.stderr
+    (row,) = json.loads(result.stdout)
+    assert (row["store"], row["recorded"]) == ("s1", False)
+    assert "127.0.0.1:1 can not be reached" in row["detail"]
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "what", [("--accept-loss", "30-39"), ("--leave-limbo", "--store", "s1")], ids=lambda it: it[0]
+)
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
+def test_people_are_asked_before_anything_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, what: Sequence[str], answer: str, code: int
+) -> None:
+    async def accept(stores: Sequence[StoreAddress], *_: object) -> list[dict[str, Any]]:
+        told.extend(stores)
+        return [{"store": store.name, "recorded": True, "detail": ""} for store in stores]
+
+    told: list[StoreAddress] = []
+    _all_answer_but(monkeypatch, "")
+    monkeypatch.setattr(repairing, "accept", accept)
+    monkeypatch.setattr(repair_command, "people_watch", lambda *_: True)
+    command = ["repair", "--stores", "s1=h:1", *what, "--source", str(ORDERS), "--reason", "-"]
+    result = CliRunner().invoke(app, command, input=answer)
+    assert "Record this, for ever?" in result.stderr
+    assert (result.exit_code, [store.name for store in told]) == (code, ["s1"] * (1 - code))
+
+
+@pytest.mark.expects_log(COMPLAINTS)
+async def test_a_store_leaves_limbo_when_an_operator_says_so(tmp_path: Path, group: Group) -> None:
+    await group.fill(0, 49)
+    async with AsyncExitStack() as stack:
+        peers = ("127.0.0.1:1",)
+        node = await stack.enter_async_context(running(tmp_path / "s9", "s9", peers=peers))
+        client = await stack.enter_async_context(Client(node.address))
+        assert (await client.status()).limbo
+        group.stores += f",{node.address}"
+        result = await group.quorate("repair", "-o", "json")
+        rows = [row for row in json.loads(result.out) if row["limbo"]]
+        assert [(row["store"], row["complete"]) for row in rows] == [(node.address, False)]
+        assert rows[0]["verdict"].startswith("in limbo: its data directory is new")
+        assert result.code == 1, "a blank store knows no source, and lacks everything"
+        result = await group.quorate("repair", "--leave-limbo")
+        assert (result.code, "needs --store NAME" in result.err) == (2, True)
+        unknown = ("--leave-limbo", "--store", "s7", "--reason", "-", "--yes")
+        result = await group.quorate("repair", *unknown)
+        assert (result.code, "none of s1, s2, s9" in result.err) == (2, True)
+        command = ("repair", "--leave-limbo", "--store", "s9", "--reason", "s7 is gone", "--yes")
+        result = await group.quorate(*command)
+        assert result.code == 0, result.err
+        assert f"{ORDERS}: s1 has [0, 49], s2 does not know it, s9 does not know it" in result.err
+        status = await client.status()
+        assert not status.limbo
+        assert [record.first for record in status.accepted_losses] == [-1]
+        result = await group.quorate(*command)
+        assert (result.code, "s9 is not in limbo: there is nothing to leave" in result.err) == (
+            2,
+            True,
+        )
+        assert "would vouch" not in result.err, "nobody is warned of what can not be"
+        other = ("repair", "--leave-limbo", "--store", "s1", "--source", str(ORDERS))
+        result = await group.quorate(*other, "--reason", "-", "--yes")
+        assert (result.code, f"s1 is not in limbo for {ORDERS}" in result.err) == (2, True)
+
+
+def test_sources_and_ranges_are_written_as_they_are_shown() -> None:
+    assert parse_source(str(ORDERS)) == ORDERS
+    assert parse_source("a/b/17").topic == "a/b"
+    assert (parse_range("3-17"), parse_range("4")) == (Range(3, 17), Range(4, 4))
+    for text in ("", "a", "5-4", "-3", "1-2-3"):
+        with pytest.raises(InvalidArgument):
+            parse_range(text)
+    for text in ("orders", "/1", "orders/x", "orders/0"):
+        with pytest.raises(InvalidArgument):
+            parse_source(text)

@@ -1,0 +1,375 @@
+"""What the stores say, put side by side: lags, holes, and when that is unhealthy."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from quorate.console.group import status as group_status
+from quorate.console.group.status import compare
+from quorate.console.main import app
+from quorate.protocol.errors import QuorateError, Unreachable
+from quorate.protocol.identity import SourceName, StoreAddress
+from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
+from quorate.protocol.wire import membership_to_wire, policy_to_wire, source_to_wire
+from quorate.v1.messages_pb2 import (
+    DURABILITY_FSYNC,
+    DURABILITY_STATE_ONLY,
+    HeldRange,
+    ReceiverPacing,
+    SourceInformation,
+    StoreEntry,
+)
+from quorate.v1.store_pb2 import ReceiverStatus, SourceStatus, StatusResponse
+
+ORDERS = SourceName("orders", 0x10)
+
+
+def source(upto: int, *, stable: int = 99, holes: tuple[HeldRange, ...] = ()) -> SourceStatus:
+    return SourceStatus(
+        information=SourceInformation(source=source_to_wire(ORDERS)),
+        begun_epoch=2,
+        live=True,
+        held=[HeldRange(first=0, last=upto, epoch=2)] if upto >= 0 else [],
+        holes=holes,
+        stable_upto=stable,
+        receivers=[ReceiverStatus(session_id=0x20, epoch=1, acknowledged_upto=upto - 10)],
+    )
+
+
+def store(name: str, *sources: SourceStatus, limbo: bool = False) -> StatusResponse:
+    return StatusResponse(
+        store_name=name, incarnation=name.encode(), sources=sources, limbo=limbo, syncs=2
+    )
+
+
+def group(
+    *answers: StatusResponse | QuorateError,
+) -> dict[StoreAddress, StatusResponse | QuorateError]:
+    return {
+        StoreAddress(f"s{number}", f"host:{number}"): answer
+        for number, answer in enumerate(answers)
+    }
+
+
+def test_a_group_that_agrees_is_healthy() -> None:
+    status = compare(group(store("a", source(99)), store("b", source(99))), 0)
+    assert status.healthy
+    assert [row["state"] for row in status.stores] == ["ok", "ok"]
+    (row,) = status.sources
+    assert row["topic"] == "orders"
+    assert row["session_id"] == "0x10"
+    assert row["state"] == "live"
+    assert row["newest"] == 99
+    assert row["lag"] == {"a": 0, "b": 0}
+    (receiver,) = status.receivers
+    assert receiver["acknowledged_upto"] == 89
+    assert receiver["lag"] == 10
+
+
+def test_a_disk_that_can_not_be_read_and_gives_no_space_back_is_a_problem() -> None:
+    held_up = store("b", source(99))
+    held_up.retention.held_up = "Reading from /data/b/rocksdb failed"
+    status = compare(group(store("a", source(99)), held_up), 0)
+    (problem,) = status.problems
+    assert "Store b frees no disk space" in problem
+    assert "Reading from /data/b/rocksdb failed" in problem
+    assert [row["release_held_up"] for row in status.stores] == ["", held_up.retention.held_up]
+
+
+def test_who_answers_for_a_source_that_is_away() -> None:
+    one, other = source(99), source(99)
+    one.live = other.live = False
+    one.proxy, one.reg_id, one.inactive_seconds = "b", 7, 12.34
+    other.reg_id, other.inactive_seconds = 8, 30.0
+    status = compare(group(store("a", one), store("b", other)), 0)
+    (row,) = status.sources
+    assert (row["state"], row["proxy"]) == ("away", "b")
+    assert row["reg_ids"] == {"a": 7, "b": 8}
+    assert row["silent_seconds"] == 12.3
+    # Whoever has not heard yet that it is back has no say.
+    other.live = True
+    (row,) = compare(group(store("a", one), store("b", other)), 0).sources
+    assert (row["state"], row["proxy"]) == ("live", None)
+
+
+def test_a_store_that_is_away_is_unhealthy_and_still_a_row() -> None:
+    status = compare(group(store("a", source(99)), Unreachable("host:1", "refused")), 0)
+    assert not status.healthy
+    assert status.stores[1]["state"] == "Unreachable"
+    assert status.stores[1]["address"] == "host:1"
+    assert status.stores[0].keys() == status.stores[1].keys()
+
+
+def test_holes_are_unhealthy() -> None:
+    holed = source(99, holes=(HeldRange(first=3, last=5),))
+    status = compare(group(store("a", source(99)), store("b", holed)), 0)
+    (problem,) = status.problems
+    assert problem.startswith("Store b lacks [3, 5] of orders/0x10: ")
+    assert problem.endswith(" `quorate repair` has it fetched from the other stores now.")
+
+
+def test_what_no_store_has_leads_on_to_accepting_its_loss() -> None:
+    def broken(name: str) -> StatusResponse:
+        made = source(99)
+        del made.held[:]
+        made.held.extend([HeldRange(first=0, last=29), HeldRange(first=60, last=99)])
+        made.unreadable.append(HeldRange(first=30, last=59))
+        return store(name, made)
+
+    one, other = compare(group(broken("a"), broken("b")), 100).problems[:2]
+    assert one.startswith("Store a can not read [30, 59] of orders/0x10: ")
+    assert other.startswith("Store b can not read [30, 59] of orders/0x10: ")
+    assert "No store that answered has [30, 59]" in one
+    assert "`quorate repair --accept-loss 30-59 --source orders/0x10 --reason WHY`" in one
+    (problem,) = compare(group(broken("a"), store("b", source(99))), 100).problems
+    assert problem.endswith(" `quorate repair` has it fetched from the other stores now.")
+
+
+def test_a_lag_is_unhealthy_only_beyond_the_bound() -> None:
+    answers = group(store("a", source(99)), store("b", source(89)))
+    assert compare(answers, 10).healthy
+    status = compare(answers, 9)
+    assert status.problems == ["Store b is 10 stable messages behind in orders/0x10."]
+
+
+def test_a_store_that_keeps_state_only_lacks_nothing() -> None:
+    keeping = source(-1)
+    keeping.durability = DURABILITY_STATE_ONLY
+    three = [store("a", source(99)), store("b", source(99)), store("c", keeping)]
+    policy = Policy((Group("g", tuple("abc"), IntragroupRule.ALL_ACTIVE),))
+    for each in three:
+        each.sources[0].information.policy.CopyFrom(policy_to_wire(policy))
+    status = compare(group(*three), 0)
+    assert status.problems == [], "nor is it active, as far as messages go"
+    (row,) = status.sources
+    assert (row["state_only"], row["lag"]) == (["c"], {"a": 0, "b": 0})
+    keeping.durability = DURABILITY_FSYNC
+    assert not compare(group(*three[:2], store("c", keeping)), 0).healthy
+
+
+def test_messages_that_are_not_stable_yet_are_no_lag() -> None:
+    status = compare(group(store("a", source(150)), store("b", source(99))), 0)
+    assert status.healthy
+
+
+def test_a_store_that_holds_nothing_lags_by_everything() -> None:
+    status = compare(group(store("a", source(99)), store("b", source(-1))), 1000)
+    assert status.sources[0]["lag"] == {"a": 0, "b": 100}
+
+
+def test_limbo_is_unhealthy() -> None:
+    doubted = source(99)
+    doubted.limbo, doubted.limbo_reason = True, "waits for b"
+    whole = store("a", doubted, limbo=True)
+    whole.limbo_reason = "new"
+    assert compare(group(whole), 0).problems == ["Store a is in limbo: new."]
+    status = compare(group(store("a", doubted)), 0)
+    assert status.problems == ["Store a is in limbo for orders/0x10: waits for b."]
+    assert status.sources[0]["limbo"] == {"a": "waits for b"}
+
+
+def test_one_store_under_two_addresses_is_unhealthy() -> None:
+    status = compare(group(store("a"), store("a")), 0)
+    assert not status.healthy
+
+
+POLICY = Policy(
+    (
+        Group("left", ("a", "b", "c"), backups=("x",)),
+        Group("right", ("d",), IntragroupRule.ALL),
+    ),
+    IntergroupRule.ALL,
+)
+
+
+def grouped(upto: int, *policies: Policy) -> SourceStatus:
+    """A source under these policies, which it comes from all and goes to the last."""
+    made = source(upto)
+    made.information.policy.CopyFrom(policy_to_wire(POLICY))
+    # Policies name the stores otherwise than they do themselves.
+    made.information.stores.extend(
+        StoreEntry(name=name, address=f"host:{number}") for number, name in enumerate("abcd")
+    )
+    made.membership.CopyFrom(membership_to_wire(Membership(policies, policies[-1:])))
+    return made
+
+
+def test_groups_with_their_rules_and_who_holds_everything() -> None:
+    answers = group(
+        *(store(f"node{n}", grouped(upto, POLICY)) for n, upto in enumerate((99, 99, 5, 99)))
+    )
+    status = compare(answers, 100)
+    left, right = status.groups
+    assert (left["group"], left["rule"], left["intergroup"]) == ("left", "quorum", "all")
+    assert (left["stores"], left["holding"], left["backups"]) == (
+        ["a", "b", "c"],
+        ["a", "b"],
+        ["x"],
+    )
+    assert left["stand_in_for"] == {}
+    assert left["satisfied"]
+    assert left["role"] == "in force"
+    assert (right["group"], right["rule"], right["satisfied"]) == ("right", "all", True)
+    assert status.healthy
+
+
+def test_a_backup_that_stands_in() -> None:
+    left, right = POLICY.groups
+    present = Policy((replace(left, stores=("a", "x", "c"), backups=("b",)), right), POLICY.rule)
+    answers = group(*(store(f"node{n}", grouped(99, present)) for n in range(4)))
+    for answer in answers.values():
+        assert isinstance(answer, StatusResponse)
+        answer.sources[0].information.declared.CopyFrom(policy_to_wire(POLICY))
+    rows = compare(answers, 100).groups
+    assert [row["stand_in_for"] for row in rows] == [{"x": "b"}, {}]
+    # A policy that is no variant of it, as while the stream moves.
+    other = Policy((Group("left", ("a", "b")), right), POLICY.rule)
+    for answer in answers.values():
+        assert isinstance(answer, StatusResponse)
+        answer.sources[0].information.declared.CopyFrom(policy_to_wire(other))
+    assert [row["stand_in_for"] for row in compare(answers, 100).groups] == [{}, {}]
+
+
+def test_a_group_that_does_not_hold_what_is_stable_and_what_that_means() -> None:
+    answers = group(
+        *(store(f"node{n}", grouped(upto, POLICY)) for n, upto in enumerate((99, 99, 99, 5)))
+    )
+    status = compare(answers, 100)
+    assert [row["satisfied"] for row in status.groups] == [True, False]
+    (problem,) = status.problems
+    assert "not held as its policy asks for: all of left (quorum of a, b, c" in problem
+    assert "held by a, b, c" in problem
+
+
+def test_stores_that_nobody_asked_are_named_and_no_problem() -> None:
+    one = store("node0", grouped(99, POLICY))
+    status = compare(group(one), 100)
+    assert status.problems == []
+    assert status.not_asked == {"b": "host:1", "c": "host:2", "d": "host:3"}
+    assert [row["satisfied"] for row in status.groups] == [None, None]
+    away = Unreachable("host:1", "refused")
+    lagging = store("node0", grouped(99, POLICY)), away, store("node2", grouped(5, POLICY))
+    status = compare(group(*lagging), 100)
+    assert status.not_asked == {"d": "host:3"}
+    assert [row["satisfied"] for row in status.groups] == [False, None]
+    assert "not held as its policy asks for" in status.problems[-1], "whatever the other one has"
+
+
+def reached_elsewhere(upto: int, number: int) -> StatusResponse:
+    """A store of a source that reaches it elsewhere than whoever asks does, and knows its name."""
+    made = store(f"node{number}", grouped(upto, POLICY))
+    del made.sources[0].information.stores[:]
+    made.sources[0].information.stores.extend(
+        StoreEntry(name=name, address=f"inside:{at}", store_name=f"node{at}")
+        for at, name in enumerate("abcd")
+    )
+    return made
+
+
+def test_stores_that_are_asked_at_other_addresses_than_the_sources_were_asked() -> None:
+    uptos = (99, 97, 97, 99)
+    status = compare(group(*(reached_elsewhere(upto, n) for n, upto in enumerate(uptos))), 100)
+    assert status.not_asked == {}
+    (problem,) = status.problems
+    assert "not held as its policy asks for" in problem
+    assert "held by a, d" in problem
+    assert [row["satisfied"] for row in status.groups] == [False, True]
+    # One that does not answer was asked, too, if it was named.
+    answers = group(*(reached_elsewhere(99, number) for number in (0, 1, 3)))
+    answers[StoreAddress("node2", "host:9")] = Unreachable("host:9", "refused")
+    assert compare(answers, 100).not_asked == {}
+
+
+def test_people_are_told_which_stores_were_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask_all(
+        _: Sequence[StoreAddress], __: float
+    ) -> dict[StoreAddress, StatusResponse | QuorateError]:
+        return group(store("node0", grouped(99, POLICY)))
+
+    monkeypatch.setattr(group_status, "ask_all", ask_all)
+    result = CliRunner().invoke(app, ["status", "--stores", "host:1"])
+    assert result.exit_code == 0, result.stderr
+    assert "Not asked, " in result.stderr
+    assert "b (host:1), c (host:2), d (host:3). Name them in --stores" in result.stderr
+    assert "Healthy, as far as was asked." in result.stderr
+
+
+def test_a_source_that_never_had_a_message_is_held_as_it_should_be() -> None:
+    made = grouped(-1, POLICY)
+    made.stable_upto = -1
+    answers = group(store("node0", made), *(store(f"node{n}") for n in (1, 2, 3)))
+    assert compare(answers, 100).problems == []
+
+
+def test_a_stream_that_moves_shows_the_policies_it_comes_from_and_goes_to() -> None:
+    old = Policy((Group("old", ("a", "b", "c")),))
+    answers = group(*(store(f"node{n}", grouped(99, old, POLICY)) for n in range(4)))
+    rows = compare(answers, 100).groups
+    assert [(row["group"], row["role"]) for row in rows] == [
+        ("old", "leaving"),
+        ("left", "changing"),
+        ("right", "changing"),
+    ]
+
+
+def paced(name: str, upto: int, acknowledged_upto: int, **receiver: bool) -> StatusResponse:
+    status = source(upto)
+    policy = Policy.majority_of(("a", "b"))
+    status.membership.CopyFrom(membership_to_wire(Membership((policy,), (policy,))))
+    status.information.receiver_pacing.CopyFrom(ReceiverPacing(messages=50, bytes=1000))
+    del status.receivers[:]
+    status.receivers.add(session_id=0x20, epoch=1, acknowledged_upto=acknowledged_upto, **receiver)
+    status.receivers.add(session_id=0x21, epoch=1, acknowledged_upto=95)
+    return store(name, status)
+
+
+def test_who_holds_up_a_source_that_waits_for_its_receivers() -> None:
+    status = compare(group(paced("a", 99, 49), paced("b", 99, 40)), 0)
+    assert status.paced == [
+        {
+            "topic": "orders",
+            "source": "0x10",
+            "slowest_receiver": "0x20",
+            "acknowledged_upto": 49,
+            "behind": 50,
+            "messages_max": 50,
+            "bytes_max": 1000,
+            "state": "held up",
+        }
+    ]
+    (row,) = compare(group(paced("a", 99, 50), paced("b", 99, 40)), 0).paced
+    assert (row["behind"], row["state"]) == (49, "goes on")
+    unbound = compare(
+        group(paced("a", 99, 9, not_waited_for=True), paced("b", 99, 9, not_waited_for=True)), 0
+    )
+    assert unbound.paced[0]["slowest_receiver"] == "0x21"
+    assert [row["waited_for"] for row in unbound.receivers] == [False, True]
+    assert compare(group(store("a", source(99))), 0).paced == []
+
+
+def test_who_was_deregistered_is_not_shown_though_a_store_was_away() -> None:
+    """Nor does it hold anybody up."""
+    away, knowing = paced("a", 99, 9), paced("b", 99, 50)
+    knowing.sources[0].ended_receivers.add(session_id=0x20, epoch=1)
+    del knowing.sources[0].receivers[0]
+    status = compare(group(away, knowing), 0)
+    assert [row["session_id"] for row in status.receivers] == ["0x21"]
+    assert status.paced[0]["slowest_receiver"] == "0x21"
+    # It has begun anew, and the store that was away takes that for the old one.
+    knowing.sources[0].receivers.add(
+        session_id=0x20, epoch=2, acknowledged_upto=3, confirmed_epoch=2
+    )
+    away.sources[0].receivers[0].epoch = 2
+    away.sources[0].receivers[0].confirmed_epoch = 1
+    row = compare(group(away, knowing), 0).receivers[0]
+    assert (row["acknowledged_upto"], row["stores"]) == (3, {"a": -1, "b": 3})
+
+
+def test_a_store_that_may_miss_receivers_does_not_say_that_one_is_gone() -> None:
+    unsure, other = paced("a", 99, 9), paced("b", 99, 50)
+    del unsure.sources[0].receivers[:]
+    assert compare(group(unsure, other), 0).paced[0]["slowest_receiver"] is None
+    unsure.sources[0].may_miss_receivers = True
+    assert compare(group(unsure, other), 0).paced[0]["slowest_receiver"] == "0x20"

@@ -1,0 +1,166 @@
+"""Sending again, with real stores and without Spark; each message once, however often it begins."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from tests.pipeline.contents import by_source
+from tests.pipeline.dying_replay import message
+from tests.pipeline.group import Group
+
+from quorate.pipeline.jobs.replay import Replayed
+from quorate.pipeline.jobs.replay_sinks import (
+    FunctionSink,
+    TopicsSink,
+)
+from quorate.pipeline.stores.client import Stores
+from quorate.pipeline.write.resuming import session_id
+from quorate.pipeline.write.writing import LoopThread
+from quorate.protocol.attributes import decode_attributes
+from quorate.protocol.errors import InvalidArgument, WriteNotOurs
+from quorate.protocol.framing import read_contents
+from quorate.protocol.identity import SourceName
+from quorate.protocol.layout import Layout
+from quorate.source.blocking import Source
+
+
+def sent(group: Group, topic: str) -> list[bytes]:
+    [payloads] = by_source(group, topic).values()
+    return payloads
+
+
+def test_a_function_has_each_message() -> None:
+    had: list[Replayed] = []
+    sink = FunctionSink(had.append)
+    assert sink.take(message(1))
+    sink.flush()
+    assert had == [message(1)]
+
+
+def test_messages_are_stable_at_the_end_with_their_attributes(group: Group) -> None:
+    layout = Layout.plain(group.stores)
+    with TopicsSink("again", layout, "attributes") as sink:
+        assert sink.position is None
+        for each in (message(1, "one", b"key"), message(2, "two")):
+            assert sink.take(each)
+        sink.flush()
+    assert sink.last == {"again": 1}
+    name = SourceName("again", session_id("backtest:attributes", 0))
+    stores = Stores(group.addresses)
+    [piece] = stores.fetch(name, stores.sources().sources[name].lineage, 0, 1)
+    contents = read_contents(piece.frame, piece.header, 0, 1)
+    assert [payload for payload, _ in contents] == [b"1", b"2"]
+    first, second = (decode_attributes(attributes) for _, attributes in contents)
+    assert first.key == b"key"
+    assert first.properties == {
+        "n": b"v",
+        "original-time": b"2026-09-21T14:13:20.000001+00:00",
+        "original-topic": b"one",
+    }
+    assert (second.key, second.properties["original-topic"]) == (None, b"two")
+
+
+def test_topics_may_stay_apart(group: Group) -> None:
+    with TopicsSink("{topic}.apart", Layout.plain(group.stores), "apart") as sink:
+        assert sink.position is None
+        for number, topic in enumerate(["one", "two", "one"]):
+            sink.take(message(number, topic))
+        sink.flush()
+    assert sink.last == {"one.apart": 1, "two.apart": 0}
+    assert sent(group, "one.apart") == [b"0", b"2"]
+    assert sent(group, "two.apart") == [b"1"]
+
+
+def test_a_replay_that_broke_off_goes_on(group: Group) -> None:
+    layout = Layout.plain(group.stores)
+
+    class Broken(Exception):
+        pass
+
+    def run(upto: int) -> int:
+        with TopicsSink("resumed", layout, "resumed") as sink:
+            taken = 0
+            for number in range(20_000):
+                if number == upto:
+                    raise Broken
+                taken += sink.take(message(number))
+            sink.flush()
+        return taken
+
+    with pytest.raises(Broken):
+        run(10_000)
+    there = len(sent(group, "resumed"))
+    assert 0 < there < 10_000
+    assert run(20_000) == 20_000 - there
+    assert run(20_000) == 0
+    assert sent(group, "resumed") == [b"%d" % number for number in range(20_000)]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("upto", [1, 4_096, 4_097, 20_000])
+def test_a_replay_that_is_killed_goes_on_and_each_message_is_there_once(
+    group: Group, upto: int
+) -> None:
+    to, program = f"killed.{upto}", [sys.executable, "-m", "tests.pipeline.dying_replay"]
+    ended = subprocess.run([*program, group.stores, to, str(upto)])
+    assert ended.returncode == -signal.SIGKILL
+    for _ in range(2):
+        with TopicsSink(to, Layout.plain(group.stores), to) as sink:
+            for number in range(25_000):
+                sink.take(message(number))
+            sink.flush()
+        assert sent(group, to) == [b"%d" % number for number in range(25_000)]
+
+
+def test_a_position_is_where_it_goes_on(group: Group) -> None:
+    layout = Layout.plain(group.stores)
+    with TopicsSink("positioned", layout, "positioned") as sink:
+        sink.take(message(7))
+        sink.flush()
+    with TopicsSink("positioned", layout, "positioned") as sink:
+        assert sink.position == message(7).position
+
+
+def test_an_interruption_waits_for_a_batch_that_is_being_committed() -> None:
+    go, ended = threading.Event(), threading.Event()
+
+    async def batch() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        await asyncio.to_thread(go.wait, 60)
+        ended.set()
+
+    def interrupt(*_: object) -> None:
+        assert not ended.is_set()
+        go.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with LoopThread() as loop, pytest.raises(KeyboardInterrupt):
+            loop.run_whole(batch())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.is_set()
+
+
+def test_what_somebody_else_sends_is_left_alone(group: Group) -> None:
+    session = session_id("backtest:foreign", 0)
+    with Source.open("foreign", stores=group.stores, session_id=session) as source:
+        source.commit([b"mine"], b"an application's")
+    with (
+        pytest.raises(WriteNotOurs),
+        TopicsSink("foreign", Layout.plain(group.stores), "foreign"),
+    ):
+        pass
+    assert sent(group, "foreign") == [b"mine"]
+
+
+@pytest.mark.parametrize(("to", "name"), [("a\nb", "n"), ("t", ""), ("t", "n" * 300)])
+def test_what_can_not_be_is_refused(to: str, name: str) -> None:
+    with pytest.raises(InvalidArgument):
+        TopicsSink(to, Layout.plain("h:1"), name)

@@ -1,0 +1,128 @@
+"""What the answers of several stores come to, taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.pipeline.archive.support import here
+from tests.pipeline.group import Group, numbered
+from typer.testing import CliRunner
+
+from quorate.console import main
+from quorate.pipeline.audit import answers
+from quorate.pipeline.jobs.audit import audit
+from quorate.pipeline.stores import (
+    client as stores,
+)
+from quorate.pipeline.stores import (
+    fetch,
+)
+from quorate.pipeline.stores.client import (
+    Stores,
+    _merge,
+    nobody,
+    stub_of,
+)
+from quorate.protocol.errors import NotAStore, Unreachable, VersionMismatch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.wire import held_to_wire, lineage_to_wire, source_to_wire
+from quorate.v1 import store_pb2 as store_v1
+
+ORDERS = SourceName("orders", 0x10)
+FORCE = Lineage((Term(7, 0), Term(8, 100)))
+
+
+def said(
+    lineage: Lineage, stable_upto: int, held: RangeSet, **fields: object
+) -> store_v1.SourceInventory:
+    return store_v1.SourceInventory(
+        begun_epoch=lineage.epoch,
+        lineage=lineage_to_wire(lineage),
+        stable_upto=stable_upto,
+        held=held_to_wire(lineage.parted(held)),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def test_an_epoch_that_led_nowhere_names_nothing_of_what_is_stable() -> None:
+    cut_off = said(Lineage((Term(7, 0), Term(9, 50))), 49, RangeSet([Range(0, 60)]))
+    known = _merge(
+        ORDERS,
+        [
+            ("c", cut_off),
+            ("a", said(FORCE, 150, RangeSet([Range(0, 170)]), promised_epoch=8, reg_id=3)),
+            ("b", said(Lineage((Term(7, 0),)), 80, RangeSet([Range(0, 99)]), promised_epoch=9)),
+        ],
+    )
+    assert (known.lineage, known.stable_upto) == (FORCE, 150)
+    assert known.held == RangeSet([Range(0, 150)])
+    assert (known.promised_epoch, known.reg_id) == (9, 3)
+
+
+def test_lost_is_what_an_operator_accepted_and_none_of_them_has() -> None:
+    lost = held_to_wire((HeldRange(10, 29, 7),))
+    known = _merge(
+        ORDERS,
+        [
+            ("a", said(FORCE, 150, RangeSet([Range(30, 150)]), accepted_losses=lost)),
+            ("b", said(FORCE, 150, RangeSet([Range(0, 14)]))),
+        ],
+    )
+    assert known.losses == (HeldRange(15, 29, 7),)
+
+
+def test_that_nobody_answers_says_each_address_and_each_reason_once() -> None:
+    refused = "Connection refused"
+    one = str(nobody({"a:1": Unreachable("a:1", refused)}))
+    assert one == str(Unreachable("a:1", refused))
+    away = {each: Unreachable(each, refused) for each in ("a:1", "b:2")}
+    said = str(nobody({**away, "c:3": NotAStore("c:3", "it is a web server")}))
+    assert said.startswith("a:1, b:2, c:3 can not be reached (Connection refused; c:3 answers, but")
+    assert said.count("Is it running") == said.count(refused) == said.count("a:1") == 1
+
+
+def test_one_that_speaks_another_version_says_more_than_one_that_is_away() -> None:
+    newer = VersionMismatch("b:2", 1, 2)
+    assert nobody({"a:1": Unreachable("a:1", "Connection refused"), "b:2": newer}) is newer
+
+
+def test_stores_of_another_version_are_called_that_wherever_they_are_asked(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = group.publish("versions", numbered(0, 9))
+    client = Stores(group.addresses)
+    known = client.sources().sources[name]
+    for module in (stores, fetch, answers):
+        monkeypatch.setattr(module, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
+    asked: list[Callable[[], object]] = [
+        client.sources,
+        lambda: client.first_since(name, 0),
+        lambda: list(client.fetch(name, known.lineage, 0, 9)),
+        lambda: audit(here, group.addresses),
+    ]
+    for ask in asked:
+        with pytest.raises(VersionMismatch) as caught:
+            ask()
+        assert caught.value.address in group.addresses
+        assert (caught.value.theirs, caught.value.ours) == (PROTOCOL_VERSION, PROTOCOL_VERSION + 1)
+        assert "Upgrade the older" in str(caught.value)
+    # For the command it is an error that says what to do, and no store that is away.
+    result = CliRunner().invoke(main.app, ["stats", "--stores", group.stores])
+    assert "speaks protocol version" in result.stderr
+    assert result.exit_code == 1
+
+
+def test_all_stores_of_a_source_are_told_what_is_archived(group: Group) -> None:
+    name = group.publish("told", numbered(0, 99))
+    one = Stores(group.addresses[:1])
+    assert name in one.sources().sources
+    assert one.tell_archived({name: 49}) == {}
+    less = store_v1.ArchivedRequest(
+        source=source_to_wire(name), upto=0, protocol_version=PROTOCOL_VERSION
+    )
+    told = [stub_of(address).Archived(less).archived_upto for address in group.addresses]
+    assert told == [49, 49, 49]

@@ -1,0 +1,117 @@
+"""Batches of messages become rows, whatever their payloads look like."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.pipeline.schema import ARROW
+from quorate.pipeline.stores.decoding import (
+    ROWS_MAX,
+    record_batches,
+)
+from quorate.pipeline.stores.fetch import Piece
+from quorate.protocol.framing import encode_batch, read_header
+from quorate.protocol.identity import SourceName
+
+ORDERS = SourceName("orders", 0x10)
+TIME = 1_767_225_600_123_456_789
+
+
+def piece(
+    payloads: list[bytes], first: int = 0, skip: int = 0, leave: int = 0, epoch: int = 1
+) -> Piece:
+    """A batch of which the first and the last few were not asked for."""
+    frame = encode_batch(ORDERS, epoch, first, payloads, TIME)
+    return Piece(frame, read_header(frame), first + skip, first + len(payloads) - 1 - leave)
+
+
+def rows(pieces: list[Piece], schema: pa.Schema = ARROW) -> list[dict[str, object]]:
+    batches = list(record_batches(pieces, schema))
+    assert all(batch.schema.equals(schema) for batch in batches)
+    for batch in batches:
+        batch.validate(full=True)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+lengths = st.sampled_from([0, 1, 2, 126, 127, 128, 129, 130, 300, 16_383, 16_384])
+
+
+@given(st.lists(st.tuples(lengths, st.integers(1, 5), st.booleans()), min_size=1, max_size=4))
+def test_payloads_of_one_length_and_of_many(shapes: list[tuple[int, int, bool]]) -> None:
+    pieces, expected, first = [], [], 0
+    for length, count, mixed in shapes:
+        payloads = [bytes([at]) * (length + (at if mixed else 0)) for at in range(count)]
+        pieces.append(piece(payloads, first))
+        expected += payloads
+        first += count
+    found = rows(pieces)
+    assert [row["payload"] for row in found] == expected
+    assert [row["sequence"] for row in found] == list(range(first))
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.booleans())
+def test_only_what_was_asked_for_of_a_batch(skip: int, leave: int, mixed: bool) -> None:
+    payloads = [b"%d" % (at if mixed else 5) * 3 for at in range(8, 16)]
+    found = rows([piece(payloads, 100, skip, leave)])
+    assert [row["payload"] for row in found] == payloads[skip : len(payloads) - leave]
+    assert [row["sequence"] for row in found] == list(range(100 + skip, 108 - leave))
+
+
+def test_what_looks_like_messages_of_one_length_but_is_not() -> None:
+    # Each has five bytes with its head, but for the second and the third, which have four and six.
+    payloads = [b"abc", b"\x0a\x03", b"\x0axyz", b"abc"]
+    assert [row["payload"] for row in rows([piece(payloads)])] == payloads
+
+
+def test_every_column() -> None:
+    [row] = rows([piece([b"x"], 7, epoch=3)])
+    moment = row.pop("timestamp")
+    assert str(moment) == "2026-01-01 00:00:00.123456+00:00"
+    assert row == {
+        "topic": "orders",
+        "source": "0x10",
+        "sequence": 7,
+        "epoch": 3,
+        "payload": b"x",
+        "key": None,
+        "properties": None,
+    }
+
+
+def test_columns_in_another_order_and_nullable() -> None:
+    schema = pa.schema([("sequence", pa.int64()), ("topic", pa.string())])
+    assert rows([piece([b"x", b"y"], 7)], schema) == [
+        {"sequence": 7, "topic": "orders"},
+        {"sequence": 8, "topic": "orders"},
+    ]
+
+
+def test_without_a_column_there_are_still_rows() -> None:
+    batches = list(record_batches([piece([b"x", b"y"])], pa.schema([])))
+    assert [batch.num_rows for batch in batches] == [2]
+
+
+def test_payloads_that_nobody_wants_are_not_looked_at() -> None:
+    good = piece([b"x", b"y"])
+    broken = Piece(good.frame[: good.header.body_at] + b"\xff" * 6, good.header, 0, 1)
+    schema = pa.schema([("sequence", pa.int64())])
+    assert rows([broken], schema) == [{"sequence": 0}, {"sequence": 1}]
+
+
+@pytest.mark.parametrize("count", [10, 1000, 4096])
+def test_small_batches_are_put_together_and_large_ones_are_not(count: int) -> None:
+    pieces = [piece([b"x"] * count, at * count) for at in range(40)]
+    found = [batch.num_rows for batch in record_batches(pieces, ARROW)]
+    assert sum(found) == 40 * count
+    assert max(found) <= ROWS_MAX
+    assert min(found[:-1] or found) >= min(ROWS_MAX - count, 40 * count)
+
+
+def test_large_payloads_are_not_gathered() -> None:
+    pieces = [piece([b"x" * 1_000_000], at) for at in range(12)]
+    found = [batch.num_rows for batch in record_batches(pieces, ARROW)]
+    assert max(found) <= 5
+    assert sum(found) == 12

@@ -1,0 +1,425 @@
+"""A write that is repeated, at whatever point it broke off, has each row exactly once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.pipeline.write import resuming
+from quorate.pipeline.write.resuming import (
+    PARTITIONS_MAX,
+    Chunks,
+    Commit,
+    Marker,
+    Progress,
+    RowDigest,
+    Rows,
+    Stray,
+    Write,
+    partition_of,
+    session_id,
+    strays,
+)
+from quorate.protocol.errors import InvalidArgument, RowsDiffer, WriteNotOurs
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import (
+    BATCH_BYTES_TARGET,
+    BATCH_MESSAGES_MAX,
+    MARKER_BYTES_MAX,
+    SESSION_ID_MAX,
+)
+
+WRITE = Write("a-query", 7)
+SOURCE = SourceName("orders", session_id("a-query", 3))
+
+
+class FakeSource:
+    """Takes commits, all or nothing, and dies before one of them if told to."""
+
+    def __init__(self) -> None:
+        self.rows: list[bytes] = []
+        self.marker = b""
+        self.commits_left = 10**9
+
+    def commit(self, commit: Commit) -> None:
+        if self.commits_left == 0:
+            raise ConnectionError("killed")
+        self.commits_left -= 1
+        assert 0 < len(commit.rows) <= BATCH_MESSAGES_MAX
+        assert len(commit.rows) == 1 or sum(commit.rows.sizes()) <= BATCH_BYTES_TARGET
+        self.rows += commit.rows.payloads
+        self.marker = commit.marker.encoded()
+
+    def survive(self, commits: int) -> FakeSource:
+        self.commits_left = commits
+        return self
+
+
+def chunks_of(parts: Sequence[Rows]) -> list[Rows]:
+    chunks = Chunks()
+    whole = [chunk for part in parts for chunk in chunks.add(part)]
+    return [*whole, chunks.rest()]
+
+
+def attempt(source: FakeSource, parts: Sequence[Rows], write: Write = WRITE) -> Progress:
+    """What one attempt of a task does."""
+    progress = Progress(write, SOURCE, 3, source.marker)
+    for chunk in chunks_of(parts):
+        if commit := progress.next(chunk):
+            source.commit(commit)
+    progress.finish()
+    return progress
+
+
+def rows(*payloads: bytes) -> Rows:
+    return Rows(list(payloads))
+
+
+def numbered(count: int, size: int = 100) -> list[bytes]:
+    return [b"%0*d" % (size, number) for number in range(count)]
+
+
+def parted(payloads: list[bytes], rng: random.Random) -> list[Rows]:
+    """The same rows in Arrow batches of other sizes."""
+    parts = []
+    at = 0
+    while at < len(payloads):
+        size = rng.randint(1, 6000)
+        parts.append(Rows(payloads[at : at + size]))
+        at += size
+    return parts
+
+
+THOUSANDS = numbered(14_000)
+COMMITS = len(chunks_of([Rows(THOUSANDS)]))
+
+
+@pytest.mark.parametrize("crash_after", range(COMMITS + 1))
+def test_after_a_crash_at_any_point_a_repetition_completes_it(crash_after: int) -> None:
+    source = FakeSource().survive(crash_after)
+    if crash_after < COMMITS:
+        with pytest.raises(ConnectionError):
+            attempt(source, [Rows(THOUSANDS)])
+    else:
+        attempt(source, [Rows(THOUSANDS)])
+    there = len(source.rows)
+    progress = attempt(source.survive(COMMITS), parted(THOUSANDS, random.Random(crash_after)))
+    assert source.rows == THOUSANDS
+    assert (progress.found, progress.rows) == (there, len(THOUSANDS))
+    marker = Marker.decoded(SOURCE, source.marker)
+    assert marker is not None
+    assert marker.rows == len(THOUSANDS)
+
+
+@given(crashes=st.lists(st.integers(0, 4), max_size=6), seed=st.integers())
+@settings(max_examples=30, deadline=None)
+def test_any_number_of_crashes_leaves_each_row_once(crashes: list[int], seed: int) -> None:
+    rng = random.Random(seed)
+    source = FakeSource()
+    for commits in crashes:
+        try:
+            attempt(source.survive(commits), parted(THOUSANDS, rng))
+        except ConnectionError:
+            continue
+    attempt(source.survive(10**9), parted(THOUSANDS, rng))
+    assert source.rows == THOUSANDS
+
+
+def changed_content(payloads: list[bytes]) -> list[bytes]:
+    return [b"x" * len(payloads[0]), *payloads[1:]]
+
+
+def other_order(payloads: list[bytes]) -> list[bytes]:
+    return [*payloads[1:], payloads[0]]
+
+
+def one_row_less(payloads: list[bytes]) -> list[bytes]:
+    return payloads[1:]
+
+
+def one_row_more(payloads: list[bytes]) -> list[bytes]:
+    return [b"new", *payloads]
+
+
+@pytest.mark.parametrize("crash_after", range(1, COMMITS))
+@pytest.mark.parametrize("change", [changed_content, other_order, one_row_less, one_row_more])
+def test_other_rows_are_refused_and_nothing_is_added(crash_after: int, change: object) -> None:
+    assert callable(change)
+    source = FakeSource().survive(crash_after)
+    with pytest.raises(ConnectionError):
+        attempt(source, [Rows(THOUSANDS)])
+    there = list(source.rows)
+    with pytest.raises(RowsDiffer) as raised:
+        attempt(source.survive(COMMITS), [Rows(change(THOUSANDS))])
+    assert source.rows == there
+    assert (raised.value.partition, raised.value.rows) == (3, len(there))
+    assert (raised.value.batch, raised.value.source) == (7, str(SOURCE))
+
+
+@pytest.mark.parametrize("rows_again", range(0, len(THOUSANDS), 2000))
+def test_fewer_rows_than_there_are_is_refused(rows_again: int) -> None:
+    source = FakeSource()
+    attempt(source, [Rows(THOUSANDS)])
+    with pytest.raises(RowsDiffer, match=f"now there are only {rows_again or 1:,}"):
+        attempt(source, [Rows(THOUSANDS[: rows_again or 1])])
+    assert source.rows == THOUSANDS
+
+
+def test_rows_that_ended_early_without_a_word_are_made_up_for() -> None:
+    """As Spark does it when what computes the rows has failed."""
+    source = FakeSource()
+    for rows_before_the_end in (1, 5000, 5000, 9999):
+        attempt(source, [Rows(THOUSANDS[:rows_before_the_end])])
+        assert source.rows == THOUSANDS[:rows_before_the_end]
+    attempt(source, [Rows(THOUSANDS)])
+    assert source.rows == THOUSANDS
+
+
+@given(crashes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 14_000)), max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_crashes_and_early_ends_together_leave_each_row_once(
+    crashes: list[tuple[int, int]],
+) -> None:
+    source = FakeSource()
+    for commits, rows_before_the_end in crashes:
+        there = len(source.rows)
+        try:
+            attempt(source.survive(commits), [Rows(THOUSANDS[:rows_before_the_end])])
+        except ConnectionError:
+            continue
+        except RowsDiffer:
+            assert rows_before_the_end < there
+    attempt(source.survive(10**9), [Rows(THOUSANDS)])
+    assert source.rows == THOUSANDS
+
+
+def test_a_whole_batch_may_come_back_in_another_order() -> None:
+    source = FakeSource()
+    attempt(source, [Rows(THOUSANDS)])
+    shuffled = random.Random(1).sample(THOUSANDS, len(THOUSANDS))
+    assert attempt(source, [Rows(shuffled)]).found == len(THOUSANDS)
+    assert source.rows == THOUSANDS
+
+
+def test_a_whole_batch_of_other_content_is_refused() -> None:
+    source = FakeSource()
+    attempt(source, [Rows(THOUSANDS)])
+    with pytest.raises(RowsDiffer, match="their content differs"):
+        attempt(source, [Rows(changed_content(THOUSANDS))])
+
+
+def test_batches_follow_each_other_in_one_source() -> None:
+    source = FakeSource()
+    for batch in (7, 8, 11):
+        attempt(source, [rows(b"%d" % batch)], Write("a-query", batch))
+    attempt(source, [rows(b"11")], Write("a-query", 11))
+    assert source.rows == [b"7", b"8", b"11"]
+
+
+def test_an_earlier_batch_is_there_whatever_its_rows_are() -> None:
+    source = FakeSource()
+    attempt(source, [rows(b"8")], Write("a-query", 8))
+    assert attempt(source, [rows(b"other")], WRITE).whole
+    assert source.rows == [b"8"]
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        b"\xff\xfe",
+        b"[]",
+        b"7",
+        b"{}",
+        b'{"quorate-write":1}',
+        b'{"quorate-write":2,"write":"a-query"}',
+        Marker(Write("other", 7), 1, "0", "0").encoded(),
+    ],
+)
+def test_a_source_of_somebody_else_is_refused(marker: bytes) -> None:
+    with pytest.raises(WriteNotOurs):
+        Progress(WRITE, SOURCE, 3, marker)
+
+
+def test_the_largest_marker_fits() -> None:
+    write = Write("ß" * (resuming.WRITE_ID_BYTES_MAX // 2), 2**63 - 1)
+    marker = Marker(write, 2**63 - 1, "f" * 32, "f" * 16)
+    assert len(marker.encoded()) <= MARKER_BYTES_MAX
+    assert Marker.decoded(SOURCE, marker.encoded()) == marker
+
+
+@pytest.mark.parametrize("write_id", ["", "x" * (resuming.WRITE_ID_BYTES_MAX + 1)])
+def test_a_write_needs_a_name_that_fits(write_id: str) -> None:
+    with pytest.raises(InvalidArgument, match="writeId"):
+        Write(write_id, 0)
+
+
+# -- chunks ------------------------------------------------------------------------------------
+
+
+@given(
+    parts=st.lists(
+        st.lists(
+            st.integers(0, BATCH_BYTES_TARGET * 2).map(lambda size: b"x" * size),
+            min_size=1,
+            max_size=9,
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_chunks_have_every_row_in_order_and_fit(parts: list[list[bytes]]) -> None:
+    cut = chunks_of([Rows(part) for part in parts])
+    assert [p for chunk in cut for p in chunk.payloads] == [p for part in parts for p in part]
+    for chunk in cut:
+        assert len(chunk) == 1 or sum(chunk.sizes()) <= BATCH_BYTES_TARGET
+
+
+def test_small_rows_are_cut_by_number() -> None:
+    cut = chunks_of([Rows([b""] * (2 * BATCH_MESSAGES_MAX + 1))])
+    assert [len(chunk) for chunk in cut] == [BATCH_MESSAGES_MAX, BATCH_MESSAGES_MAX, 1]
+
+
+def test_attributes_count_and_stay_with_their_rows() -> None:
+    half = b"k" * (BATCH_BYTES_TARGET // 2)
+    cut = chunks_of([Rows([b"0"]), Rows([b"1", b"2"], [half, half]), Rows([b"3"])])
+    assert [(chunk.payloads, chunk.attributes) for chunk in cut] == [
+        ([b"0", b"1"], [b"", half]),
+        ([b"2", b"3"], [half, b""]),
+    ]
+
+
+def test_what_waits_is_known_and_can_be_had() -> None:
+    chunks = Chunks()
+    assert len(chunks.rest()) == 0
+    assert list(chunks.add(rows(b"1", b"22"))) == []
+    assert chunks.bytes == 3
+    assert chunks.rest() == rows(b"1", b"22")
+    assert chunks.bytes == 0
+
+
+# -- digests -----------------------------------------------------------------------------------
+
+Row = tuple[bytes, bytes]
+a_row = st.tuples(st.binary(max_size=3), st.binary(max_size=3))
+
+
+def made(each: Sequence[Row]) -> Rows:
+    return Rows([payload for payload, _ in each], [attributes for _, attributes in each])
+
+
+def digest(*parts: Rows) -> tuple[str, str]:
+    running = RowDigest()
+    for part in parts:
+        running.add(part)
+    return running.ordered, running.unordered
+
+
+@given(st.lists(a_row, max_size=5), st.integers(0, 5))
+def test_a_digest_does_not_depend_on_how_rows_are_cut(each: list[Row], at: int) -> None:
+    assert digest(made(each)) == digest(made(each[:at]), made(each[at:]))
+
+
+@given(
+    st.lists(a_row, max_size=4).flatmap(
+        lambda one: st.tuples(st.just(one), st.lists(a_row, min_size=len(one), max_size=len(one)))
+    )
+)
+@settings(max_examples=500)
+def test_other_rows_have_another_digest(pair: tuple[list[Row], list[Row]]) -> None:
+    one, other = pair
+    assert (digest(made(one))[0] == digest(made(other))[0]) == (one == other)
+    assert (digest(made(one))[1] == digest(made(other))[1]) or sorted(one) != sorted(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (rows(b"ab", b"c"), rows(b"a", b"bc")),
+        (rows(b"", b"a"), rows(b"a", b"")),
+        (Rows([b"1", b"2"], [b"k", b""]), Rows([b"1", b"2"], [b"", b"k"])),
+        (Rows([b"1", b"2"], [b"kl", b"m"]), Rows([b"1", b"2"], [b"k", b"lm"])),
+        (rows(b"1"), Rows([b"1"], [b"k"])),
+    ],
+)
+def test_where_rows_end_makes_a_difference(one: Rows, other: Rows) -> None:
+    assert digest(one)[0] != digest(other)[0]
+
+
+def test_the_unordered_digest_sees_content_and_no_order() -> None:
+    there = digest(Rows(THOUSANDS))[1]
+    assert digest(Rows(THOUSANDS[::-1]))[1] == there
+    assert digest(Rows(changed_content(THOUSANDS)))[1] != there
+    assert digest(Rows(THOUSANDS, [b"k"] * len(THOUSANDS)))[1] != there
+
+
+def test_rows_without_attributes_are_the_same_whether_there_are_columns_or_not() -> None:
+    assert digest(rows(b"1", b"2")) == digest(Rows([b"1", b"2"], [b"", b""]))
+
+
+def test_digests_stay_as_they_are() -> None:
+    # Stored in markers: a change of what is computed would refuse every write under way.
+    assert digest(rows(b"one", b"two")) == ("cb304a90b4800dd98e950cb4db08384e", "000000007d6d668c")
+    attributed = Rows([b"one"], [b"attributes"])
+    assert digest(attributed) == (
+        "78ec7e12cfb153f96b7c99ead8745b27",
+        "000000000c90eae7",
+    )
+
+
+# -- identities --------------------------------------------------------------------------------
+
+
+@given(st.text(min_size=1, max_size=40), st.integers(0, PARTITIONS_MAX - 1))
+def test_a_session_tells_its_partition(write_id: str, partition: int) -> None:
+    session = session_id(write_id, partition)
+    assert 0 < session <= SESSION_ID_MAX
+    assert session_id(write_id, partition) == session
+    assert partition_of(write_id, session) == partition
+    assert partition_of(write_id + "x", session) is None
+
+
+def test_sessions_stay_as_they_are() -> None:
+    # A query that is restarted with a newer version must find its sources again.
+    assert session_id("a-query", 3) == 0xFC68771B3F5E0003
+
+
+def test_too_many_partitions_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="65,535"):
+        session_id("a-query", PARTITIONS_MAX)
+
+
+def test_no_session_of_a_write_is_all_ones() -> None:
+    assert partition_of("a-query", (session_id("a-query", 0) | 0xFFFF)) is None
+
+
+# -- strays ------------------------------------------------------------------------------------
+
+
+def test_rows_that_no_task_reported_are_found() -> None:
+    def source(partition: int, topic: str = "orders") -> SourceName:
+        return SourceName(topic, session_id("a-query", partition))
+
+    here = Marker(WRITE, 5, "d", "s")
+    earlier = replace(here, write=Write("a-query", 6))
+    other = replace(here, write=Write("another", 7))
+    found = {
+        source(0): [here.encoded()],
+        source(1): [earlier.encoded(), here.encoded()],
+        source(2): [earlier.encoded()],
+        source(3): [other.encoded()],
+        source(4): [b"an application's"],
+        source(5): [b""],
+        source(6): [],
+        source(0, "trades"): [replace(here, rows=2).encoded()],
+    }
+    assert strays(WRITE, found, [source(0)]) == [
+        Stray(source(1), 5),
+        Stray(source(0, "trades"), 2),
+    ]
+    assert strays(WRITE, found, found) == []

@@ -1,0 +1,136 @@
+"""What stands between the streams and the application: the inbox, the cursor, the events."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from quorate.protocol.errors import Fenced
+from quorate.protocol.framing import encode_batch, read_header
+from quorate.protocol.identity import SourceName
+from quorate.receiver.cursor import Cursor
+from quorate.receiver.events import KEPT, Events, SourceGone
+from quorate.receiver.io.inbox import Inbox
+from quorate.receiver.message import DeliveredBatch
+from quorate.receiver.options import AcknowledgeMode
+from quorate.receiver.protocol.consumed import Progress
+from quorate.receiver.protocol.stream import Piece
+
+NAME = SourceName("orders", 7)
+
+
+def batch(first: int, last: int, progress: Progress | None = None) -> DeliveredBatch:
+    payloads = [b"%d" % n for n in range(first, last + 1)]
+    frame = encode_batch(NAME, 1, first, payloads, 99)
+    return DeliveredBatch(
+        Piece(first, last, read_header(frame), frame, retransmitted=True),
+        progress or Progress(0),
+    )
+
+
+def test_a_part_of_a_batch() -> None:
+    part = batch(10, 19).part(12, 14)
+    assert part.payloads == [b"12", b"13", b"14"]
+    assert [message.sequence for message in part.messages()] == [12, 13, 14]
+    assert (len(part), part.epoch, part.timestamp_ns, part.retransmitted) == (3, 1, 99, True)
+    assert part.size < batch(10, 19).size
+
+
+async def test_full_until_taken() -> None:
+    inbox = Inbox(bytes_max=1)
+    was_full = inbox.full
+    inbox.put(batch(0, 4))
+    waiting = asyncio.ensure_future(inbox.space())
+    await asyncio.sleep(0)
+    assert (was_full, inbox.full) == (False, True)
+    assert not waiting.done()
+    assert inbox.take() is not None
+    await waiting
+    assert inbox.waiting_bytes == 0
+
+
+async def test_what_was_taken_back_after_it_was_handed_over_is_not_told_of_again() -> None:
+    inbox = Inbox(bytes_max=1 << 20)
+    inbox.put(batch(0, 9))
+    assert inbox.take() is not None
+    assert inbox.take_back(NAME, 5) == 9
+    # Other messages under these numbers, which are replaced before anyone takes them.
+    inbox.put(batch(5, 9))
+    assert inbox.take_back(NAME, 5) == 4
+
+
+async def test_what_is_taken_back_was_not_handed_over() -> None:
+    inbox = Inbox(bytes_max=1 << 20)
+    for first in (0, 5, 10):
+        inbox.put(batch(first, first + 4))
+    assert inbox.take() is not None
+    assert inbox.take_back(NAME, 7) == 4
+    rest = inbox.take()
+    assert rest is not None
+    assert (rest.first, rest.last) == (5, 6)
+    assert inbox.take() is None
+    assert inbox.waiting_bytes == 0
+
+
+async def test_a_failure_reaches_who_waits() -> None:
+    inbox = Inbox(bytes_max=1)
+    waiting = asyncio.ensure_future(inbox.filled())
+    await asyncio.sleep(0)
+    inbox.fail(Fenced("receiver", 1, 2))
+    with pytest.raises(Fenced):
+        await waiting
+
+
+def test_automatic_counts_what_was_left() -> None:
+    progress = Progress(0)
+    cursor = Cursor(AcknowledgeMode.AUTOMATIC)
+    cursor.enter_messages(one := batch(0, 4, progress))
+    for message in cursor.messages:
+        one.taken = message.sequence
+        if message.sequence == 2:
+            break
+    cursor.count()
+    assert progress.upto() == 1
+    rest = cursor.rest()
+    assert rest is not None
+    assert rest.payloads == [b"3", b"4"]
+    cursor.enter(rest)
+    cursor.count()
+    assert progress.upto() == 2, "a batch that was taken whole is done with as a whole"
+    cursor.leave()
+    assert progress.upto() == 4
+
+
+@pytest.mark.parametrize("mode", [AcknowledgeMode.BATCHED, AcknowledgeMode.EXPLICIT])
+def test_other_modes_count_nothing_by_themselves(mode: AcknowledgeMode) -> None:
+    progress = Progress(0)
+    cursor = Cursor(mode)
+    cursor.enter(one := batch(0, 4, progress))
+    cursor.leave()
+    assert progress.upto() == -1
+    one.consumed()
+    assert progress.upto() == 4
+
+
+async def test_events_reach_all_and_late_comers() -> None:
+    events = Events()
+    early = events.stream()
+    first = asyncio.ensure_future(anext(aiter(early)))
+    await asyncio.sleep(0)
+    events.tell(SourceGone(NAME, 1))
+    assert await first == SourceGone(NAME, 1)
+    events.tell(SourceGone(NAME, 2))
+    events.end()
+    assert [event async for event in early] == [SourceGone(NAME, 2)]
+    assert len([event async for event in events.stream()]) == 2
+
+
+async def test_events_are_bounded() -> None:
+    events = Events()
+    for number in range(KEPT + 10):
+        events.tell(SourceGone(NAME, number))
+    events.end()
+    kept = [event async for event in events.stream()]
+    assert len(kept) == KEPT
+    assert kept[-1] == SourceGone(NAME, KEPT + 9)

@@ -1,0 +1,762 @@
+"""What a receiver asks of which store, and what it is registered as by what they say: no calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+from tests.receiver.fakes import NAME
+
+from quorate.protocol.errors import (
+    Fenced,
+    InLimbo,
+    NotRegistered,
+    QuorateError,
+    ReceiverActive,
+    RegIdInUse,
+    StoreStopping,
+    Unreachable,
+)
+from quorate.protocol.limits import NOTHING
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Group, IntragroupRule, Policy
+from quorate.receiver.protocol.registration import (
+    CONTEST_SECONDS,
+    REST_SECONDS,
+    Answered,
+    Ask,
+    Contested,
+    EpochLeft,
+    Joined,
+    NewerFound,
+    OutdatedForgotten,
+    Refused,
+    Registration,
+    RegistrationRequest,
+    Rest,
+    TooFewTake,
+    is_replaced,
+)
+from quorate.receiver.protocol.start_position import StoreAnswer
+
+POLICY = Policy.majority_of("abc")
+INTERVAL = 1.0
+ONE = Lineage((Term(1, 0),))
+YES = StoreAnswer(100, True, 7, 9, 9, ONE)
+NEW = replace(YES, known=False, acknowledged_upto=NOTHING)
+AWAY = StoreStopping("it")
+
+Said = StoreAnswer | QuorateError | int
+"""An epoch: the store holds that one against what is asked."""
+E = TypeVar("E")
+
+
+class Registering:
+    """A registration, and the time; says to it what stores say."""
+
+    def __init__(
+        self, stores: str = "abc", policy: Policy = POLICY, *, take_over: bool = False
+    ) -> None:
+        addresses = [(store, f"{store}:1") for store in stores]
+        self.core = Registration(
+            NAME, addresses, policy, 0x20, b"this", INTERVAL, take_over=take_over
+        )
+        self.now = 0.0
+
+    @property
+    def step(self) -> object:
+        return self.core.step(self.now)
+
+    @property
+    def ask(self) -> Ask:
+        step = self.step
+        assert isinstance(step, Ask)
+        return step
+
+    def said(self, **said: Said) -> None:
+        """What these stores say to what they are asked now."""
+        ask = self.ask
+        assert set(said) <= set(ask.stores)
+        for store, what in said.items():
+            if isinstance(what, StoreAnswer):
+                self.core.answered(ask, store, what)
+            elif isinstance(what, int):
+                self.core.failed(ask, store, Fenced("it", ask.request.epoch, what))
+            else:
+                self.core.failed(ask, store, what)
+
+    def rests(self, at_most: float) -> None:
+        step = self.step
+        assert isinstance(step, Rest)
+        assert step.at_most == at_most
+        self.core.rested()
+
+    def is_done(self) -> bool:
+        return self.step is None
+
+    def registered(self, **said: Said) -> None:
+        """It is, as far as these stores say."""
+        self.core.register()
+        self.said(**said or dict.fromkeys("abc", YES))
+        self.now += INTERVAL
+        assert self.is_done()
+        self.core.events.clear()
+
+    def enough(self) -> bool:
+        return self.core.enough
+
+    def error(self) -> QuorateError | None:
+        return self.core.error
+
+    def fenced(self) -> tuple[int, int]:
+        """Its own epoch, and the one that ended it."""
+        error = self.core.error
+        assert isinstance(error, Fenced)
+        return error.epoch, error.promised
+
+    def told(self, kind: type[E]) -> list[E]:
+        return [each for each in self.core.events if isinstance(each, kind)]
+
+
+def asked(ask: Ask) -> tuple[Sequence[str], int]:
+    return ask.stores, ask.request.epoch
+
+
+# Everybody, in one epoch.
+
+
+def test_every_store_is_asked_at_once_for_the_same() -> None:
+    one = Registering(take_over=True)
+    one.core.register()
+    assert one.ask.stores == ("a", "b", "c")
+    assert one.ask.request == RegistrationRequest(NAME, 0x20, 1, b"this", 0, 0, take_over=True)
+    assert one.ask is one.ask, "nothing else is to be done before they answer"
+
+
+def test_it_is_registered_when_all_have_said_something() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=YES)
+    assert not one.is_done()
+    one.said(c=AWAY)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+    assert one.told(Joined) == [Joined(frozenset("ab"))]
+    assert one.core.reg_id == 100
+    one.core.register()
+    one.said(c=replace(YES, reg_id=101))
+    assert one.is_done()
+    assert one.core.reg_id == 0, "they assigned different ones"
+
+
+def test_silent_stores_hold_it_up_no_longer_than_the_interval() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES)
+    assert one.core.wait_until() is None, "one is not enough, so that it waits for another"
+    one.now = 5 * INTERVAL
+    assert not one.is_done()
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=YES)
+    assert one.core.wait_until() == INTERVAL
+    one.now = INTERVAL - 0.01
+    assert not one.is_done()
+    one.now = INTERVAL
+    assert one.is_done()
+    (silent,) = one.told(Refused)
+    assert (silent.store, str(silent.error)) == (
+        "c",
+        str(Unreachable("c:1", "it did not answer in time")),
+    )
+
+
+def test_all_get_one_epoch_above_any_that_some_store_holds() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=2, b=4)
+    one.rests(REST_SECONDS)
+    assert asked(one.ask) == (("a", "b", "c"), 5)
+    assert not one.told(Refused), "nobody was waited for in vain"
+
+
+def test_what_is_not_asked_any_more_is_not_heard() -> None:
+    one = Registering()
+    one.core.register()
+    former = one.ask
+    one.said(a=YES, b=1)
+    one.rests(REST_SECONDS)
+    one.core.answered(former, "a", YES)
+    one.core.failed(former, "b", Fenced("it", 1, 8))
+    assert not one.core.answers
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+
+
+def test_too_few_are_no_registration_and_the_others_are_asked_again() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=replace(YES, limbo=True), c=InLimbo("it", "c", "wiped"))
+    assert one.is_done()
+    assert not one.enough()
+    assert not one.core.joined
+    assert one.core.in_limbo == {"b", "c"}
+    one.core.register()
+    assert asked(one.ask) == (("b", "c"), 1)
+    one.said(b=InLimbo("it", "b", "wiped"), c=YES)
+    assert one.is_done()
+    assert one.enough()
+    assert one.core.in_limbo == {"b"}
+
+
+def test_a_store_is_named_once_for_each_kind_of_reason() -> None:
+    one = Registering()
+    why = (AWAY, AWAY, InLimbo("it", "c", "wiped"), YES, AWAY)
+    for each in why:
+        one.core.forget("c")
+        one.core.register()
+        one.said(c=each, **({} if one.core.answers else {"a": YES, "b": YES}))
+        assert one.is_done()
+    assert [type(each.error) for each in one.told(Refused)] == [
+        StoreStopping,
+        InLimbo,
+        StoreStopping,
+    ]
+
+
+# Stores that come and go.
+
+
+def test_stores_that_the_source_has_not_any_more_have_no_say() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=YES)
+    one.core.source_has([("c", "c:1"), ("d", "d:1"), ("e", "e:1")], Policy.majority_of("cde"))
+    assert not one.core.answers
+    one.said(c=YES)
+    assert one.is_done()
+    assert not one.enough()
+    one.core.register()
+    assert asked(one.ask) == (("d", "e"), 1)
+
+
+def test_an_answer_that_comes_when_the_store_is_gone_is_void() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=YES)
+    one.core.source_has([("a", "a:1"), ("b", "b:1")], Policy.majority_of("ab"))
+    one.said(c=9)
+    one.said(b=YES)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+
+
+# Ends, and epochs that were used.
+
+
+def test_who_had_not_heard_that_it_ended_is_told_and_asked_anew() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=replace(NEW, told_ended=4), b=YES, c=YES)
+    assert asked(one.ask) == (("b", "c"), 1)
+    assert one.ask.request.ended_epoch == 4
+    assert one.told(OutdatedForgotten) == [OutdatedForgotten(frozenset("bc"))]
+    one.said(b=NEW, c=NEW)
+    assert one.is_done()
+    assert {each.acknowledged_upto for each in one.core.answers.values()} == {NOTHING}
+    assert {each.told_ended for each in one.core.answers.values()} == {4}
+
+
+def test_no_epoch_is_used_in_which_a_receiver_was_over() -> None:
+    """What it leaves is over for it: a frozen one may have had it. Nobody can end that forever."""
+    one = Registering()
+    one.core.register()
+    one.said(a=NEW, b=replace(NEW, spent_epoch=6), c=NEW)
+    assert asked(one.ask) == (("a", "b", "c"), 7)
+    assert (one.ask.request.ended_epoch, one.ask.request.spent_epoch) == (1, 6)
+    assert one.told(EpochLeft) == [EpochLeft(1)]
+    one.said(**dict.fromkeys("abc", replace(YES, told_ended=1, spent_epoch=12)))
+    assert one.is_done(), "it does so once"
+    assert one.core.epoch == 7
+
+
+def test_who_goes_on_leaves_an_epoch_without_ending_it() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=2)
+    one.rests(REST_SECONDS)
+    ended = replace(NEW, told_ended=2)
+    one.said(a=replace(YES, told_ended=2), b=replace(ended, spent_epoch=6), c=ended)
+    assert asked(one.ask) == (("a", "b", "c"), 7)
+    assert one.ask.request.ended_epoch == 2
+    assert one.told(EpochLeft) == [EpochLeft(0)]
+
+
+@pytest.mark.parametrize(("spent", "over"), [(1, 1), (2, 2), (9, 3)])
+def test_epochs_below_are_over_if_one_that_was_over_may_have_them(spent: int, over: int) -> None:
+    """An instance came in them, but acknowledged nothing; a frozen one may have had them before."""
+    one = Registering()
+    one.core.register()
+    one.said(a=2)
+    one.rests(REST_SECONDS)
+    idle = replace(YES, acknowledged_upto=NOTHING)
+    one.said(a=replace(idle, spent_epoch=spent), b=idle, c=AWAY)
+    assert one.ask.request.epoch == max(3, spent + 1)
+    assert one.ask.request.ended_epoch == over
+    assert one.told(EpochLeft) == [EpochLeft(over)]
+    one.said(**dict.fromkeys("abc", idle))
+    assert one.is_done()
+    assert one.core.joined == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(("spent", "upto"), [(0, NOTHING), (2, 7)])
+def test_epochs_below_are_not_over_as_long_as_they_may_count(spent: int, upto: int) -> None:
+    """Nobody was over, or it has acknowledged something, and goes on there."""
+    one = Registering()
+    one.core.register()
+    one.said(a=2)
+    one.rests(REST_SECONDS)
+    idle = replace(YES, acknowledged_upto=NOTHING, spent_epoch=spent)
+    one.said(a=idle, b=replace(idle, acknowledged_upto=upto), c=idle)
+    assert one.is_done()
+    assert (one.core.epoch, one.core.ended_epoch) == (3, 0)
+
+
+def test_who_left_its_epoch_in_vain_may_leave_the_next_one_too() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(**dict.fromkeys("abc", replace(NEW, spent_epoch=6)))
+    one.said(a=YES, b=AWAY, c=AWAY)
+    assert one.is_done()
+    assert not one.enough()
+    one.core.register()
+    one.said(b=replace(YES, spent_epoch=9), c=YES)
+    assert asked(one.ask) == (("a", "b", "c"), 10)
+
+
+def test_too_few_do_not_make_it_leave_its_epoch() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=replace(NEW, spent_epoch=6), b=AWAY, c=AWAY)
+    assert one.is_done()
+    assert one.core.epoch == 1
+
+
+def test_a_store_that_knew_nobody_before_this_instance_still_did_not() -> None:
+    one = Registering()
+    one.core.register()
+    one.said(a=NEW, b=3)
+    one.rests(REST_SECONDS)
+    one.said(a=YES, b=YES, c=AWAY)
+    assert one.is_done()
+    assert {store: each.is_new for store, each in one.core.answers.items()} == {
+        "a": True,
+        "b": False,
+    }
+
+
+# Identities that others have.
+
+
+def test_another_that_lives_keeps_it_out_if_too_few_register_it() -> None:
+    one = Registering()
+    active = ReceiverActive("receiver 0x20", "c")
+    one.core.register()
+    one.said(a=YES, b=YES, c=active)
+    assert one.is_done()
+    assert one.error() is None
+    one = Registering()
+    one.core.register()
+    one.said(a=YES, b=AWAY, c=active)
+    assert one.is_done()
+    assert one.error() is active
+
+
+def test_a_reg_id_that_another_has_ends_only_what_has_not_begun() -> None:
+    one = Registering()
+    taken = RegIdInUse(5, "c", "another")
+    one.core.register()
+    one.said(a=YES, c=taken)
+    assert one.is_done()
+    assert one.error() is taken
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=taken)
+    assert one.is_done()
+    assert one.error() is None
+    assert one.told(Refused) == [Refused("c", taken)]
+
+
+# Those that join later.
+
+
+def test_those_that_do_not_know_it_are_asked_one_after_the_other() -> None:
+    one = Registering("abcde", Policy.majority_of("abcde"))
+    one.registered(a=YES, b=YES, c=YES)
+    one.core.keep_house()
+    assert asked(one.ask) == (("d",), 1)
+    assert one.core.wait_until() is None, "a call has its own time"
+    one.said(d=AWAY)
+    assert asked(one.ask) == (("e",), 1)
+    one.said(e=YES)
+    assert asked(one.ask) == (("a", "b", "c", "d"), 1), "whether they still take it"
+    assert one.told(Answered) == [Answered("e", one.core.answers["e"])]
+    assert one.core.joined == {"a", "b", "c"}
+    one.said(a=YES, b=YES, c=YES, d=AWAY)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b", "c", "e"}
+    assert one.told(Joined) == [Joined(frozenset("e"))]
+
+
+def test_nobody_is_asked_when_all_know_it() -> None:
+    one = Registering()
+    one.registered()
+    one.core.keep_house()
+    assert one.is_done()
+
+
+def test_others_that_are_silent_hold_joining_up_for_the_interval() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    one.said(a=YES)
+    assert not one.is_done()
+    assert one.core.wait_until() == one.now + INTERVAL
+    one.now += INTERVAL
+    assert one.is_done()
+    assert one.core.joined == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("others", [{}, {"a": 2, "b": AWAY}, {"a": replace(YES, limbo=True)}])
+def test_none_is_joined_where_too_few_others_still_take_it(others: dict[str, Said]) -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    one.said(**others)
+    one.now += INTERVAL
+    assert one.is_done()
+    assert one.told(TooFewTake)
+    assert one.core.joined == {"a", "b"}
+    one.core.keep_house()
+    one.said(c=AWAY)
+    assert one.is_done(), "nobody is to be joined now"
+
+
+@pytest.mark.parametrize(("a", "joined"), [(YES, {"a", "b"}), (5, set())])
+def test_of_several_that_are_joined_each_is_asked_whether_it_still_takes_it(
+    a: Said, joined: set[str]
+) -> None:
+    """A took it long before B did: a newer one may have begun with A and C meanwhile."""
+    one = Registering()
+    one.registered()
+    for store in "abc":
+        one.core.forget(store)
+    one.core.keep_house()
+    for said in ({"a": YES}, {"b": YES}, {"c": AWAY}):
+        one.said(**said)
+    assert asked(one.ask) == (("a", "b", "c"), 1)
+    one.said(a=a, b=YES, c=AWAY)
+    assert one.is_done()
+    assert one.core.joined == joined
+
+
+def test_a_store_that_the_source_has_not_any_more_is_not_asked() -> None:
+    one = Registering("abcde", Policy.majority_of("abcde"))
+    one.registered(a=YES, b=YES, c=YES)
+    one.core.keep_house()
+    assert one.ask.stores == ("d",)
+    one.core.source_has([(store, f"{store}:1") for store in "abcd"], Policy.majority_of("abcd"))
+    one.said(d=AWAY)
+    assert one.is_done()
+
+
+def test_what_a_store_said_before_does_not_count_when_it_is_asked_again() -> None:
+    """C had taken it when too few did, and has a newer instance now: A alone is not enough."""
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.forget("a")
+    one.core.keep_house()
+    one.said(a=1)
+    one.said(a=AWAY, b=AWAY, c=YES)
+    assert one.is_done()
+    assert one.core.joined == frozenset()
+    one.core.keep_house()
+    one.said(a=YES)
+    one.said(b=AWAY)
+    one.said(c=8)
+    assert asked(one.ask) == (("b", "c"), 2)
+    assert one.told(NewerFound) == [NewerFound("c")]
+    one.said(b=AWAY, c=8)
+    assert one.is_done()
+    assert one.told(TooFewTake)
+    assert one.core.joined == frozenset()
+
+
+def test_one_that_is_forgotten_while_the_others_are_asked_is_not_joined() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    ask = one.ask
+    one.core.forget("c")
+    for store in "ab":
+        one.core.answered(ask, store, YES)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+
+
+# Another instance in the same epoch.
+
+
+def contesting(**others: Said) -> Registering:
+    """C has another instance in this one's epoch."""
+    one = Registering()
+    one.registered(a=YES, b=YES, c=AWAY)
+    one.core.keep_house()
+    one.said(c=1)
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+    assert one.core.joined == frozenset(), "nobody is told anything meanwhile"
+    (contested,) = one.told(Contested)
+    assert (contested.error.epoch, contested.error.promised) == (1, 1)
+    if others:
+        one.said(**others)
+    return one
+
+
+def test_who_finds_its_epoch_elsewhere_goes_above_it() -> None:
+    newest = ONE.extended(9, 2)
+    one = contesting(a=YES, b=YES, c=replace(YES, lineage=newest))
+    one.said(a=YES, b=YES, c=YES)
+    assert one.is_done()
+    assert one.error() is None
+    assert one.core.joined == {"a", "b", "c"}
+    assert one.told(Joined) == [Joined(frozenset("abc"))]
+    assert [each.answer.lineage for each in one.told(Answered)] == [ONE, ONE, newest]
+
+
+def test_who_finds_its_epoch_among_the_others_goes_above_it() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    one.said(a=1, b=YES)
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+    assert one.told(Contested)
+
+
+def test_silent_stores_hold_a_contest_up_for_the_interval() -> None:
+    one = contesting(a=YES, b=YES)
+    assert not one.is_done()
+    one.now += INTERVAL
+    one.said(a=YES, b=YES)
+    assert not one.is_done()
+    one.now += INTERVAL
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+    assert [each.store for each in one.told(Refused)] == ["c"]
+
+
+def test_who_contests_where_too_few_take_it_tells_nobody() -> None:
+    one = contesting(a=AWAY, b=AWAY, c=YES)
+    assert one.is_done()
+    assert one.error() is None
+    assert one.core.joined == frozenset()
+    assert not one.told(Joined)
+
+
+def test_who_contests_tells_nobody_where_one_has_a_newer_instance_since() -> None:
+    """A took it long before B did: a newer one may have begun with A and C meanwhile."""
+    one = contesting(a=YES, c=AWAY)
+    one.said(b=YES)
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+    assert one.core.joined == frozenset()
+    one.said(a=3, b=YES, c=AWAY)
+    assert one.is_done()
+    assert one.told(TooFewTake)
+    assert one.core.joined == frozenset()
+
+
+def test_those_that_had_its_former_epoch_have_no_newer_instance() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    one.said(c=YES)
+    one.said(a=1, b=1)
+    one.said(a=AWAY, b=AWAY, c=YES)
+    assert one.is_done()
+    assert one.error() is None
+
+
+def test_who_contests_gives_way_to_a_higher_epoch() -> None:
+    one = contesting(a=YES, b=5)
+    assert one.is_done()
+    assert one.fenced() == (2, 5)
+
+
+@pytest.mark.parametrize(("b", "gives_way"), [(2, True), (3, True), (YES, False), (AWAY, False)])
+def test_who_contests_gives_way_to_one_that_enough_stores_have(b: Said, gives_way: bool) -> None:
+    """Each took the next epoch at some store; the others are asked too before anybody gives way."""
+    one = contesting(a=2)
+    assert asked(one.ask) == (("a", "b", "c"), 2)
+    one.said(a=2, b=b, c=AWAY)
+    if gives_way:
+        assert one.is_done()
+        assert one.fenced() == (2, max(2, b if isinstance(b, int) else 0))
+    else:
+        one.rests(CONTEST_SECONDS)
+        assert asked(one.ask) == (("a", "b", "c"), 3)
+
+
+def test_who_compares_waits_for_the_interval_and_no_longer() -> None:
+    one = contesting(a=2)
+    one.said(a=2)
+    assert one.core.wait_until() == one.now + INTERVAL
+    one.now += INTERVAL
+    one.rests(CONTEST_SECONDS)
+
+
+def test_who_has_just_taken_it_is_asked_again_too_who_is_how_far() -> None:
+    one = contesting(a=YES, b=2)
+    assert one.ask.stores == ("a", "b", "c")
+    one.said(a=4, b=2)
+    one.now += INTERVAL
+    assert one.is_done()
+    assert one.fenced() == (2, 4)
+
+
+def test_what_is_heard_one_by_one_in_a_contest_counts_together() -> None:
+    one = contesting(a=2)
+    one.said(a=8, b=AWAY, c=AWAY)
+    one.rests(CONTEST_SECONDS)
+    one.said(b=3)
+    one.said(a=AWAY, b=9, c=AWAY)
+    one.rests(CONTEST_SECONDS)
+    one.said(a=AWAY, b=AWAY, c=AWAY)
+    assert one.is_done()
+    assert one.fenced() == (4, 9)
+
+
+def test_who_contests_tells_also_that_it_had_ended() -> None:
+    one = contesting(a=replace(NEW, told_ended=1), b=YES, c=AWAY)
+    assert asked(one.ask) == (("b", "c"), 2)
+    assert one.ask.request.ended_epoch == 1
+    one.said(b=NEW, c=AWAY)
+    one.said(a=NEW, b=NEW, c=AWAY)
+    assert one.is_done()
+    assert one.core.joined == {"a", "b"}
+    assert one.core.answers["b"].acknowledged_upto == NOTHING
+
+
+# The place of another.
+
+
+def test_one_that_is_newer_at_enough_stores_has_taken_its_place() -> None:
+    """The source has moved: none of those that knew the older one says so."""
+    one = Registering()
+    one.registered()
+    for store in "ab":
+        one.core.forget(store)
+    one.core.keep_house()
+    one.said(a=7)
+    one.said(b=AWAY)
+    assert one.is_done()
+    assert one.error() is None, "a alone may be of one that reached nobody else"
+    one.core.keep_house()
+    one.said(a=AWAY)
+    one.said(b=7)
+    assert one.is_done()
+    assert one.fenced() == (1, 7)
+
+
+def test_a_store_that_takes_it_again_has_no_newer_one() -> None:
+    one = Registering()
+    one.registered()
+    for store, said in (("a", 7), ("a", YES), ("b", 7)):
+        one.core.forget(store)
+        one.core.keep_house()
+        one.said(**{store: said})
+        one.said(**dict.fromkeys(one.ask.stores, YES)) if isinstance(one.step, Ask) else None
+        assert one.is_done()
+        assert one.error() is None
+
+
+def test_of_two_that_each_have_too_few_the_older_one_gives_way() -> None:
+    every = Policy((Group("g", tuple("abc"), IntragroupRule.ALL),))
+    joined, nowhere = frozenset("abc"), frozenset[str]()
+    assert is_replaced(every, nowhere, {"a"}), "it would need a"
+    assert not is_replaced(every, joined, {"a"}), "it has what it needs, until a tells it"
+    assert not is_replaced(every, nowhere, nowhere)
+    assert not is_replaced(POLICY, nowhere, {"a"}), "b and c are enough"
+    assert is_replaced(POLICY, nowhere, {"a", "b"})
+    assert is_replaced(POLICY, joined, {"a", "b"})
+
+
+# Acknowledgements that are refused.
+
+
+def test_a_store_that_takes_no_position_is_asked_again_to_register_it() -> None:
+    one = Registering()
+    one.registered()
+    one.core.acknowledgement_refused("b", 1, NotRegistered("receiver", "not known"))
+    assert one.core.joined == {"a", "c"}
+    assert sorted(one.core.answers) == ["a", "c"]
+    one.core.keep_house()
+    assert one.ask.stores == ("b",)
+
+
+def test_one_store_with_a_higher_epoch_ends_it() -> None:
+    one = Registering()
+    one.registered()
+    fenced = Fenced("receiver", 1, 2)
+    one.core.acknowledgement_refused("b", 1, fenced)
+    assert one.error() is fenced
+    one.core.keep_house()
+    assert one.is_done()
+
+
+def test_its_epoch_ends_it_where_enough_stores_have_another_in_it() -> None:
+    one = Registering()
+    one.registered()
+    for _ in range(2):
+        one.core.acknowledgement_refused("b", 1, Fenced("receiver", 1, 1))
+    assert one.error() is None
+    assert one.core.joined == {"a", "b", "c"}
+    one.core.acknowledgement_refused("c", 1, Fenced("receiver", 1, 1))
+    assert one.fenced() == (1, 1)
+
+
+def test_a_store_that_registers_it_again_has_no_other_in_its_epoch() -> None:
+    one = Registering()
+    one.registered()
+    one.core.acknowledgement_refused("b", 1, Fenced("receiver", 1, 1))
+    one.core.forget("b")
+    one.core.keep_house()
+    one.said(b=YES)
+    one.said(a=YES, c=YES)
+    assert one.is_done()
+    one.core.acknowledgement_refused("c", 1, Fenced("receiver", 1, 1))
+    assert one.error() is None
+
+
+def test_it_is_not_ended_by_itself() -> None:
+    """What it acknowledged before it took a higher epoch is refused for that one."""
+    one = contesting(a=YES, b=YES, c=YES)
+    one.said(a=YES, b=YES, c=YES)
+    assert one.is_done()
+    for store in "abc":
+        one.core.acknowledgement_refused(store, 1, Fenced("receiver", 1, 2))
+    assert one.error() is None
+    assert one.core.joined == {"a", "b", "c"}
+
+
+def test_what_ends_it_ends_what_is_under_way() -> None:
+    one = Registering()
+    one.registered(a=YES, b=YES)
+    one.core.keep_house()
+    assert not one.is_done()
+    one.core.acknowledgement_refused("a", 1, Fenced("receiver", 1, 2))
+    assert one.is_done()

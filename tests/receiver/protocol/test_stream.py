@@ -1,0 +1,248 @@
+"""The merge of live and fetched batches, against a plain model."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from quorate.protocol.framing import BatchHeader, encode_batch, read_header, read_payloads
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.ranges import Range
+from quorate.receiver.protocol.stream import (
+    Piece,
+    Room,
+    Stream,
+    Verdict,
+    first_difference,
+)
+
+SOURCE = SourceName("orders", 7)
+ONE = Lineage((Term(1, 0),))
+
+
+def batch(first: int, last: int, epoch: int = 1) -> tuple[BatchHeader, bytes]:
+    payloads = [f"{epoch}:{n}".encode() for n in range(first, last + 1)]
+    frame = encode_batch(SOURCE, epoch, first, payloads, 0)
+    return read_header(frame), frame
+
+
+def contents(pieces: list[Piece]) -> list[tuple[int, bytes]]:
+    return [
+        (n, read_payloads(piece.frame, piece.header)[n - piece.header.first])
+        for piece in pieces
+        for n in range(piece.first, piece.last + 1)
+    ]
+
+
+def numbers(pieces: list[Piece]) -> list[int]:
+    return [n for n, _ in contents(pieces)]
+
+
+def room(size: int = 1 << 30) -> Room:
+    return Room(live_bytes_max=size, fetched_bytes_max=size)
+
+
+def stream(start: int = 0, lineage: Lineage = ONE, **options: bool | int) -> Stream:
+    return Stream(lineage, start, room=room(), **options)  # type: ignore[arg-type]
+
+
+def test_what_comes_in_order_goes_out_at_once() -> None:
+    one = stream()
+    assert one.live(*batch(0, 4)) is Verdict.TAKEN
+    assert numbers(one.take_ready()) == [0, 1, 2, 3, 4]
+    assert not one.behind
+    assert one.missing() == []
+
+
+def test_a_jump_waits_for_what_is_between() -> None:
+    one = stream()
+    one.live(*batch(5, 9))
+    assert one.take_ready() == []
+    assert one.behind
+    assert one.missing() == [Range(0, 4)]
+    assert one.fetched(*batch(0, 4), 0, 4) is Verdict.TAKEN
+    pieces = one.take_ready()
+    assert numbers(pieces) == list(range(10))
+    assert [piece.retransmitted for piece in pieces] == [True, False]
+
+
+def test_batches_that_overlap_count_once() -> None:
+    one = stream()
+    one.live(*batch(0, 4))
+    one.fetched(*batch(3, 7), 3, 7)
+    one.live(*batch(6, 8))
+    assert one.live(*batch(0, 8)) is Verdict.DUPLICATE
+    assert numbers(one.take_ready()) == list(range(9))
+
+
+def test_only_what_was_asked_for_of_a_fetched_batch_counts() -> None:
+    one = stream(start=2)
+    one.fetched(*batch(0, 9), 2, 5)
+    assert numbers(one.take_ready()) == [2, 3, 4, 5]
+
+
+def test_held_back_until_stable() -> None:
+    one = stream(hold_back=True)
+    one.live(*batch(0, 4))
+    assert one.take_ready() == []
+    one.stable(2, epoch=1)
+    assert numbers(one.take_ready()) == [0, 1, 2]
+    one.stable(9, epoch=1)
+    one.live(*batch(5, 9))
+    assert numbers(one.take_ready()) == [3, 4, 5, 6, 7, 8, 9]
+
+
+def test_what_another_lineage_calls_stable_says_nothing() -> None:
+    one = stream(hold_back=True)
+    one.live(*batch(0, 4))
+    one.stable(4, epoch=2)
+    assert one.take_ready() == []
+
+
+def test_what_is_not_stable_is_not_fetched_for_one_that_holds_back() -> None:
+    one = stream(hold_back=True)
+    one.exists(9, epoch=1)
+    assert not one.behind
+    one.stable(3, epoch=1)
+    assert one.missing() == [Range(0, 3)]
+
+
+def test_without_room_a_live_batch_is_left_to_be_fetched() -> None:
+    one = Stream(ONE, 0, room=room(size=1))
+    assert one.live(*batch(5, 9)) is Verdict.NO_ROOM
+    assert one.missing() == [Range(0, 9)]
+    assert one.live(*batch(0, 4)) is Verdict.TAKEN, "what is next needs no room"
+
+
+def test_room_is_given_back() -> None:
+    shared = room()
+    one = Stream(ONE, 0, room=shared)
+    one.live(*batch(5, 9))
+    one.live(*batch(12, 15))
+    assert shared.waiting_bytes > 0
+    one.fetched(*batch(0, 4), 0, 4)
+    one.release()
+    assert shared.waiting_bytes == 0
+
+
+def test_a_newer_epoch_waits_for_its_lineage() -> None:
+    one = stream()
+    assert one.live(*batch(0, 4, epoch=2)) is Verdict.NEWER_EPOCH
+    was_outdated = one.outdated
+    assert one.adopt(Lineage((Term(2, 0),))) is None
+    assert (was_outdated, one.outdated) == (True, False)
+    assert one.live(*batch(0, 4, epoch=2)) is Verdict.TAKEN
+
+
+def test_a_void_batch_is_not_used() -> None:
+    one = stream(lineage=Lineage((Term(1, 0), Term(3, 5))))
+    assert one.fetched(*batch(5, 9), 5, 9) is Verdict.VOID
+    one.fetched(*batch(0, 9), 0, 9)
+    assert numbers(one.take_ready()) == [0, 1, 2, 3, 4]
+
+
+def test_a_new_epoch_withdraws_what_it_did_not_keep() -> None:
+    one = stream()
+    one.live(*batch(0, 9))
+    one.live(*batch(12, 14))
+    one.take_ready()
+    assert one.adopt(Lineage((Term(1, 0), Term(2, 8)))) == Range(8, 9)
+    assert one.missing() == []
+    one.live(*batch(8, 11, epoch=2))
+    assert [payload for _, payload in contents(one.take_ready())] == [
+        b"2:8",
+        b"2:9",
+        b"2:10",
+        b"2:11",
+    ]
+
+
+def test_an_older_lineage_is_ignored() -> None:
+    one = stream(lineage=Lineage((Term(1, 0), Term(3, 5))))
+    assert one.adopt(Lineage((Term(1, 0), Term(2, 2)))) is None
+    assert one.lineage.epoch == 3
+
+
+def test_a_skipped_gap_lets_the_rest_through() -> None:
+    one = stream()
+    one.live(*batch(5, 9))
+    one.skip(4)
+    assert numbers(one.take_ready()) == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        (((1, 0),), ((1, 0), (2, 8)), 8),
+        (((1, 0), (3, 51)), ((1, 0), (4, 56)), 51),
+        (((1, 0), (2, 5)), ((1, 0), (2, 5)), None),
+        ((), ((1, 0),), 0),
+        (((1, 0),), ((2, 0),), 0),
+    ],
+)
+def test_first_difference(
+    one: tuple[tuple[int, int], ...], two: tuple[tuple[int, int], ...], expected: int | None
+) -> None:
+    def lineage(terms: tuple[tuple[int, int], ...]) -> Lineage:
+        return Lineage(tuple(Term(*term) for term in terms))
+
+    assert first_difference(lineage(one), lineage(two)) == expected
+    assert first_difference(lineage(two), lineage(one)) == expected
+
+
+@pytest.mark.parametrize("hold_back", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_any_order_of_anything_gives_the_stream(seed: int, hold_back: bool) -> None:
+    """Chunks reordered, repeated, cut anywhere, over changes of the epoch."""
+    rng = random.Random(seed)
+    shared = room(size=rng.choice([1 << 30, 600]))
+    lineage = ONE
+    truth = dict.fromkeys(range(40), 1)
+    one = Stream(lineage, 0, hold_back=hold_back, room=shared)
+    handed: dict[int, bytes] = {}
+    stable = -1
+
+    def collect() -> None:
+        for number, payload in contents(one.take_ready()):
+            assert number == len(handed), "in order, without holes"
+            assert not hold_back or number <= one.stable_upto
+            handed[number] = payload
+
+    for step in range(400):
+        if step in (150, 280):
+            kept = rng.randint(max(stable, 5), len(truth) - 1)
+            epoch = lineage.epoch + 1
+            lineage = lineage.extended(kept, epoch)
+            old = one.adopt(lineage)
+            assert (old is not None) == (len(handed) > kept + 1)
+            for number in range(kept + 1, len(handed)):
+                del handed[number]
+            truth = {n: e for n, e in truth.items() if n <= kept}
+            truth |= dict.fromkeys(range(kept + 1, kept + 40), epoch)
+        first = rng.randrange(len(truth))
+        last = min(first + rng.randrange(12), len(truth) - 1)
+        epoch = truth[first]
+        while truth[last] != epoch:
+            last -= 1
+        header, frame = batch(first, last, epoch)
+        if lineage.epoch > 1 and rng.random() < 0.1:
+            one.live(*batch(first, last + 3, epoch=rng.randint(1, lineage.epoch - 1)))
+        elif rng.random() < 0.5:
+            one.live(header, frame)
+        else:
+            one.fetched(header, frame, first + rng.randrange(2), last)
+        if rng.random() < 0.1:
+            stable = rng.randint(stable, len(truth) - 1)
+            one.stable(stable, lineage.epoch)
+        collect()
+
+    one.stable(len(truth) - 1, lineage.epoch)
+    one.exists(len(truth) - 1, lineage.epoch)
+    for hole in one.missing():
+        for number in range(hole.first, hole.last + 1):
+            one.fetched(*batch(number, number, truth[number]), number, number)
+    collect()
+    assert handed == {n: f"{epoch}:{n}".encode() for n, epoch in truth.items()}
+    assert shared.waiting_bytes == 0

@@ -1,0 +1,750 @@
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+
+from quorate.protocol.consensus import Behaviour
+from quorate.protocol.errors import (
+    DELETED_HERE,
+    Fenced,
+    InLimbo,
+    MissingMessages,
+    NoQuorum,
+    NotAStore,
+    NotRegistered,
+    PolicyNotInForce,
+    QuorateError,
+    RegIdInUse,
+    SourceActive,
+    SourceDeleted,
+    StorageFailed,
+    Unreachable,
+)
+from quorate.protocol.identity import SourceName
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Group, Membership, Policy
+from quorate.protocol.ranges import HeldRange
+from quorate.protocol.recovery import Decision, Promise
+from quorate.source.protocol.registration import (
+    AskBegin,
+    AskPromise,
+    Grant,
+    Hold,
+    OpenStream,
+    OwnKnowledge,
+    Phase,
+    Registration,
+)
+
+NAME = SourceName("orders", 0x10)
+NOTHING_OWN = OwnKnowledge(-1, None)
+DOWN = Unreachable("c:1", "down")
+
+
+def registration(stores: str = "abc", policy: Policy | None = None) -> Registration:
+    made = Registration(
+        NAME, policy or Policy.majority_of(stores), tuple(stores), Behaviour.HIGHEST, 3.0
+    )
+    made.start(0.0)
+    return made
+
+
+def grant(promise: Promise | None = None, disk: str = "disk", name: str = "") -> Grant:
+    return Grant(7, disk.encode(), promise or Promise(), name)
+
+
+def held(upto: int, epoch: int = 1) -> Promise:
+    policy = Policy.majority_of("abc")
+    return Promise(
+        begun_epoch=epoch,
+        lineage=Lineage((Term(epoch, 0),)),
+        membership=Membership((policy,), (policy,)),
+        held=(HeldRange(0, upto, epoch),) if upto >= 0 else (),
+    )
+
+
+def promise_all(made: Registration, stores: str, promise: Promise | None = None) -> None:
+    for store in stores:
+        made.promised(store, made.epoch, grant(promise))
+
+
+def decided(made: Registration, now: float = 0.0, own: OwnKnowledge = NOTHING_OWN) -> Decision:
+    decision = made.decide(now, own)
+    assert decision is not None
+    return decision
+
+
+def test_all_stores_are_asked_and_waited_for() -> None:
+    made = registration()
+    assert [made.step(store) for store in "abc"] == [AskPromise(1)] * 3
+    promise_all(made, "ab")
+    assert made.step("a") == Hold()
+    assert made.decide(2.9, NOTHING_OWN) is None
+    made.promised("c", 1, grant())
+    decision = decided(made)
+    assert decision.kept_upto == -1
+    assert isinstance(made.step("a"), AskBegin)
+
+
+def test_after_the_interval_a_blocking_set_will_do_and_the_late_one_takes_the_same_steps() -> None:
+    made = registration()
+    promise_all(made, "ab")
+    made.failed("c", DOWN, 1.0)
+    decided(made, 3.0)
+    for store in "ab":
+        assert made.begun(store, 1)
+    assert made.begun_enough()
+    made.streaming()
+    assert made.step("a") == OpenStream(1)
+    assert made.step("c") == AskPromise(1)
+    made.promised("c", 1, grant())
+    assert isinstance(made.step("c"), AskBegin)
+    made.begun("c", 1)
+    assert made.step("c") == OpenStream(1)
+
+
+def test_while_something_is_missing_stores_are_asked_again_until_it_is_accepted_as_lost() -> None:
+    made = registration()
+    made.start(0.0, 2)
+    short = dataclasses.replace(held(0), stable_upto=1)
+    promise_all(made, "ab", short)
+    made.failed("c", DOWN, 1.0)
+    assert made.decide(3.0, NOTHING_OWN) is None
+    assert isinstance(made.unfinished(), MissingMessages)
+    assert [made.step(store) for store in "abc"] == [AskPromise(2)] * 3
+    accepted = dataclasses.replace(short, losses=(HeldRange(1, 1, 1),))
+    made.promised("a", 2, grant(accepted))
+    assert decided(made, 4.0).kept_upto == 1
+    assert isinstance(made.step("a"), AskBegin)
+
+
+def test_a_begin_names_the_data_directory_that_promised() -> None:
+    """Who has another one asks for a promise anew: a copy may run beside a store."""
+    made = registration()
+    promise_all(made, "abc")
+    decided(made)
+    asked = made.step("c")
+    assert isinstance(asked, AskBegin)
+    assert asked.incarnation == b"disk"
+    made.failed("c", NotRegistered("orders", "another incarnation"), 1.0)
+    assert made.step("c") == AskPromise(1)
+    made.promised("c", 1, grant(disk="copy"))
+    asked = made.step("c")
+    assert isinstance(asked, AskBegin)
+    assert asked.incarnation == b"copy"
+
+
+def test_one_answer_of_three_decides_nothing_and_the_error_names_the_stores() -> None:
+    made = registration()
+    promise_all(made, "a")
+    made.failed("b", Unreachable("b:1", "refused"), 1.0)
+    assert made.decide(100.0, NOTHING_OWN) is None
+    error = made.unfinished()
+    assert isinstance(error, NoQuorum)
+    assert (error.answered, error.silent) == ("a", "b, c")
+    assert "refused" in error.detail
+    assert "c: no answer yet" in error.detail
+
+
+def test_fenced_while_promising_goes_above_what_was_heard() -> None:
+    made = registration()
+    promise_all(made, "a")
+    made.failed("b", Fenced("x", 1, 5), 0.1)
+    assert made.epoch == 6
+    assert [made.step(store) for store in "abc"] == [AskPromise(6)] * 3
+    made.failed("c", Fenced("x", 1, 5), 0.1)
+    assert made.epoch == 6
+    made.promised("a", 1, grant())
+    assert made.step("a") == AskPromise(6)
+
+
+def test_the_newest_lineage_is_extended_behind_what_is_kept() -> None:
+    made = registration()
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    made.promised("a", 2, grant(held(9)))
+    made.promised("b", 2, grant(held(7)))
+    made.promised("c", 2, grant(held(9)))
+    assert decided(made).kept_upto == 9
+    assert made.lineage == Lineage((Term(1, 0), Term(2, 10)))
+
+
+def test_a_living_source_is_waited_for_and_then_reported() -> None:
+    made = registration()
+    promise_all(made, "bc")
+    made.failed("a", SourceActive("orders", "a"), 0.1)
+    assert made.decide(2.9, NOTHING_OWN) is None
+    assert made.error is None
+    assert made.decide(3.0, NOTHING_OWN) is None
+    assert isinstance(made.error, SourceActive)
+
+
+def test_a_predecessor_that_ends_in_time_does_no_harm() -> None:
+    made = registration()
+    promise_all(made, "bc")
+    made.failed("a", SourceActive("orders", "a"), 0.1)
+    made.promised("a", 1, grant())
+    decided(made, 3.0)
+
+
+@pytest.mark.parametrize("error", [RegIdInUse(5, "a", "other")])
+def test_what_waiting_can_not_heal_ends_it_at_once(error: QuorateError) -> None:
+    made = registration()
+    made.failed("a", error, 0.0)
+    assert made.error is error
+
+
+def test_an_address_that_is_no_store_is_not_waited_for() -> None:
+    made = registration()
+    promise_all(made, "ab")
+    made.failed("c", NotAStore("c:1", "web"), 0.1)
+    decided(made, 0.2)
+
+
+def test_with_nothing_but_addresses_that_are_no_stores_the_reason_is_raised() -> None:
+    made = registration()
+    for store in "abc":
+        made.failed(store, NotAStore(f"{store}:1", "web"), 0.1)
+    assert made.decide(0.2, NOTHING_OWN) is None
+    assert isinstance(made.error, NotAStore)
+
+
+def test_a_store_in_limbo_is_asked_again_and_does_not_vouch() -> None:
+    made = registration()
+    promise_all(made, "a")
+    promise_all(made, "bc", Promise(limbo=True))
+    assert made.decide(5.0, NOTHING_OWN) is None
+    assert made.step("b") == AskPromise(1)
+    assert isinstance(made.unfinished(), NoQuorum)
+    made.promised("b", 1, grant())
+    decided(made, 5.0)
+
+
+def test_the_error_says_who_is_in_limbo_and_why_and_does_not_call_them_missing() -> None:
+    made = registration()
+    promise_all(made, "a")
+    unreadable = dataclasses.replace(
+        grant(Promise(limbo=True)), limbo_reason="it can not read [300, 599]"
+    )
+    made.promised("b", 1, unreadable)
+    made.promised("c", 1, unreadable)
+    made.failed("c", DOWN, 1.0)
+    assert made.decide(5.0, NOTHING_OWN) is None
+    error = made.unfinished()
+    assert isinstance(error, NoQuorum)
+    assert (error.answered, error.silent, error.limbo) == ("a, b", "c", "b"), "c is down by now"
+    assert "b: it can not read [300, 599]" in str(error)
+
+
+def test_the_error_tells_who_deleted_the_source_from_who_is_in_limbo_otherwise() -> None:
+    made = registration()
+    for store, reason in (("a", DELETED_HERE), ("b", "it was wiped")):
+        promised = dataclasses.replace(grant(Promise(limbo=True)), limbo_reason=reason)
+        made.promised(store, 1, promised)
+    made.failed("c", DOWN, 1.0)
+    error = made.unfinished()
+    assert isinstance(error, NoQuorum)
+    assert (error.limbo, error.deleted) == ("a, b", "a")
+
+
+def test_whoever_waits_no_longer_is_told_why_stores_that_have_begun_take_no_stream() -> None:
+    made = registration()
+    promise_all(made, "abc")
+    decided(made, 0.0)
+    made.failed("a", StorageFailed("a", "slow disk"), 0.1)
+    assert "slow disk" in str(made.unfinished()), "it was to begin"
+    for store in "abc":
+        made.begun(store, 1)
+    error = made.unfinished()
+    assert isinstance(error, NoQuorum)
+    assert (error.answered, error.silent) == ("a, b, c", ""), "it has begun after all"
+    made.streaming()
+    for store in "bc":
+        made.failed(store, StorageFailed(store, "full disk"), 0.2)
+    error = made.unfinished({"a", "c"})
+    assert isinstance(error, NoQuorum)
+    assert (error.answered, error.silent) == ("a, c", "b")
+    assert "full disk" in error.detail
+
+
+def test_what_the_publish_store_knows_to_be_stable_must_be_found() -> None:
+    made = registration()
+    promise_all(made, "ab")
+    assert made.decide(3.0, OwnKnowledge(9, None)) is None
+    error = made.unfinished()
+    assert isinstance(error, MissingMessages)
+    assert (error.first, error.last, error.might_have) == (0, 9, "c")
+    assert made.decide(3.0, OwnKnowledge(-1, 5)) is None
+    assert made.error is None
+    made.promised("c", 1, grant())
+    assert made.decide(3.0, OwnKnowledge(9, None)) is None
+    assert isinstance(made.error, MissingMessages)
+
+
+@pytest.mark.parametrize("was_open", [False, True])
+def test_who_knows_of_more_than_the_stores_is_told_if_they_have_deleted_it(was_open: bool) -> None:
+    made = streaming() if was_open else registration()
+    made.start(0.0, 4)
+    promise_all(made, "abc", Promise(ended_epoch=3))
+    assert made.decide(3.0, OwnKnowledge(9, None)) is None
+    assert isinstance(made.error, SourceDeleted)
+    assert made.error.upto == 9
+
+
+def test_who_knows_of_more_than_another_stream_that_has_begun_is_not_told_that_it_is_deleted() -> (
+    None
+):
+    made = registration()
+    made.start(0.0, 6)
+    promise_all(made, "ab", dataclasses.replace(held(3, epoch=5), ended_epoch=3))
+    assert made.decide(3.0, OwnKnowledge(9, None)) is None
+    assert made.error is None
+    assert isinstance(made.unfinished(), MissingMessages)
+
+
+def test_who_knows_of_nothing_that_was_stable_begins_the_next_stream() -> None:
+    made = streaming()
+    made.start(0.0, 4)
+    promise_all(made, "abc", Promise(ended_epoch=3))
+    assert decided(made, 3.0, OwnKnowledge(-1, 0)).kept_upto == -1
+
+
+def streaming(stores: str = "abc", policy: Policy | None = None) -> Registration:
+    made = registration(stores, policy)
+    promise_all(made, stores)
+    decided(made)
+    for store in stores:
+        made.begun(store, made.epoch)
+    made.streaming()
+    return made
+
+
+def test_fenced_by_a_blocking_set_is_the_end() -> None:
+    made = streaming()
+    made.failed("a", Fenced("x", 1, 2), 1.0)
+    assert made.step("c") == OpenStream(1)
+    made.failed("b", Fenced("x", 1, 2), 1.0)
+    assert isinstance(made.error, Fenced)
+    assert made.step("c") == Hold()
+
+
+def test_a_promise_that_went_nowhere_is_overtaken() -> None:
+    made = streaming()
+    made.failed("c", Fenced("x", 1, 4), 1.0)
+    assert made.overtake_epoch(3.9) is None
+    assert made.overtake_epoch(4.0) == 5
+    made.start(4.0, 5)
+    assert [made.step(store) for store in "abc"] == [AskPromise(5)] * 3
+    # Our own promise ends our own older streams.
+    made.failed("a", Fenced("x", 1, 5), 4.1)
+    assert made.error is None
+    assert made.epoch == 5
+
+
+def test_who_waited_long_for_promises_has_as_long_to_begin_as_any_other() -> None:
+    made = registration()
+    made.promised("a", 1, grant())
+    assert made.decide(100.0, NOTHING_OWN) is None
+    made.promised("b", 1, grant())
+    assert made.decide(100.0, NOTHING_OWN)
+    assert made.overtake_epoch(129.9) is None
+    assert made.overtake_epoch(130.0) == 2
+
+
+def test_one_that_opens_asks_for_a_higher_epoch_at_once() -> None:
+    made = registration()
+    made.failed("a", Fenced("x", 1, 4), 0.1)
+    assert made.step("b") == AskPromise(5)
+
+
+def test_one_that_was_open_leaves_whoever_opens_the_time_to_begin() -> None:
+    made = streaming()
+    made.start(1.0, 2)
+    for store in "abc":
+        made.failed(store, Fenced("x", 2, 2), 1.1)
+    assert [made.step(store) for store in "abc"] == [AskPromise(2)] * 3
+    assert made.error is None
+    assert made.overtake_epoch(4.0) is None
+    # It had the time, and has begun nowhere.
+    assert made.overtake_epoch(4.1) == 3
+
+
+def test_one_that_was_open_goes_on_without_the_store_that_promised_to_nobody() -> None:
+    made = streaming()
+    made.start(1.0, 2)
+    made.failed("c", Fenced("x", 2, 7), 1.1)
+    promise_all(made, "ab")
+    decided(made, 1.2)
+    assert made.overtake_epoch(4.1) == 8
+
+
+def test_stores_are_told_what_was_decided_last_by_one_that_was_open() -> None:
+    made = registration()
+    promise_all(made, "abc")
+    decided(made)
+    assert made.decided_epoch == 0
+    for store in "abc":
+        made.begun(store, 1)
+    made.streaming()
+    assert made.decided_epoch == 1
+    made.start(1.0, 5)
+    assert made.decided_epoch == 1
+    promise_all(made, "abc")
+    decided(made)
+    assert made.decided_epoch == 5
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["promising", "after the decision"])
+def test_where_another_one_has_begun_since_is_no_way_back(again: bool) -> None:
+    made = streaming()
+    made.failed("c", Fenced("x", 1, 4), 1.0)
+    made.start(4.0, made.overtake_epoch(4.0) or 0)
+    if again:
+        promise_all(made, "ab")
+        decided(made, 7.0)
+    # Epoch 5 is high enough, but 4 was begun: the store has promised nothing.
+    made.failed("c", Fenced("x", 5, 4), 7.1)
+    assert isinstance(made.error, Fenced)
+    assert made.error.promised == 4
+    assert made.step("a") == Hold()
+
+
+OLD, NEW = Policy.majority_of("abc"), Policy.majority_of("bcd")
+
+
+def moving(stores: str = "abcd", new: Policy = NEW) -> Registration:
+    made = Registration(NAME, new, tuple(stores), Behaviour.HIGHEST, 3.0, [OLD])
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    return made
+
+
+def begin_all(made: Registration, stores: str) -> None:
+    for store in stores:
+        made.begun(store, made.epoch)
+
+
+def test_a_new_policy_comes_in_by_way_of_both_and_the_record_then_forgets() -> None:
+    made = moving()
+    promise_all(made, "abcd", held(9))
+    decided(made)
+    assert made.membership == Membership((OLD,), (OLD, NEW))
+    begin_all(made, "abcd")
+    made.streaming()
+    answer = Promise(made.epoch, made.lineage, made.membership)
+    made.start(5.0, made.epoch + 1, advance=True)
+    promise_all(made, "abcd", answer)
+    decided(made, 5.0)
+    assert made.membership == Membership((OLD, NEW), (NEW,))
+    assert made.changing
+    begin_all(made, "ab")
+    assert not made.begun_enough()
+    begin_all(made, "c")
+    assert made.begun_enough()
+    made.confirm()
+    assert made.final
+    assert made.wanted() == ("a", "b", "c", "d")
+    # An answer to the begin that was on its way is no confirmation.
+    made.begun("d", made.epoch, Membership((OLD, NEW), (NEW,)))
+    made.begun("b", made.epoch)
+    assert not made.confirmed_enough()
+    assert isinstance(made.step("d"), AskBegin)
+    made.begun("d", made.epoch)
+    assert made.confirmed_enough()
+
+
+def test_a_registration_for_another_reason_does_not_drop_the_old_policy() -> None:
+    made = moving()
+    promise_all(made, "abcd", held(9))
+    decided(made)
+    begin_all(made, "abcd")
+    made.streaming()
+    answer = Promise(made.epoch, made.lineage, made.membership)
+    made.start(5.0, made.epoch + 1)
+    promise_all(made, "abcd", answer)
+    decided(made, 5.0)
+    assert made.membership == Membership((OLD, NEW), (OLD, NEW))
+
+
+def test_a_begin_counts_only_on_a_stable_set_of_the_old_stores_too() -> None:
+    made = moving("abcdef", Policy.majority_of("def"))
+    promise_all(made, "abcdef", held(9))
+    decided(made)
+    begin_all(made, "def")
+    assert not made.begun_enough()
+    begin_all(made, "ab")
+    assert made.begun_enough()
+
+
+def test_while_nothing_was_ever_begun_the_previous_policies_are_in_force() -> None:
+    made = Registration(
+        NAME, Policy.majority_of("def"), tuple("def"), Behaviour.HIGHEST, 3.0, [OLD]
+    )
+    made.start(0.0)
+    assert made.wanted() == tuple("defabc")
+    promise_all(made, "def")
+    assert made.decide(5.0, NOTHING_OWN) is None
+    assert isinstance(made.unfinished(), NoQuorum)
+    promise_all(made, "ab")
+    decided(made, 5.0)
+    assert made.membership.from_policies == (OLD, Policy.majority_of("def"))
+
+
+def test_previous_stores_are_not_waited_for_once_a_record_without_them_was_found() -> None:
+    new = Policy.majority_of("def")
+    made = Registration(NAME, new, tuple("def"), Behaviour.HIGHEST, 3.0, [OLD])
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    promise_all(made, "def", Promise(1, Lineage((Term(1, 0),)), Membership((new,), (new,))))
+    assert made.wanted() == tuple("def")
+    decided(made)
+    assert made.final
+
+
+def test_a_confirmed_record_is_taken_before_the_same_one_that_is_not() -> None:
+    made = Registration(NAME, NEW, tuple("bcd"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("b", Fenced("x", 1, 5), 0.0)
+    lineage = Lineage((Term(5, 0),))
+    for store, membership in zip(
+        "bc", (Membership((OLD, NEW), (NEW,)), Membership((NEW,), (NEW,))), strict=True
+    ):
+        made.promised(store, made.epoch, grant(Promise(5, lineage, membership)))
+    decided(made, 3.0)
+    assert made.final
+
+
+def test_the_old_configuration_may_take_a_change_back_that_is_under_way() -> None:
+    made = Registration(NAME, OLD, tuple("abc"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    answer = Promise(1, Lineage((Term(1, 0),)), Membership((OLD,), (OLD, NEW)))
+    promise_all(made, "abc", answer)
+    assert made.wanted() == tuple("abcd")
+    decided(made, 3.0)
+    assert made.membership == Membership((OLD, NEW), (OLD, NEW))
+
+
+def test_the_old_configuration_is_refused_once_the_new_one_was_confirmed() -> None:
+    made = Registration(NAME, OLD, tuple("abc"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    answer = Promise(1, Lineage((Term(1, 0),)), Membership((NEW,), (NEW,)))
+    made.promised("a", made.epoch, grant(answer))
+    assert made.decide(3.0, NOTHING_OWN) is None
+    # One store alone may have been begun by a minority that never counted.
+    assert made.error is None
+    made.promised("b", made.epoch, grant(answer))
+    assert made.decide(3.0, NOTHING_OWN) is None
+    assert isinstance(made.error, PolicyNotInForce)
+
+
+def test_a_backup_that_stands_in_goes_on_doing_so_after_a_restart() -> None:
+    declared = Policy((Group("g", tuple("abc"), backups=("d",)),))
+    present = Policy((Group("g", tuple("abd")),))
+    made = Registration(NAME, declared, tuple("abc"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    promise_all(made, "ab", Promise(1, Lineage((Term(1, 0),)), Membership((present,), (present,))))
+    assert made.wanted() == tuple("abcd")
+    decided(made, 3.0)
+    assert made.policy == present
+    assert made.final
+
+
+def test_a_backup_that_stands_in_is_enough_for_a_restart_with_one_member() -> None:
+    """As it was for the instance before; of those who are declared two are away."""
+    declared = Policy((Group("g", tuple("abc"), backups=("d",)),))
+    present = Policy((Group("g", tuple("abd")),))
+    made = Registration(NAME, declared, tuple("abcd"), Behaviour.HIGHEST, 3.0)
+    made.start(0.0)
+    made.failed("a", Fenced("x", 1, 1), 0.0)
+    both = Promise(1, Lineage((Term(1, 0),)), Membership((declared, present), (present,)))
+    promise_all(made, "ad", both)
+    # Nobody knows yet whether the change to the backup counts.
+    assert made.decide(3.0, NOTHING_OWN) is None
+    alone = Membership((present,), (present,))
+    promise_all(made, "d", dataclasses.replace(both, membership=alone))
+    decided(made, 3.0)
+    assert made.policy == present
+    begin_all(made, "ad")
+    assert made.begun_enough()
+
+
+def test_for_whom_a_registration_waits() -> None:
+    made = registration()
+    promise_all(made, "ab")
+    assert made.waiting_for(1.0) == (("c",), 2.0)
+    assert made.waiting_for(4.0) == (("c",), 0.0)
+    made.failed("c", DOWN, 3.0)
+    decided(made, 3.0)
+    assert made.waiting_for(4.0) == ((), 0.0)
+    begin_all(made, "ab")
+    made.streaming()
+    # The first registration has waited for it.
+    made.start(5.0, 2)
+    assert made.waiting_for(5.0) == (("a", "b"), 3.0)
+    promise_all(made, "ab")
+    decided(made, 5.0)
+
+
+def test_who_waits_for_other_stores_shows_those_that_answered_that_it_lives() -> None:
+    """Else what it waits to go on with may expire there."""
+    made = registration()
+    promise_all(made, "a")
+    made.time_passes(2.9)
+    assert made.step("a") == Hold()
+    made.time_passes(3.0)
+    assert made.step("a") == AskPromise(1)
+    promise_all(made, "ab")
+    decided(made, 3.0)
+    made.begun("a", 1)
+    assert isinstance(made.step("a"), AskBegin), "the begin of b is missing"
+    made.begun("b", 1)
+    made.streaming()
+    assert made.step("a") == OpenStream(1)
+    made.start(10.0, 2)
+    promise_all(made, "a")
+    assert made.step("a") == Hold()
+
+
+def test_phases() -> None:
+    made = registration()
+    phases: Sequence[Phase] = [made.phase]
+    promise_all(made, "abc")
+    decided(made)
+    phases = [*phases, made.phase]
+    made.confirm()
+    phases = [*phases, made.phase]
+    made.loading()
+    phases = [*phases, made.phase]
+    made.begun("a", 1)
+    assert made.step("a") == Hold()
+    made.streaming()
+    assert [*phases, made.phase] == list(Phase)
+
+
+def test_a_late_answer_that_shows_a_newer_begun_epoch_means_a_new_registration() -> None:
+    made = registration()
+    made.failed("a", Fenced("x", 1, 4), 0.0)
+    promise_all(made, "ab", held(9, epoch=2))
+    decided(made, 3.0)
+    made.promised("c", 5, grant(held(3, epoch=2)))
+    assert made.overtake_epoch(3.0) is None
+    made.promised("c", 5, grant(held(3, epoch=3)))
+    assert made.overtake_epoch(3.0) == 6
+    made.start(3.0, 6)
+    assert made.overtake_epoch(3.0) is None
+
+
+def test_a_late_answer_that_says_that_the_stream_was_deleted_means_a_new_registration() -> None:
+    made = registration()
+    made.start(0.0, 3)
+    promise_all(made, "ab", held(9, epoch=2))
+    decided(made, 3.0)
+    made.promised("c", 3, grant(Promise(ended_epoch=1)))
+    assert made.overtake_epoch(3.0) is None, "that was a stream before"
+    made.promised("c", 3, grant(Promise(ended_epoch=2)))
+    assert made.overtake_epoch(3.0) == 4
+
+
+def test_its_own_begun_epoch_in_a_late_answer_is_no_news() -> None:
+    made = streaming()
+    made.failed("c", NotRegistered("x", "forgotten"), 1.0)
+    made.promised("c", 1, grant(held(3, epoch=1)))
+    assert made.overtake_epoch(1.0) is None
+
+
+def test_a_store_that_enters_limbo_is_asked_again() -> None:
+    made = streaming()
+    made.failed("c", InLimbo("x", "c", "wiped"), 1.0)
+    assert made.step("c") == AskPromise(1)
+    made.promised("c", 1, grant(Promise(limbo=True)))
+    assert made.step("c") == AskPromise(1)
+    made.promised("c", 1, grant())
+    assert isinstance(made.step("c"), AskBegin)
+
+
+def own(store: str, disk: str | None = None) -> Grant:
+    """The answer of a store with a name and a disk of its own."""
+    return grant(disk=disk or f"disk of {store}", name=f"store {store}")
+
+
+def named(made: Registration) -> None:
+    for store in "abc":
+        made.promised(store, made.epoch, own(store))
+
+
+def test_a_store_that_was_replaced_is_asked_anew_and_answers_of_the_former_do_not_count() -> None:
+    made = registration()
+    named(made)
+    assert made.known("store b", b"disk of b", [], "c") == []
+    assert made.known("store b", b"new disk", [b"disk of b"], "c") == ["b"]
+    assert made.step("b") == AskPromise(1)
+    # What the former said before it died arrives late; and who has not heard yet still names it.
+    made.known("store b", b"disk of b", [], "c")
+    for _ in range(2):
+        assert not made.promised("b", 1, own("b"))
+        assert made.step("b") == AskPromise(1)
+    assert "b: it answers from a data directory that other stores know" in str(made.unfinished())
+    made.promised("b", 1, own("b", "new disk"))
+    assert "directory" not in str(made.unfinished())
+    assert made.step("b") == Hold()
+    assert made.known("store b", b"disk of b", [], "c") == []
+
+
+def test_while_two_stores_differ_and_nobody_knows_which_was_before_nothing_counts() -> None:
+    made = registration()
+    named(made)
+    assert made.known("store b", b"another disk", [], "c") == ["b"]
+    made.promised("b", 1, own("b"))
+    assert made.step("b") == AskPromise(1)
+    # It knows itself what it was before; a store that did not hear of that is behind.
+    made.known("store b", b"", [b"another disk"], "c")
+    made.promised("b", 1, own("b"))
+    assert made.step("b") == Hold()
+
+
+def test_what_a_store_said_before_does_not_count_against_what_it_says_now() -> None:
+    """Nobody remembers that the second disk was wiped, too."""
+    made = registration()
+    named(made)
+    assert made.known("store b", b"second disk", [b"disk of b"], "c") == ["b"]
+    made.known("store b", b"third disk", [b"disk of b"], "c")
+    made.promised("b", 1, own("b", "third disk"))
+    assert made.step("b") == Hold()
+
+
+def test_nothing_is_decided_from_the_promise_of_a_former_incarnation() -> None:
+    """However the two arrive: the promise, and the word that it is of a store that is no more."""
+    for heard_before in (True, False):
+        made = registration()
+        if heard_before:
+            made.known("store a", b"new disk", [b"disk of a"], "c")
+        made.promised("a", 1, own("a"))
+        made.known("store a", b"new disk", [b"disk of a"], "c")
+        made.promised("b", 1, own("b"))
+        assert made.decide(10.0, OwnKnowledge(-1, None)) is None
+        made.promised("a", 1, own("a", "new disk"))
+        assert made.decide(10.0, OwnKnowledge(-1, None)) is not None
+
+
+def test_a_begin_of_a_former_incarnation_counts_no_more() -> None:
+    made = registration()
+    named(made)
+    decided(made)
+    made.begun("a", 1)
+    made.begun("b", 1)
+    assert made.begun_enough()
+    made.known("store b", b"new disk", [], "c")
+    assert not made.begun_enough()
+    assert not made.begun("b", 1)
+    assert made.promised("b", 1, own("b", "new disk")) is False
+    assert made.begun("b", 1)
+    assert made.begun_enough()
+
+
+def test_a_promise_of_another_incarnation_says_that_the_former_is_gone() -> None:
+    made = streaming()
+    made.failed("c", NotRegistered("x", "blank"), 1.0)
+    assert made.promised("c", 1, grant(disk="new disk"))
+    assert isinstance(made.step("c"), AskBegin)

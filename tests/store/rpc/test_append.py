@@ -1,0 +1,109 @@
+"""In which order one call of Append takes what a source sends, and tells it what became of that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc.aio
+import pytest
+from tests.store.held_back import Store
+from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, batch, information
+
+from quorate.protocol.errors import ContentConflict
+from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.store.rpc import append
+from quorate.store.rpc.append import AppendCall
+from quorate.store.rules.receivers import waited_for
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+PACED = v1.ReceiverPacing(messages=10, bytes=1000)
+
+
+class Source:
+    """Who calls, and the call's context at once."""
+
+    def __init__(self, store: Store) -> None:
+        self._sent: asyncio.Queue[Any] = asyncio.Queue()
+        self._told: asyncio.Queue[store_v1.AppendResponse] = asyncio.Queue()
+        context: Any = self
+        self.call = AppendCall(store.engine, context, "s1:1")
+        self.serving = asyncio.create_task(self.call.run())
+
+    def send(self, frame: v1.Frame) -> None:
+        self._sent.put_nowait(frame)
+
+    def hang_up(self) -> None:
+        self._sent.put_nowait(grpc.aio.EOF)
+
+    async def told(self) -> store_v1.AppendResponse:
+        """What it is told next."""
+        return await self._told.get()
+
+    # What the call does.
+
+    async def read(self) -> Any:
+        return await self._sent.get()
+
+    async def write(self, response: store_v1.AppendResponse) -> None:
+        self._told.put_nowait(response)
+
+
+@pytest.fixture
+async def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setattr(append, "RECEIVERS_SECONDS", 0.001)
+    store = Store()
+    store.world.begin(FIRST_LINEAGE)
+    return store
+
+
+@pytest.fixture
+async def source(store: Store) -> AsyncIterator[Source]:
+    """It waits for its receivers, and its stream is open."""
+    source = Source(store)
+    opening = v1.AppendOpen(
+        information=information(pacing=PACED),
+        instance=b"a",
+        incarnation=INCARNATION,
+        protocol_version=PROTOCOL_VERSION,
+    )
+    source.send(v1.Frame(open=opening, stable_upto=NOTHING))
+    assert (await store.done(source.told())).HasField("opened")
+    yield source
+    source.serving.cancel()
+    await asyncio.wait((source.serving,))
+
+
+async def test_of_a_store_that_came_back_it_hears_before_anything_durable(
+    store: Store, source: Source
+) -> None:
+    """It may not count together what that store had acknowledged and what is durable from now."""
+    came_back = store_v1.StoreReplaced(store_name="s2", incarnation=b"new")
+    source.call.acknowledge(9)
+    store.engine.replaced(came_back)
+    assert [await source.told(), await source.told()] == [
+        store_v1.AppendResponse(replaced=came_back),
+        store_v1.AppendResponse(durable=store_v1.Durable(upto=9)),
+    ]
+
+
+@pytest.mark.expects_log("holds other content")
+async def test_what_is_sent_again_is_compared_with_what_is_on_its_way_to_the_disk(
+    store: Store, source: Source
+) -> None:
+    """As long as that can not be read, nothing contradicts."""
+    source.send(v1.Frame(batch=batch(0, 9), stable_upto=NOTHING))
+    source.send(v1.Frame(batch=batch(0, 9, salt="another "), stable_upto=NOTHING))
+    source.hang_up()
+    with pytest.raises(ContentConflict):
+        await store.finished(source.serving)
+
+
+async def test_of_its_receivers_it_hears_what_is_durable(store: Store, source: Source) -> None:
+    state = store.core.sources[ORDERS]
+    store.engine.submit(state, store.world.receivers.register(ORDERS, 7, 0, 1).writes)
+    hearing = await store.held_up(source.told())
+    store.writer.let()
+    assert await hearing == store_v1.AppendResponse(waited_for=waited_for(state))

@@ -1,0 +1,59 @@
+"""What stores tell each other of sources: who lives, where, and who answers for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.store.support import FIRST_LINEAGE, ORDERS
+
+from quorate.store.rules.directory_entries import (
+    Claim,
+    Elsewhere,
+    merged,
+)
+from quorate.store.rules.peer_knowledge import (
+    PeerAnswer,
+    SourceKnowledge,
+)
+from quorate.v1 import messages_pb2 as v1
+from quorate.v1 import store_pb2 as store_v1
+
+
+def saying(known: SourceKnowledge) -> PeerAnswer:
+    return PeerAnswer("s2", "s2:1", b"s2", sources={ORDERS: known})
+
+
+def claim(epoch: int = 1, version: int = 1, *, live: bool = False, proxy: bool = False) -> Claim:
+    stores = [v1.StoreEntry(name="b:7301", address="b:1")]
+    information = v1.SourceInformation(epoch=epoch, version=version, stores=stores)
+    return Claim("b:1" if proxy else "a:1", information, live, proxy)
+
+
+def test_the_newest_information_wins_and_it_lives_if_it_does_anywhere() -> None:
+    assert merged({}) is None
+    entry = merged({"a": claim(), "b": claim(version=2), "c": claim(live=True)})
+    assert entry is not None
+    assert (entry.information.version, entry.live) == (2, True)
+    entry = merged({"a": claim(epoch=2), "b": claim(version=9, live=True)})
+    assert entry is not None
+    assert (entry.information.epoch, entry.live) == (2, False), "a live older epoch is fenced"
+
+
+def test_the_proxy_is_named_unless_the_source_lives() -> None:
+    entry = merged({"b": claim(proxy=True), "a": claim()})
+    assert entry is not None
+    assert entry.proxy == "b:7301", "as its policies call it"
+    entry = merged({"b": claim(proxy=True), "a": claim(live=True)})
+    assert entry is not None
+    assert entry.proxy == ""
+
+
+def test_only_what_changed_is_told_and_deleted_ones_are_not_listed() -> None:
+    elsewhere = Elsewhere()
+    information = v1.SourceInformation(epoch=1)
+    known = SourceKnowledge(1, b"a", 1, FIRST_LINEAGE, information=information)
+    assert elsewhere.hear([saying(known)]) == [ORDERS]
+    assert elsewhere.hear([saying(known)]) == []
+    assert elsewhere.hear([saying(replace(known, live=True))]) == [ORDERS]
+    assert elsewhere.hear([saying(replace(known, deletion=store_v1.DELETION_EXPIRED))]) == [ORDERS]
+    assert not elsewhere.sources

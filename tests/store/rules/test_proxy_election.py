@@ -1,0 +1,295 @@
+"""Who answers for a source that is away, and what it may call stable: worked examples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from tests.store.support import ORDERS
+
+from quorate.protocol.lineage import Lineage, Term
+from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
+from quorate.protocol.ranges import Range, RangeSet
+from quorate.store.rules.proxy_election import (
+    TURN_SECONDS,
+    WAIT_SECONDS,
+    Candidacy,
+    Electorate,
+    Gathering,
+    Party,
+    electorate,
+)
+
+LINEAGE = Lineage((Term(1, 0),))
+POLICY = Policy.majority_of("abc")
+MEMBERSHIP = Membership((POLICY,), (POLICY,))
+
+
+def party(store: str, upto: int = 9, stable_upto: int = 4, asked: float = 0.0) -> Party:
+    return Party(
+        store,
+        f"incarnation of {store}".encode(),
+        1,
+        LINEAGE,
+        MEMBERSHIP,
+        RangeSet((Range(0, upto),)),
+        stable_upto,
+        asked=asked,
+    )
+
+
+def among(*parties: Party) -> Electorate:
+    made = electorate(ORDERS, {each.store: each for each in parties})
+    assert made is not None
+    return made
+
+
+def test_every_store_computes_the_same_order() -> None:
+    orders = {
+        tuple(each.store for each in among(*each_way).order)
+        for each_way in permutations([party("a"), party("b"), party("c")])
+    }
+    assert len(orders) == 1
+
+
+def test_the_order_differs_from_source_to_source_and_epoch_to_epoch() -> None:
+    parties = {name: party(name) for name in "abc"}
+    firsts = set()
+    for session_id in range(40):
+        made = electorate(ORDERS._replace(session_id=session_id + 1), parties)
+        assert made is not None
+        firsts.add(made.order[0].store)
+    assert firsts == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        replace(party("b"), limbo=True),
+        replace(party("b"), begun_epoch=0),
+        None,
+    ],
+)
+def test_a_quorum_of_stores_with_the_state_is_needed(lacking: Party | None) -> None:
+    parties = {"a": party("a")} | ({"b": lacking} if lacking is not None else {})
+    assert electorate(ORDERS, parties) is None
+    assert electorate(ORDERS, parties | {"c": party("c")}) is not None
+
+
+def test_who_has_not_begun_the_newest_epoch_takes_no_part() -> None:
+    newer = replace(party("a"), begun_epoch=2)
+    assert electorate(ORDERS, {"a": newer, "b": party("b"), "c": party("c")}) is None
+    made = among(newer, replace(party("b"), begun_epoch=2), party("c"))
+    assert {each.store for each in made.order} == {"a", "b"}
+
+
+def test_a_source_that_streams_to_anyone_is_not_away() -> None:
+    parties = {name: party(name) for name in "abc"}
+    parties["b"] = replace(parties["b"], live=True)
+    assert electorate(ORDERS, parties) is None
+
+
+@pytest.mark.parametrize("membership", [None, Membership((), ())])
+def test_a_record_without_policies_makes_nobody_a_proxy(membership: Membership | None) -> None:
+    parties = {name: replace(party(name), membership=membership) for name in "abc"}
+    assert electorate(ORDERS, parties) is None
+
+
+def test_every_policy_of_the_record_must_agree() -> None:
+    membership = Membership((POLICY,), (Policy.majority_of("cde"),))
+    parties = {name: replace(party(name), membership=membership) for name in "abc"}
+    assert electorate(ORDERS, parties) is None
+    parties["d"] = replace(party("d"), membership=membership)
+    assert electorate(ORDERS, parties) is not None
+
+
+def test_the_first_begins_after_a_wait_and_the_others_only_much_later() -> None:
+    made = among(party("a"), party("b"), party("c"))
+    first, second, _ = (each.store for each in made.order)
+    mine, other = Candidacy(first, lambda: 1.0), Candidacy(second, lambda: 1.0)
+    for candidacy in (mine, other):
+        assert not candidacy.look(100.0, made)
+    assert not mine.look(100.0 + WAIT_SECONDS / 2, made)
+    assert mine.look(100.0 + WAIT_SECONDS, made)
+    assert mine.serves
+    assert not other.look(100.0 + WAIT_SECONDS, made)
+    assert not other.serves
+    assert other.look(100.0 + WAIT_SECONDS + TURN_SECONDS, made)
+
+
+def serving(made: Electorate, *stores: str) -> Electorate:
+    return replace(
+        made, order=tuple(replace(each, serves=each.store in stores) for each in made.order)
+    )
+
+
+def test_who_serves_already_is_not_driven_out_by_one_that_comes_first() -> None:
+    made = among(party("a"), party("b"), party("c"))
+    first, second, _ = (each.store for each in made.order)
+    candidacy = Candidacy(first, lambda: 1.0)
+    for now in range(200):
+        assert not candidacy.look(float(now), serving(made, second))
+    assert not candidacy.serves
+
+
+def test_of_two_that_serve_the_first_goes_on() -> None:
+    made = among(party("a"), party("b"), party("c"))
+    first, second, _ = (each.store for each in made.order)
+    mine, other = Candidacy(first, lambda: 0.0), Candidacy(second, lambda: 0.0)
+    mine.serves = other.serves = True
+    both = serving(made, first, second)
+    assert not mine.look(0.0, both)
+    assert other.look(0.0, both)
+    assert (mine.serves, other.serves) == (True, False)
+
+
+def test_it_gives_way_when_the_quorum_or_its_own_part_is_lost() -> None:
+    made = among(party("a"), party("b"), party("c"))
+    for now_among in (None, among(party("b"), party("c"))):
+        candidacy = Candidacy("a", lambda: 1.0)
+        candidacy.serves = True
+        assert candidacy.look(0.0, now_among)
+        assert not candidacy.serves
+    candidacy = Candidacy("a", lambda: 1.0)
+    assert not candidacy.look(0.0, made)
+    assert not candidacy.give_way()
+
+
+# What is stable.
+
+
+def test_what_one_of_them_was_told_is_stable() -> None:
+    made = among(party("a", stable_upto=3), party("b", stable_upto=7), party("c", stable_upto=-1))
+    assert Gathering().look(0.0, made) == 7
+
+
+def test_what_enough_of_them_hold_is_stable_once_they_were_asked_again() -> None:
+    gathering = Gathering()
+    first = among(party("a", 9, asked=1), party("b", 8, asked=2), party("c", 4, asked=3))
+    assert gathering.look(3.0, first) == 4
+    assert gathering.look(3.5, first) == 4, "nobody was asked again"
+    half = among(party("a", 9, asked=4), party("b", 8, asked=2), party("c", 4, asked=3))
+    assert gathering.look(4.5, half) == 4, "only one of the two was"
+    again = among(party("a", 9, asked=4), party("b", 8, asked=4), party("c", 4, asked=3))
+    assert gathering.look(5.0, again) == 8
+
+
+def test_a_copy_that_was_lost_before_the_other_was_made_does_not_count() -> None:
+    gathering = Gathering()
+    # b was wiped after it said so, and a got number 9 only then.
+    assert gathering.look(1.0, among(party("a", 9, asked=0.9), party("b", 9, asked=0.5))) == 4
+    wiped = replace(party("b", 4, asked=2.0), incarnation=b"another")
+    made = among(party("a", 9, asked=2.0), wiped, party("c", 4, asked=2.0))
+    assert gathering.look(2.5, made) == 4
+    refilled = replace(party("b", 9, asked=3.0), incarnation=b"another")
+    made = among(party("a", 9, asked=3.0), refilled, party("c", 4, asked=3.0))
+    assert gathering.look(3.5, made) == 4, "the new one was seen to have it once only"
+    later = replace(refilled, asked=4.0)
+    made = among(party("a", 9, asked=4.0), later, party("c", 4, asked=4.0))
+    assert gathering.look(4.5, made) == 9
+
+
+def test_what_was_seen_of_another_lineage_does_not_count() -> None:
+    """A source came and went in between: the numbers may be those of other messages."""
+    gathering = Gathering()
+    assert gathering.look(1.0, among(party("a", asked=0.5), party("b", asked=0.5))) == 4
+    later = LINEAGE.extended(4, 2)
+    anew = [
+        replace(party(name, asked=2.0), begun_epoch=2, promised_epoch=2, lineage=later)
+        for name in "ab"
+    ]
+    assert gathering.look(2.5, among(*anew)) == 4, "b may have been wiped before a had its 9"
+    again = [replace(each, asked=3.0) for each in anew]
+    assert gathering.look(3.5, among(*again)) == 9
+
+
+def test_who_has_promised_a_later_epoch_makes_nothing_stable() -> None:
+    gathering = Gathering()
+    promised = replace(party("a"), promised_epoch=2)
+    both = among(promised, party("b", asked=0.0))
+    assert gathering.look(1.0, both) == 4
+    again = among(replace(promised, asked=2.0), party("b", asked=2.0))
+    assert gathering.look(3.0, again) == 4
+
+
+def test_one_store_alone_makes_nothing_stable() -> None:
+    gathering = Gathering()
+    for now in range(5):
+        made = among(party("a", 9, asked=now), party("b", 4, asked=now), party("c", 4, asked=now))
+        assert gathering.look(now + 0.5, made) == 4
+
+
+def test_a_hole_ends_what_counts() -> None:
+    gathering = Gathering()
+    for now in range(3):
+        holed = replace(party("a", asked=now), held=RangeSet((Range(0, 5), Range(7, 9))))
+        made = among(holed, party("b", 9, asked=now), party("c", 4, asked=now))
+        upto = gathering.look(now + 0.5, made)
+    assert upto == 5
+
+
+def test_under_all_active_every_store_that_answers_must_hold_it() -> None:
+    policy = Policy((Group("g", ("a", "b", "c"), IntragroupRule.ALL_ACTIVE),))
+    membership = Membership((policy,), (policy,))
+    gathering = Gathering()
+    for now in range(3):
+        made = among(
+            *(
+                replace(party(name, upto, asked=now), membership=membership)
+                for name, upto in (("a", 9), ("b", 9), ("c", 6))
+            )
+        )
+        upto = gathering.look(now + 0.5, made)
+    assert upto == 6
+
+
+def test_under_all_active_a_store_that_takes_messages_again_must_hold_it_too() -> None:
+    policy = Policy((Group("g", ("a", "b", "c"), IntragroupRule.ALL_ACTIVE),))
+    membership = Membership((policy,), (policy,))
+
+    def parties(asked: float, upto: int, *, takes_data: bool) -> Electorate:
+        made = (("a", 9, True), ("b", 9, True), ("c", upto, takes_data))
+        return among(
+            *(
+                replace(party(name, reach, asked=asked), membership=membership, takes_data=takes)
+                for name, reach, takes in made
+            )
+        )
+
+    gathering = Gathering()
+    assert gathering.look(1.0, parties(0.5, 4, takes_data=False)) == 4
+    assert gathering.look(2.0, parties(1.5, 6, takes_data=True)) == 4
+    assert gathering.look(3.0, parties(2.5, 6, takes_data=True)) == 6
+
+
+@pytest.mark.parametrize(
+    ("rule", "upto"), [(IntragroupRule.QUORUM, 9), (IntragroupRule.ALL_ACTIVE, 4)]
+)
+def test_what_was_taken_before_a_store_kept_no_messages_counts(
+    rule: IntragroupRule, upto: int
+) -> None:
+    assert _looked(rule, "a", "c") == upto
+
+
+@pytest.mark.parametrize("rule", [IntragroupRule.QUORUM, IntragroupRule.ALL_ACTIVE])
+def test_who_keeps_no_messages_holds_nothing_up(rule: IntragroupRule) -> None:
+    assert _looked(rule, "a", "b") == 9
+
+
+def _looked(rule: IntragroupRule, *held_by: str) -> int:
+    """How far the stream is stable if these hold more than was told, and c takes no more."""
+    policy = Policy((Group("g", tuple("abc"), rule),))
+    membership = Membership((policy,), (policy,))
+    gathering = Gathering()
+    for at in (1.0, 2.0):
+        parties = [
+            replace(
+                party(name, 9 if name in held_by else 4, asked=at),
+                membership=membership,
+                takes_data=name != "c",
+            )
+            for name in "abc"
+        ]
+        upto = gathering.look(at + 0.5, among(*parties))
+    return upto

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from quorate.protocol.errors import DataDirectoryCorrupt, StorageFailed, StorageUnreadable
+from quorate.store.storage.interface import (
+    Storage,
+    Table,
+    Write,
+)
+from quorate.store.storage.memory import MemoryStorage
+from quorate.store.storage.rocksdb import RocksStorage
+
+
+@pytest.fixture(params=["memory", "rocks"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
+    opened: Storage = (
+        MemoryStorage() if request.param == "memory" else RocksStorage(tmp_path / "db", create=True)
+    )
+    yield opened
+    opened.close()
+
+
+def rows(*keys: bytes, table: Table = Table.INDEX) -> list[Write]:
+    return [Write(table, key, b"value of " + key) for key in keys]
+
+
+def test_reads_what_was_written_before_any_sync(storage: Storage) -> None:
+    storage.write(rows(b"a", b"c"))
+    assert storage.get(Table.INDEX, [b"a", b"b", b"c"]) == [b"value of a", None, b"value of c"]
+
+
+def test_tables_are_apart(storage: Storage) -> None:
+    storage.write(rows(b"a", table=Table.JOURNAL))
+    assert storage.get(Table.INDEX, [b"a"]) == [None]
+
+
+def test_scan_is_ascending_inclusive_and_bounded(storage: Storage) -> None:
+    storage.write(rows(b"d", b"b", b"a", b"c", b"e"))
+    scanned = storage.scan(Table.INDEX, b"b", b"d", 10)
+    assert [key for key, _ in scanned] == [b"b", b"c", b"d"]
+    assert [key for key, _ in storage.scan(Table.INDEX, b"b", b"e", 2)] == [b"b", b"c"]
+    assert storage.scan(Table.INDEX, b"x", b"z", 10) == []
+
+
+def test_at_or_before(storage: Storage) -> None:
+    storage.write(rows(b"b", b"d"))
+    assert storage.at_or_before(Table.INDEX, b"a") is None
+    assert storage.at_or_before(Table.INDEX, b"b") == (b"b", b"value of b")
+    assert storage.at_or_before(Table.INDEX, b"c") == (b"b", b"value of b")
+    assert storage.at_or_before(Table.INDEX, b"z") == (b"d", b"value of d")
+
+
+def test_the_last_write_of_a_key_counts(storage: Storage) -> None:
+    storage.write([*rows(b"a"), Write(Table.INDEX, b"a", None)])
+    assert storage.get(Table.INDEX, [b"a"]) == [None]
+    storage.write([Write(Table.INDEX, b"a", None), *rows(b"a")])
+    assert storage.get(Table.INDEX, [b"a"]) == [b"value of a"]
+    storage.write([Write(Table.INDEX, b"a", b"new")])
+    assert storage.scan(Table.INDEX, b"", b"z", 9) == [(b"a", b"new")]
+
+
+def test_memory_forgets_at_a_crash_what_was_not_synced() -> None:
+    storage = MemoryStorage()
+    storage.write(rows(b"a", b"b"))
+    storage.sync()
+    storage.write([*rows(b"c"), Write(Table.INDEX, b"a", None)])
+    after = storage.crash()
+    assert after.get(Table.INDEX, [b"a", b"b", b"c"]) == [b"value of a", b"value of b", None]
+
+
+def test_rocks_keeps_what_was_written(tmp_path: Path) -> None:
+    storage = RocksStorage(tmp_path / "db", create=True)
+    storage.write(rows(b"a"))
+    storage.sync()
+    storage.close()
+    again = RocksStorage(tmp_path / "db")
+    assert again.get(Table.INDEX, [b"a"]) == [b"value of a"]
+    again.close()
+
+
+def test_rocks_closes_all_of_it_though_a_part_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rocks = RocksStorage(tmp_path / "db", create=True)
+    table = rocks._tables[Table.INDEX]
+
+    class Failing:
+        def close(self) -> None:
+            table.close()
+            raise OSError("the disk is gone")
+
+    monkeypatch.setitem(rocks._tables, Table.INDEX, Failing())
+    with pytest.raises(StorageFailed, match="the disk is gone"):
+        rocks.close()
+    RocksStorage(tmp_path / "db").close()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda storage: storage.get(Table.INDEX, [b"a"]),
+        lambda storage: storage.scan(Table.INDEX, b"a", b"z", 10),
+        lambda storage: storage.at_or_before(Table.INDEX, b"z"),
+    ],
+)
+def test_what_rocks_can_not_read_is_neither_there_nor_absent(
+    tmp_path: Path, read: Callable[[RocksStorage], object]
+) -> None:
+    written = RocksStorage(tmp_path / "db", create=True)
+    written.write(rows(b"a", b"b"))
+    written.compact(Table.INDEX, b"a", b"z")
+    written.close()
+    flipped = 0
+    for path in (tmp_path / "db").glob("*.sst"):
+        content = path.read_bytes()
+        flipped += content.count(b"value of a")
+        path.write_bytes(content.replace(b"value of a", b"value of c"))
+    assert flipped
+    storage = RocksStorage(tmp_path / "db")
+    with pytest.raises(StorageUnreadable, match=r"Reading from .* as unknown, not as absent"):
+        read(storage)
+    storage.close()
+
+
+def test_rocks_makes_no_database_by_itself(tmp_path: Path) -> None:
+    with pytest.raises(DataDirectoryCorrupt, match="RocksDB says"):
+        RocksStorage(tmp_path / "db")
