@@ -131,7 +131,7 @@ async def test_what_is_consumed_out_of_order(stores: Stores) -> None:
 
 def test_the_last_ten() -> None:
     names: dict[str, Any] = {}
-    exec(CODE[0], names)
+    exec(CODE[2], names)
     choose = names["options"].choose_start
     name = SourceName("orders", 1)
     assert choose(StartingPoint(name, 1, 1, 6)) == 1
@@ -140,7 +140,7 @@ def test_the_last_ten() -> None:
 
 @pytest.mark.parametrize(
     ("block", "name", "session_id"),
-    [(1, "several_at_a_time", 2), (2, "a_hundred_at_a_time", 3)],
+    [(0, "several_at_a_time", 2), (1, "a_hundred_at_a_time", 3)],
 )
 async def test_the_loops(stores: Stores, block: int, name: str, session_id: int) -> None:
     saved: list[bytes] = []
