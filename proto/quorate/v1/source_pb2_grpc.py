@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class SourceStub(object):
-    """Served by every source for its receivers.
+    """The service that every source offers its receivers.
     """
 
     def __init__(self, channel):
@@ -54,26 +54,26 @@ class SourceStub(object):
 
 
 class SourceServicer(object):
-    """Served by every source for its receivers.
+    """The service that every source offers its receivers.
     """
 
     def Attach(self, request, context):
-        """Live stream: Attached, then batches as they are sent, keepalives between them.
-        A jump in the sequence numbers means that the receiver was too slow: it fetches from the stores.
+        """The live stream: Attached, then batches as they are sent, with keepalives between them.
+        After a jump in the sequence numbers the receiver fetches the missing range from the stores.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Fetch(self, request, context):
-        """What the source still retains; the second place to ask, after the stores.
+        """Messages that the source still retains. A receiver asks the stores first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Confirm(self, request, context):
-        """What a receiver has consumed, stable or not; batched like acknowledgements to stores.
+        """Report how far a receiver has consumed, stable or not. The receiver batches these calls.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -106,7 +106,7 @@ def add_SourceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Source(object):
-    """Served by every source for its receivers.
+    """The service that every source offers its receivers.
     """
 
     @staticmethod

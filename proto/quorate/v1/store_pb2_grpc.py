@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class StoreStub(object):
-    """Served by every store.
+    """The service that every store offers. docs/protocol.md says who calls it when, and by which rules.
     """
 
     def __init__(self, channel):
@@ -119,112 +119,117 @@ class StoreStub(object):
 
 
 class StoreServicer(object):
-    """Served by every store.
+    """The service that every store offers. docs/protocol.md says who calls it when, and by which rules.
     """
 
     def Promise(self, request, context):
-        """Registration of a source, step 1.
+        """Register a source, step 1: the store promises an epoch.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Begin(self, request, context):
-        """Registration of a source, step 3.
+        """Register a source, step 3: the store follows the lineage that the source decided.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Append(self, request_iterator, context):
-        """The data of one source in the epoch that it began here.
+        """Carry the data of one source in the epoch that the source began at this store.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RegisterReceiver(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Register a receiver of one source.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Acknowledge(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Move the positions of a receiver.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Fetch(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Serve stored messages.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Locate(self, request, context):
-        """Where in a source's stream a time is.
+        """Find the sequence number that was sent at a given time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """The directory: which sources have a topic, now and from now on.
+        """The directory: the sources of a topic, now and from now on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Status(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Report facts about the store, for people and programs.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Deregister(self, request, context):
-        """Ends the registration of a source or of a receiver for good.
+        """End the registration of a source or of a receiver.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Inventory(self, request, context):
-        """Between stores: who this one is and what it knows, for repair, for leaving limbo, for founding.
+        """Between stores: which store this is, and what it knows. Repair, readmission and founding
+        use it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Digest(self, request, context):
-        """What is held of a stream, block by block, in a form that is quick to compare.
+        """Between stores: digests of a stream, for comparison.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Archived(self, request, context):
-        """What an archive has of a source: retention may wait for it.
+        """From the archive job: how far an archive has a source. Retention may wait for it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Repair(self, request, context):
-        """For operators: repair now, and tell how it goes.
+        """For operators: repair now, and report the progress.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AcceptLoss(self, request, context):
-        """For operators: go on without what can be found nowhere. It is recorded, for ever.
+        """For operators: accept a loss. The record of it is never deleted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Restore(self, request_iterator, context):
-        """For operators: gives a store the history of a source back, from an archive.
+        """For operators: give a store the history of a source from an archive.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -322,7 +327,7 @@ def add_StoreServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Store(object):
-    """Served by every store.
+    """The service that every store offers. docs/protocol.md says who calls it when, and by which rules.
     """
 
     @staticmethod
