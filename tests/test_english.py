@@ -21,8 +21,8 @@ COUNTS = {
     "console": 111,
     "bench": 14,
     "docs": 0,
-    "README.md": 8,
-    "CHANGELOG.md": 100,
+    "README.md": 0,
+    "CHANGELOG.md": 0,
 }
 """How many breaches each package still has."""
 
