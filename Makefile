@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CODEGEN := $(VENV)/codegen
 PROTOS := $(wildcard proto/quorate/v1/*.proto)
 
-.PHONY: help setup demo test simulate brute-force transcripts lint types check proto proto-check bench bench-pairs bench-recovery bench-spark pipeline-example clean
+.PHONY: help setup demo test test-long simulate brute-force transcripts lint types check proto proto-check bench bench-pairs bench-recovery bench-spark pipeline-example clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -23,8 +23,11 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## stream real flights through failures and verify every message
 	$(BIN)/quorate demo $(if $(INPUT),--input $(INPUT))
 
-test: $(STAMP) ## run the tests, on WORKERS=3 processes
-	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),3) --durations 15
+test: $(STAMP) ## run the tests but the long ones, on WORKERS=3 processes
+	$(BIN)/python -m pytest -m 'not long' --numprocesses $(or $(WORKERS),3) --durations 15
+
+test-long: $(STAMP) ## run the long tests: Spark, known worlds, the larger brute force
+	$(BIN)/python -m pytest -m long --numprocesses $(or $(WORKERS),3) --durations 15
 
 simulate: $(STAMP) ## run simulated worlds: SEEDS=1000 of them, from FIRST=0 on, on JOBS processes
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) $(if $(LINES),--lines $(LINES))
@@ -64,7 +67,7 @@ lint: $(STAMP) ## style and import rules
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy
 
-check: lint types proto-check test ## everything that CI runs
+check: lint types proto-check test test-long ## everything that CI runs
 
 # The oldest generator that we support, alone in its environment: what it makes loads on every
 # protobuf that pyproject.toml admits, and its own pins stay out of ours.

@@ -39,7 +39,14 @@ STATES_MAX = 60_000
 WALKS = 200
 
 
-@pytest.mark.parametrize("name", WORLDS)
+LARGE = {"five stores in two groups", "five stores, of which two are wiped"}
+"""Worlds with so many states that only `make test-long` goes through them."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name in LARGE else []) for name in WORLDS],
+)
 def test_nothing_stable_is_lost_in_any_state(name: str) -> None:
     explored = explore(WORLDS[name])
     assert explored.whole

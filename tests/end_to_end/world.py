@@ -257,6 +257,15 @@ class ReceiverProcess(Process):
     async def until_reached(self, number: int) -> None:
         await self.progress.until(f"{self.name} is handed {number}", lambda: self.reached >= number)
 
+    async def until_ended_at(self, number: int) -> None:
+        """Wait until this is the last number that it was handed.
+
+        It may have been handed higher ones before, and told since that they are withdrawn.
+        """
+        await self.progress.until(
+            f"{self.name} is handed {number} at last", lambda: self.reached == number
+        )
+
 
 class World:
     """Nothing runs in it any more once it is left."""
@@ -420,7 +429,7 @@ class World:
         (last,) = await source.until_said("finished")
         for receiver in self.receivers:
             if receiver.running:
-                await receiver.until_reached(last)
+                await receiver.until_ended_at(last)
         for store in self.stores.values():
             await store.until_it_has(last)
         await self.close(source, *self.receivers)

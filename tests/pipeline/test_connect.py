@@ -9,7 +9,7 @@ import sys
 import pytest
 from tests.pipeline.group import Group
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(300)]
 
 
 def test_tables_and_streams_work_over_spark_connect(group: Group) -> None:

@@ -71,6 +71,7 @@ def test_the_example_shows_what_the_script_does() -> None:
         assert block in script, block
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_example_loses_nothing(tmp_path: Path) -> None:
     short = ["--days", "1", "--hours", "3", "--directory", str(tmp_path)]

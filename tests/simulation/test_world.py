@@ -29,17 +29,20 @@ def known() -> Tally:
     return run(SEEDS)
 
 
+@pytest.mark.long
 def test_everything_holds_in_worlds_that_are_known(known: Tally) -> None:
     assert [str(failed) for failed in known.failed] == []
     assert known.stable > 30 * len(SEEDS)
     assert sum(known.faults.values()) > 10 * len(SEEDS)
 
 
+@pytest.mark.long
 def test_known_worlds_have_faults_of_every_kind(known: Tally) -> None:
     assert known.uninjected == []
     assert set(known.faults) == set(FAULTS)
 
 
+@pytest.mark.long
 def test_known_worlds_reach_what_is_rare(known: Tally) -> None:
     assert [state for state in RARE if not known.reached[state]] == []
 

@@ -14,7 +14,9 @@ from quorate.store.tasks import (
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operating.md"
 TEXT = re.split(r"^## ", DOCUMENT.read_text(), flags=re.M)
-(CHECKS,) = (" ".join(part.split()) for part in TEXT if part.startswith("Checks that a store makes"))
+(CHECKS,) = (
+    " ".join(part.split()) for part in TEXT if part.startswith("Checks that a store makes")
+)
 DAY = 86_400.0
 
 

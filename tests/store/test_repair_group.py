@@ -193,7 +193,17 @@ async def test_a_source_that_was_never_heard_of_is_taken_over(group: Group) -> N
     assert status.sources[0].information.source.topic == ORDERS.topic, "the other names it not"
 
 
-async def test_while_the_source_streams_only_holes_are_filled(group: Group) -> None:
+async def test_while_the_source_streams_only_holes_are_filled(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_streaming = asyncio.Event()
+    mend = repair.Repair._mend
+
+    async def mend_while_streaming(*arguments: Any, **named: Any) -> bool:
+        await is_streaming.wait()
+        return await mend(*arguments, **named)
+
+    monkeypatch.setattr(repair.Repair, "_mend", mend_while_streaming)
     one, two = await group.start("s1"), await group.start("s2")
     await begin(one)
     stream = await one.open()
@@ -204,6 +214,7 @@ async def test_while_the_source_streams_only_holes_are_filled(group: Group) -> N
     await begin(two)
     slow = await two.open(retained_from=60, stable_upto=79)
     await slow.append(60, 69)
+    is_streaming.set()
     status = await until(two, lambda status: held(status) == [(0, 69, 1)])
     assert status.sources[0].live
     await slow.append(70, 79)

@@ -95,6 +95,7 @@ def test_an_archiver_that_is_killed_is_made_up_for(
     check_whole(stores, path)
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.timeout(400)
 def test_a_job_whose_driver_is_killed_while_spark_writes(

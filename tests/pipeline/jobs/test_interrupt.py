@@ -170,6 +170,7 @@ def said(process: subprocess.Popen[str], text: str) -> list[str]:
     pytest.fail(f"it never said {text!r} but {lines}")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_ctrl_c_while_spark_starts_is_answered_with_a_line(group: Group, tmp_path: Path) -> None:
     group.publish("ctrl-c.start", numbered(0, 9))
@@ -184,6 +185,7 @@ def test_ctrl_c_while_spark_starts_is_answered_with_a_line(group: Group, tmp_pat
     assert process.returncode == 130
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_ctrl_c_in_a_replay_ends_with_its_report(group: Group, tmp_path: Path) -> None:
     group.publish("ctrl-c.replay", numbered(0, 9))

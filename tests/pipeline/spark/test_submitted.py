@@ -42,6 +42,7 @@ def submit(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.timeout(500)
 def test_a_job_runs_where_spark_submit_says(group: Group, tmp_path: Path) -> None:

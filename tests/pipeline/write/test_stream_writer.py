@@ -91,6 +91,7 @@ def test_a_new_checkpoint_is_a_new_write(spark: SparkSession, group: Group, tmp_
     assert payloads(group, "two-checkpoints") == sorted(numbered(0, 99) * 2)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_driver_that_dies_between_writing_and_committing_repeats_nothing(
     spark: SparkSession, group: Group, tmp_path: Path

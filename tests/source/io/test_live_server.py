@@ -84,8 +84,7 @@ async def test_a_receiver_gets_what_is_sent_from_then_on(stores: Stores) -> None
         assert attached.next_sequence == 1
         assert attached.information == source.information
         await source.send(b"1")
-        frame = await call.read()
-        assert read_payloads(frame.batch, check_batch(frame.batch)) == [b"1"]
+        assert await anext(batches(call)) == (1, 1, [b"1"])
         came = await event_of(source, ReceiverAttached)
         assert came == ReceiverAttached(0x20, came.address)
         assert re.fullmatch(r"ipv4:127\.0\.0\.1:\d+", came.address)
