@@ -1,6 +1,8 @@
-"""The store: keeps what sources send, says when it is on the disk, and serves it to who was away.
+"""The store: keeps the messages of sources on disk, acknowledges them, and serves them again.
 
-Start with `core` (the rules for sources: promise, begin, the stream) and `receivers` (positions),
-which have no I/O; `writer` is the group commit, `service` and `append` the calls, `node` puts a
-store together, `repair` makes up for holes from peers.
+* `rules/` decides: promises, begins, streams, positions, deletion, readmission. No I/O is there.
+* `storage/` keeps bytes on disk and knows no rule.
+* `tasks/` runs in the background: it polls peers, repairs, compares, scrubs and lets go.
+* `rpc/` answers calls, one file a call.
+* `engine` lies between the rules and the writer; `node` puts one store together.
 """

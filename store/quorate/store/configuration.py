@@ -1,4 +1,8 @@
-"""The store's configuration: TOML, validated whole, every problem at once with its path."""
+"""The store's configuration: a TOML file, validated as a whole, with the path of each problem.
+
+The texts behind the fields are what `quorate store schema` prints. Nothing here opens a data
+directory or a socket.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ def _regular_expression(pattern: str) -> str:
 def _host_and_port(address: str) -> str:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{address!r} is not of the form host:port, as 127.0.0.1:7301")
+        raise ValueError(f"{address!r} is not of the form host:port, for example 127.0.0.1:7301")
     return address
 
 
@@ -53,12 +57,12 @@ Condition = Literal["acknowledged", "archived"]
 
 
 class TopicConfiguration(BaseModel):
-    """What differs for the topics that a pattern matches; the first match counts."""
+    """Settings for topics that a pattern matches. The first entry that matches a topic counts."""
 
     model_config = _MODEL
 
     pattern: Pattern
-    """A regular expression that must match all of the topic."""
+    """A regular expression that must match the whole topic."""
     durability: Durability = "fsync"
     source_activity_timeout: Seconds | None = None
     source_state_lifetime: Seconds | None = None
@@ -68,74 +72,82 @@ class TopicConfiguration(BaseModel):
     retention_seconds: Seconds | None = None
     retention_messages: Count | None = None
     retain_until: tuple[Condition, ...] | None = None
-    """As for the whole store; what is not given, is as there."""
+    """As for the whole store. A setting that is not given here has the store's value."""
 
 
 class StoreConfiguration(BaseModel):
-    """Everything that can be set for a store."""
+    """All settings of a store."""
 
     model_config = _MODEL
 
     name: Annotated[str, Field(pattern=r"^[\w.:-]+$", max_length=255)]
-    """What policies call this store."""
+    """The store's name in stability policies."""
     data_directory: Path
-    """Its own directory; made if there is none."""
+    """The directory of this store alone. The store makes it if there is none."""
     listen: Address = "127.0.0.1:7301"
-    """Where it serves; port 0 takes a free one."""
+    """The address on which the store listens, host:port. Port 0 takes a free port."""
     advertise: Address | None = None
-    """How others reach it, if not at the address that it listens on."""
+    """The address at which others reach the store, host:port, if it differs from `listen`."""
     peers: tuple[Address, ...] | None = None
-    """Where the other stores of its groups serve, host:port. A store whose data directory is blank
-    needs them to tell a new group, which it founds once all of them are blank too, from one that it
-    returns to. An empty list says that there are none."""
+    """The addresses of the other stores of its groups, host:port. A store with a blank data
+    directory asks them whether its group is new. It founds a new group only once all of them are
+    blank too. An empty list says that there are no other stores."""
     topics: tuple[Pattern, ...] = (".*",)
-    """Regular expressions, one of which must match all of a topic; others are refused."""
+    """Regular expressions. The store refuses a topic unless one of them matches the whole topic."""
     durability: Durability = "fsync"
-    """`fsync`: on the disk before it is acknowledged; `os`: in the page cache, which outlives the
-    process but not the host; `memory`: as soon as the store has taken it, and it is written later.
-    A store that was not stopped cleanly is in limbo for what it may have lost so. `state-only`: no
-    message is taken; registrations and the positions of receivers are kept, on the disk, and what
-    was taken before stays. The store counts towards no message's being stable."""
+    """Where a message must be before the store acknowledges it.
+    `fsync`: on the disk.
+    `os`: in the page cache, which outlives the process but not the host.
+    `memory`: in the memory of the store, which writes it later.
+    `state-only`: nowhere. The store takes no messages and counts towards the stability of none.
+    It keeps registrations, the positions of receivers, and the messages that it already has.
+    After an unclean stop the store is in limbo for the topics of which it may have lost messages.
+    """
     source_activity_timeout: Seconds = 0.0
-    """Seconds after a source's last sign of life for which another instance of it is refused. 0:
-    only while it streams. What a source asks for overrides it."""
+    """Seconds after a source's last sign of life during which the store refuses another instance
+    of that source. 0: only while the source streams. A source may ask for another value, which then
+    counts."""
     source_state_lifetime: Seconds = 0.0
-    """Seconds after a source's last sign of life after which all that is stored of it is deleted.
-    0: never. If a source asks for one, too, the shorter counts."""
+    """Seconds after a source's last sign of life until the store deletes the source and its
+    messages. 0: never. A source may ask for another value; the shorter of the two counts."""
     receiver_activity_timeout: Seconds = 0.0
-    """The same for receivers, who show every three seconds that they live; 0: another instance
-    fences the one before at once."""
+    """Seconds after a receiver's last sign of life during which the store refuses another instance
+    of that receiver. A receiver gives a sign of life every three seconds. 0: another instance
+    fences the earlier one at once."""
     receiver_state_lifetime: Seconds = 0.0
-    """Seconds after which the position of a receiver that is away is forgotten. 0: never."""
+    """Seconds after a receiver's last sign of life until the store deletes its position. 0:
+    never."""
     deletion_grace: Seconds = 86_400.0
-    """Seconds for which the messages of a deleted source are kept aside, in case it turns out to
-    live on elsewhere."""
+    """Seconds for which the store keeps the messages of a deleted source. The source may turn out
+    to live on at another store."""
     retention_bytes: Count = 0
-    """Bytes that the batches of one source may take in the journal at most; over it its oldest go,
-    of what is stable, and only the newest stays though it alone takes more. 0: no such bound. Like
-    what follows it is for each source, and best the same at all stores of a group: what one of them
-    has let go no other fetches again."""
+    """Bytes that the batches of one source may take in the journal at most. Above it the store lets
+    the oldest stable batches go, but never the newest batch. 0: no such bound. Each bound of
+    retention holds for each source by itself. Give all stores of a group the same bounds: what one
+    of them has let go, no other fetches again."""
     retention_seconds: Seconds = 0.0
-    """Seconds after which a batch goes, counted from when the store took it. 0: no such bound."""
+    """Seconds until the store lets a batch go, counted from when it took the batch. 0: no such
+    bound."""
     retention_messages: Count = 0
-    """Messages of one source that are kept at least: its newest. Batches go as a whole, so that up
-    to one batch more is kept, of at most 4,096 messages. 0: no such bound. What is over another
+    """Messages of one source that the store keeps: the newest. Batches go as a whole, so up to one
+    batch more is kept, of at most 4,096 messages. 0: no such bound. A batch that is over another
     bound goes all the same."""
     retain_until: tuple[Condition, ...] | None = None
-    """What must be so before anything goes, whatever the bounds say. `acknowledged`: every receiver
-    that is registered with the source, and is waited for, has acknowledged it; `archived`: an
-    archive has it. If nothing is given it is for sources to say: of those that are paced by their
-    receivers nothing goes before `acknowledged`. An empty list leaves it to the bounds alone."""
+    """Conditions that a message must meet before it may go, besides the bounds.
+    `acknowledged`: every registered receiver that is waited for has acknowledged the message.
+    `archived`: an archive has the message.
+    Not given: `acknowledged` for sources that are paced by their receivers, none for all others.
+    An empty list: none; the bounds alone decide."""
     proxies: bool = True
-    """Whether this store may answer for sources that are away."""
+    """Whether this store may answer for a source that is away."""
     topic: tuple[TopicConfiguration, ...] = ()
-    """Topics that differ."""
+    """Settings of their own for some topics."""
     disk_free_min_bytes: Annotated[int, Field(ge=0)] = 64 * _MIB
-    """With less room than this on the disk, in bytes, the store stops before it is full."""
+    """Bytes that must be free on the disk. With less the store stops, before the disk is full."""
     pending_bytes_max: Annotated[int, Field(ge=FRAME_BYTES_MAX)] = 64 * _MIB
-    """How much may wait to be written, in bytes; sources are held up beyond it."""
+    """Bytes that may wait to be written. Above it the store takes nothing more from sources."""
     scrub_interval_seconds: Annotated[float, Field(ge=0)] = 86_400.0
-    """Everything that is held is read and checked once in this time; 0: never."""
+    """Seconds in which the store reads and checks everything that it holds once. 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @model_validator(mode="after")
@@ -143,19 +155,19 @@ class StoreConfiguration(BaseModel):
         if self.advertise is None and self.listen.rpartition(":")[0] in _EVERY_INTERFACE:
             raise ValueError(
                 f"advertise must be given when listen is {self.listen}: nobody can connect to an "
-                "address that stands for all of them"
+                "address that stands for every interface"
             )
         return self
 
     def durability_of(self, topic: str) -> Durability:
-        """How durable this topic is kept."""
+        """Return where a message of this topic must be before the store acknowledges it."""
         for entry in self.topic:
             if re.fullmatch(entry.pattern, topic):
                 return entry.durability
         return self.durability
 
     def lifetimes_of(self, topic: str, *, receiver: bool) -> Lifetimes:
-        """How long sources of this topic, or their receivers, are protected and kept."""
+        """Return how long sources of this topic, or their receivers, are protected and kept."""
         entry = next((each for each in self.topic if re.fullmatch(each.pattern, topic)), None)
         role = "receiver" if receiver else "source"
 
@@ -167,7 +179,7 @@ class StoreConfiguration(BaseModel):
         return Lifetimes(value("activity_timeout"), value("state_lifetime"))
 
     def retention_of(self, topic: str) -> Bounds:
-        """What is kept of each source of this topic."""
+        """Return the bounds of retention for each source of this topic."""
         entry = next((each for each in self.topic if re.fullmatch(each.pattern, topic)), None)
 
         def value(name: str) -> Any:
@@ -184,15 +196,15 @@ class StoreConfiguration(BaseModel):
 
     @property
     def shortest_retention(self) -> float:
-        """The shortest time after which anything goes, in seconds; 0: nothing goes by age."""
+        """The shortest time in seconds after which a batch may go by age; 0: no batch does."""
         given = [self.retention_seconds, *(each.retention_seconds or 0.0 for each in self.topic)]
         return min((seconds for seconds in given if seconds), default=0.0)
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> StoreConfiguration:
-    """The configuration of a file, if there is one; overrides win key by key.
+    """Return the configuration in a file, if a path is given. An override replaces the file's key.
 
-    Raises ConfigurationInvalid with every problem.
+    Raises ConfigurationInvalid, which names every problem.
     """
     where = str(path) if path is not None else "from the command line"
     values: dict[str, Any] = {}
@@ -200,7 +212,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Store
         try:
             values = tomllib.loads(path.read_text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigurationInvalid(where, f"  the file can not be read: {error}") from None
+            raise ConfigurationInvalid(where, f"  the file cannot be read: {error}") from None
     values |= {key: value for key, value in (overrides or {}).items() if value is not None}
     try:
         return StoreConfiguration.model_validate(values)
@@ -209,7 +221,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Store
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of the configuration."""
+    """Return the JSON schema of the configuration."""
     return StoreConfiguration.model_json_schema()
 
 
@@ -223,7 +235,7 @@ def _problems(error: ValidationError) -> list[str]:
 def _text(problem: Any) -> str:
     match problem["type"]:
         case "extra_forbidden":
-            return "there is no such key; see `quorate store schema` for those there are"
+            return "there is no such key; `quorate store schema` lists the keys"
         case "missing":
             return "must be given"
         case "value_error" if not problem["loc"]:

@@ -1,6 +1,6 @@
-"""Between the store's rules and its writer: has changes written, and holds answers back until then.
+"""The engine: submits the changes of the rules to the writer, and holds answers back until then.
 
-All calls are made on the event loop. Nothing here decides what may be written.
+All calls are made on the event loop. The engine decides nothing: the rules do.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ A = TypeVar("A")
 
 
 class Endable(Protocol):
-    """The call behind a stream."""
+    """The call that serves a stream."""
 
     def end(self, error: QuorateError) -> None:
-        """End it with this error, soon."""
+        """End the call with this error, soon."""
 
     def replaced(self, store: StoreReplaced) -> None:
-        """Tell the source, before all that becomes durable later."""
+        """Tell the source that another store was replaced, before any later acknowledgement."""
 
 
 class Engine:
-    """What all calls to a store share."""
+    """The state that all calls to one store share."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Engine:
         reads: Reads,
         durability: Callable[[str], v1.Durability],
     ) -> None:
-        """durability: where a topic must be before it is acknowledged."""
+        """durability: where a message of a topic must be before it is acknowledged."""
         self.core = core
         self.receivers = receivers
         self.writer = writer
@@ -75,27 +75,27 @@ class Engine:
         self.durability = durability
         self.directory = Directory()
         self.address = ""
-        """Where others reach this store; known once it serves."""
+        """The address at which others reach this store; set once the store serves."""
         self.elsewhere = Elsewhere()
         self.proxy_of: set[SourceName] = set()
-        """Sources that this store answers for."""
+        """The sources for which this store is the proxy."""
         self.waits_for: dict[SourceName | None, str] = {}
-        """What keeps the store in limbo for a source, or, under None, as a whole; for people."""
+        """Why the store is still in limbo for a source; under None: as a whole. For people."""
         self.rejected = 0
-        """Requests and batches that were refused since the start."""
+        """The number of requests and batches that the store refused since its start."""
         self._calls: dict[AppendStream, Endable] = {}
         self._commits: dict[int, int] = {}
 
     def is_synced(self, topic: str) -> bool:
-        """Whether what is kept of a topic must be on the disk before it is acknowledged."""
+        """Return whether rows of this topic must be on the disk before they are acknowledged."""
         return self.durability(topic) in (v1.DURABILITY_FSYNC, v1.DURABILITY_STATE_ONLY)
 
     def limbo_reason(self, state: SourceState | None) -> str:
-        """Why the store is in limbo for a source, or as a whole, and what it waits for."""
+        """Return why the store is in limbo for a source, or as a whole, and what it waits for."""
         return self._with_wait(self.core.limbo_of(state), state.name if state is not None else None)
 
     def limbo_reason_without(self, source: SourceName) -> str:
-        """The same, of a source that the store does not know, or deleted."""
+        """Return why the store is in limbo for a source that it does not know, or has deleted."""
         reason = self.core.limbo_without(source)
         return self._with_wait(reason, source if reason == DELETED_HERE else None)
 
@@ -111,45 +111,48 @@ class Engine:
         acknowledge: Acknowledged | None = None,
         upto: int = 0,
     ) -> int:
-        """Have a source's rows written; see Writer.submit."""
+        """Submit rows of a source to the writer, and return the number of their commit.
+
+        Raises StorageFailed. The parameters are those of Writer.submit.
+        """
         number = self.writer.submit(writes, sync, acknowledge, upto)
         self._commits[state.reg_id] = number
         return number
 
     def submitted(self, state: SourceState) -> int:
-        """The number of the last commit with rows of this source; 0: none since the start."""
+        """Return the number of the source's last commit; 0: it has had none since the start."""
         return self._commits.get(state.reg_id, 0)
 
     async def written(self, state: SourceState) -> None:
-        """Return once what was accepted of this source by now is durable, and so readable.
+        """Return once all rows of this source submitted by now are durable, and so readable.
 
         Raises StorageFailed.
         """
         await self.written_under(state.reg_id)
 
     async def written_under(self, reg_id: int) -> None:
-        """The same, of whatever has this RegID, or had it until it was deleted.
+        """Return once all rows submitted by now under this RegID are durable.
 
-        Raises StorageFailed.
+        The source may have been deleted since. Raises StorageFailed.
         """
         await self.writer.durable(self._commits.get(reg_id, 0))
 
     def is_written(self, state: SourceState) -> bool:
-        """Whether everything that was accepted of this source is durable."""
+        """Return whether all rows submitted for this source are durable."""
         return self._commits.get(state.reg_id, 0) <= self.writer.committed
 
     async def settled(self, state: SourceState) -> None:
-        """Return once everything of this source is durable: while it streams, perhaps never.
+        """Return once no row of this source waits for the disk. While it streams, perhaps never.
 
-        It is so until the caller awaits something. Raises StorageFailed.
+        This holds until the caller next awaits. Raises StorageFailed.
         """
         while self._commits.get(state.reg_id, 0) > self.writer.committed:
             await self.written(state)
 
     async def settled_range(self, state: SourceState, first: int, last: int) -> None:
-        """Return once what is held of [first, last] is durable, also while its source streams.
+        """Return once all held of [first, last] is durable, also while the source streams.
 
-        It is so until the caller awaits something. Raises StorageFailed.
+        This holds until the caller next awaits. Raises StorageFailed.
         """
         while True:
             before = self.as_held(state, first, last)
@@ -159,33 +162,36 @@ class Engine:
 
     @staticmethod
     def as_held(state: SourceState, first: int, last: int) -> object:
-        """Changes with whatever serves any of these numbers."""
+        """Return a value that differs once other batches serve any of these numbers."""
         held = state.held
         return state.lineage, state.unreadable, held.ranges.low, held.ranges.holes(first, last)
 
     async def made_durable(self, state: SourceState, change: Change[A]) -> A:
-        """The answer of a change, once it may be seen; raises StorageFailed."""
+        """Submit a change, and return its answer once its rows are durable.
+
+        Raises StorageFailed.
+        """
         self.end_streams(change)
-        # Also without rows of its own: the answer speaks of what is being written.
+        # Without rows the answer waits, too: it speaks of rows that earlier changes submitted.
         await self.writer.durable(self.submit(state, change.writes))
         return change.answer
 
     def found_unreadable(self, state: SourceState, part: Range, problem: str) -> bool:
-        """A part of what is held can not be read; peers may have good copies.
+        """Note that a part of the held stream is unreadable, so that repair fetches it from peers.
 
-        Returns whether that was not known.
+        Return whether that is news.
         """
         if self.core.sources.get(state.name) is not state:
-            return False  # deleted meanwhile: nothing may be written under its RegID any more
+            return False  # deleted meanwhile: its RegID takes no more rows
         writes = state.found_unreadable(part.first, part.last)
         if writes:
-            _log.error("%s %s can not be read: %s", state.name, part, problem)
+            _log.error("%s %s cannot be read: %s", state.name, part, problem)
             where = retention.bad_batches(self.reads, state.reg_id, part)
             self.submit(state, (*writes, *where))
         return bool(writes)
 
     def found_readable(self, state: SourceState, part: Range) -> None:
-        """A part of what is held was read and its checksums are right."""
+        """Note that a part of the held stream was read, and that its checksums are right."""
         if self.core.sources.get(state.name) is not state:
             return
         if state.unreadable.both(RangeSet((part,))):
@@ -193,7 +199,7 @@ class Engine:
             self.submit(state, state.read_well(part.first, part.last))
 
     def entry(self, source: SourceName) -> DirectoryEntry | None:
-        """What the directory says of a source; None while nobody knows enough of it."""
+        """Return the directory's entry of a source; None while no store knows enough of it."""
         claims = dict(self.elsewhere.of(source))
         state = self.core.sources.get(source)
         proxy = source in self.proxy_of
@@ -203,16 +209,16 @@ class Engine:
         return merged(claims)
 
     def known_sources(self) -> set[SourceName]:
-        """Of this store and of its peers."""
+        """Return the sources that this store or one of its peers knows."""
         return {*self.core.sources, *self.elsewhere.sources}
 
     def topics(self) -> list[str]:
-        """Topics that this store and its peers have, for people; at most TOPICS_MAX."""
+        """Return the topics of this store and its peers, for people; at most TOPICS_MAX."""
         theirs = {source.topic for source in self.elsewhere.sources}
         return sorted(theirs.union(self.receivers.topics()))[:TOPICS_MAX]
 
     def opened(self, stream: AppendStream, call: Endable) -> None:
-        """A call serves this stream now."""
+        """Note that a call serves this stream from now on."""
         self._calls[stream] = call
         source = stream.state.name
         self.core.identities.lives.stays(Who(source))
@@ -220,10 +226,10 @@ class Engine:
         self.directory.changed(source)
 
     def closed(self, stream: AppendStream) -> None:
-        """The call is over; what the stream still had to say is written soon."""
+        """Note that the stream's call is over, and submit the stream's last rows."""
         self._calls.pop(stream, None)
         writes, state = self.core.closed(stream), stream.state
-        # Perhaps of a stream that has begun anew meanwhile, under the same name.
+        # A source of this name may have begun anew meanwhile.
         present = self.core.sources.get(state.name)
         if present is not None and not present.live:
             lives = self.core.identities.lives
@@ -241,7 +247,7 @@ class Engine:
             self.directory.changed(stream.state.name)
 
     def replaced(self, store: StoreReplaced) -> None:
-        """Another store has come back with a new incarnation: every source must know."""
+        """Tell every source that streams here that another store has a new incarnation."""
         for call in list(self._calls.values()):
             call.replaced(store)
 

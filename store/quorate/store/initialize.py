@@ -1,4 +1,4 @@
-"""Making a store's data directory without starting the store: `quorate store init`."""
+"""The making of a store's data directory without starting the store: `quorate store init`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from quorate.store.storage.rocksdb import RocksStorage
 
 
 def initialize(configuration: StoreConfiguration, new: bool) -> str:
-    """Make the directory; with new the store founds a group. Returns its incarnation.
+    """Make the directory, and return the store's incarnation.
 
-    One that was made before, and with which no store was ever started, is taken for a blank one.
-    Raises DataDirectoryUsed if one was, and what opening a data directory raises.
+    new: the store founds a group. A directory with which no store was ever started may be made
+    again. Raises DataDirectoryUsed if a store was started with it, and what opening it raises.
     """
     directory = DataDirectory(configuration.data_directory, configuration.name)
     try:
         storage = RocksStorage(directory.database, create=directory.is_new)
         try:
             made = startup.store_record(storage)
-            # Nobody was ever told of a store that did not start: its word can still be changed.
+            # No other store has heard of one that never started: its record may still change.
             if made is not None and not (made.blank and made.starts == 0):
                 raise DataDirectoryUsed(str(directory.path), configuration.name)
             incarnation = uuid.UUID(bytes=made.incarnation) if made is not None else uuid.uuid4()

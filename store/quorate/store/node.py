@@ -1,4 +1,4 @@
-"""A store as a whole: opens its data directory, serves, stops.
+"""The store node: opens the data directory, puts the parts together, serves, and stops.
 
 Nothing here decides what is written or answered.
 """
@@ -79,9 +79,9 @@ _DURABILITIES = {
 }
 _READERS = 4
 _GRACE_SECONDS = 2.0
-"""How long calls have to end when the store stops."""
+"""The time in seconds that calls have to end when the store stops."""
 _SWITCH_SECONDS = 0.0005
-"""How soon the writer's thread gets Python's lock."""
+"""The time in seconds after which the writer's thread gets Python's lock."""
 
 
 class StoreNode:
@@ -101,18 +101,18 @@ class StoreNode:
         self._failure: QuorateError | None = None
         self._is_clean = True
         self.address = ""
-        """Where others reach it, host:port; known once it has started."""
+        """The address at which others reach the store, host:port; set once it has started."""
         self.peers: Peers | None = None
-        """What it hears of other stores; known once it has started."""
+        """The polling of the other stores; set once the store has started."""
         self.keeper: Keeper | None = None
-        """What looks after the identities; known once it has started."""
+        """The keeper of the identities; set once the store has started."""
 
     async def start(self) -> None:
         """Open everything and serve.
 
         Raises StorageFailed, DataDirectoryInUse, DataDirectoryOfAnother, DataDirectoryNewer,
-        DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, InvalidArgument if the address can
-        not be listened on.
+        DataDirectoryOlder, DataDirectoryCorrupt, NotFounded, or InvalidArgument if the store
+        cannot listen on the address.
         """
         try:
             await self._start()
@@ -121,17 +121,17 @@ class StoreNode:
             raise
 
     async def stop(self) -> None:
-        """Finish what was begun, and close everything."""
+        """Refuse new calls, commit what was submitted, and close everything."""
         self._begin_to_stop(StoreStopping(self._configuration.name))
         await self._stopped.wait()
 
     @property
     def in_limbo(self) -> bool:
-        """There is something that the store can not vouch for; not before it has started."""
+        """Whether the store is in limbo for a source or as a whole; False until it has started."""
         return self._engine is not None and self._engine.core.in_limbo
 
     async def wait(self) -> None:
-        """Return when the store has stopped; raises what it failed with."""
+        """Return when the store has stopped. Raises the error that stopped it, if one did."""
         await self._stopped.wait()
         if self._failure is not None:
             raise self._failure
@@ -224,7 +224,7 @@ class StoreNode:
             _log.log(level, "store %s is in limbo: %s", configuration.name, standing.limbo)
 
     def _lives(self) -> Lives:
-        """The lives of this run, before anything was heard."""
+        """Return the lives of the identities as they are before any sign of life was heard."""
         configuration = self._configuration
 
         @functools.cache
@@ -235,7 +235,7 @@ class StoreNode:
         return Lives(observed, lambda who: configured(who.source.topic, bool(who.receiver)))
 
     def _standing(self, storage: Storage, commits: int) -> Standing:
-        """Who this store is from now on; commits: how many were recovered."""
+        """Return the store's standing for this run. commits: the number of those recovered."""
         configuration = self._configuration
         record = startup.store_record(storage)
         record = started(
@@ -243,7 +243,7 @@ class StoreNode:
             record,
             configuration.peers,
             lambda: uuid.uuid4().bytes,
-            # Not the acknowledged mark: after a power failure that is older than what is there.
+            # Not the acknowledged mark: after a power failure the mark may be older than the log.
             StoreRun(uuid.uuid4().bytes, commits),
         )
         return Standing(configuration.name, record, startup.peers(storage))
@@ -251,7 +251,7 @@ class StoreNode:
     def _doubted(
         self, directory: DataDirectory, standing: Standing, sources: dict[SourceName, SourceState]
     ) -> list[Write]:
-        """Put in limbo what a host that went down may have lost."""
+        """Put the sources in limbo whose messages an unclean stop may have lost."""
         run, boot = clean_shutdown.left_over(directory.path), clean_shutdown.boot_id()
         lost = [
             (state, reason)
@@ -268,7 +268,7 @@ class StoreNode:
     def _begin_run(
         self, directory: DataDirectory, storage: Storage, writes: Sequence[Write]
     ) -> None:
-        """Make durable, before anything is served, what this run begins with."""
+        """Make the first rows of this run durable, before the store serves."""
         storage.write(writes)
         storage.sync()
         clean_shutdown.begin(directory.path, self._run(clean_shutdown.boot_id()))
@@ -280,16 +280,16 @@ class StoreNode:
         return clean_shutdown.Run(boot, configuration.durability, topics)
 
     def _end_run(self, directory: DataDirectory, storage: Storage) -> None:
-        """Have everything on the disk, and say so; or that it may not be there."""
+        """Sync and note a clean stop; after a failure note that messages may be missing."""
         if self._failure is None:
             storage.sync()
             clean_shutdown.end(directory.path)
             return
-        # What a sync that failed should have written may be gone, though the host goes on.
+        # A sync that failed may have lost its writes, though the host goes on.
         try:
             clean_shutdown.begin(directory.path, self._run(boot=""))
         except OSError as error:
-            _log.error("the failure can not be noted down in %s: %s", directory.path, error)
+            _log.error("the failure of the store cannot be noted in %s: %s", directory.path, error)
 
     def _greeting(self) -> store_v1.Greeting:
         assert self._engine is not None
@@ -310,7 +310,7 @@ class StoreNode:
         try:
             port = self._server.add_insecure_port(configuration.listen)
         except RuntimeError as error:
-            raise _can_not_listen(configuration.listen, str(error)) from error
+            raise _cannot_listen(configuration.listen, str(error)) from error
         self.address = engine.address = configuration.advertise or f"{host}:{port}"
         facts = StoreFacts(
             configuration.name,
@@ -406,12 +406,12 @@ class StoreNode:
         try:
             storage.close()
         except StorageFailed as error:
-            # What was acknowledged is synced; and a disk that failed before fails here again.
+            # Everything acknowledged is synced. A disk that failed before fails here again.
             _log.log(logging.DEBUG if self._failure else logging.ERROR, "%s", error)
 
 
 def _check_port(listen: str) -> None:
-    """Raise InvalidArgument if nothing can listen there: gRPC does not say why."""
+    """Raise InvalidArgument with the cause if nothing can listen there. gRPC gives no cause."""
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
     try:
@@ -422,20 +422,20 @@ def _check_port(listen: str) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        raise _can_not_listen(listen, error.strerror or str(error)) from error
+        raise _cannot_listen(listen, error.strerror or str(error)) from error
 
 
-def _can_not_listen(listen: str, detail: str) -> InvalidArgument:
+def _cannot_listen(listen: str, detail: str) -> InvalidArgument:
     return InvalidArgument(
-        "listen", f"{listen} can not be listened on ({detail}); choose another port or address"
+        "listen", f"the store cannot listen on {listen} ({detail}); choose another port or address"
     )
 
 
 def run(configuration: StoreConfiguration, on_ready: Callable[[str], None] | None = None) -> None:
-    """Run a store until SIGINT or SIGTERM; a second one ends it at once.
+    """Run a store until SIGINT or SIGTERM. A second signal ends the process at once.
 
-    on_ready is told the address once the store serves. Raises what the store fails with, after it
-    has stopped.
+    on_ready is called with the address once the store serves. If the store fails, its error is
+    raised after it has stopped.
     """
     logging.getLogger("quorate").setLevel(configuration.log_level.upper())
     sys.setswitchinterval(_SWITCH_SECONDS)

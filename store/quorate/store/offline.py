@@ -1,6 +1,6 @@
-"""A stopped store's data directory, read only: for checks of what stores really have.
+"""Reads the data directory of a stopped store, for audits of what stores have.
 
-Changes nothing, not even the log of RocksDB.
+Nothing is changed there, not even the log of RocksDB.
 """
 
 from __future__ import annotations
@@ -38,26 +38,29 @@ _BATCHES_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class OfflineSource:
-    """What a stopped store has of one source."""
+    """One source as a stopped store has it."""
 
     name: SourceName
     reg_id: int
     lineage: Lineage
     held: tuple[HeldRange, ...]
     holes: tuple[Range, ...]
-    """Ranges that it lacks and knows that it lacks."""
+    """The ranges of the stream that the store knows to lack."""
     stable_upto: int
     set_aside: int
-    """How many messages were set aside so far because a later epoch did not keep them."""
+    """The number of messages ever set aside because a later epoch did not keep them."""
     receivers: dict[int, ReceiverRecord]
-    """By session ID."""
+    """The registered receivers, by session ID."""
 
 
 class OfflineStore:
-    """The data directory of a store that is not running; it can not start until this is closed."""
+    """The open data directory of a stopped store. The store cannot start until it is closed."""
 
     def __init__(self, path: Path | str) -> None:
-        """Raises DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt, InvalidArgument."""
+        """Open the directory.
+
+        Raises DataDirectoryInUse, DataDirectoryNewer, DataDirectoryCorrupt, InvalidArgument.
+        """
         directory = Path(path)
         self._lock = lock_for_reading(directory)
         try:
@@ -76,7 +79,7 @@ class OfflineStore:
             raise
 
     def sources(self) -> list[OfflineSource]:
-        """Every source that the store knows, by name."""
+        """Return every source that the store knows, in the order of the names."""
         return [
             OfflineSource(
                 name,
@@ -92,9 +95,9 @@ class OfflineStore:
         ]
 
     def batches(self, source: SourceName) -> Iterator[StoredBatch]:
-        """Every batch that is held of a source's stream, in order, checked.
+        """Return every held batch of a source's stream, in order, checked.
 
-        One that is corrupt comes without its frame and with the problem.
+        A corrupt batch comes without its frame and with the problem.
         """
         state = self._sources[source]
         for held in state.held.ranges:
@@ -106,14 +109,14 @@ class OfflineStore:
                     first = batch.part.last + 1
 
     def set_aside(self, source: SourceName) -> Iterator[SetAside]:
-        """What a later epoch did not keep and is still there, by epoch and number, checked.
+        """Return the batches that were set aside and are still there, by epoch and number, checked.
 
-        One that is corrupt comes without its frame and with the problem.
+        A corrupt batch comes without its frame and with the problem.
         """
         return read_aside(self._storage, self._sources[source].reg_id, source)
 
     def close(self) -> None:
-        """Let the directory go."""
+        """Close the directory, so that the store can start."""
         self._storage.close()
         os.close(self._lock)
 

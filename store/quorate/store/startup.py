@@ -1,6 +1,7 @@
-"""What a store knew, read back from its tables.
+"""Reads back from the tables what the store knew when it stopped.
 
-Only from the small ones, so that a restart takes as long with a full journal as with an empty one.
+Neither the journal nor the index is read: a restart takes no longer with a full journal than with
+an empty one. Nothing here decides what follows from it.
 """
 
 from __future__ import annotations
@@ -74,42 +75,42 @@ _LAST_KEY = b"\xff" * 32
 
 
 def last_commit(reads: Reads) -> CommitRecord:
-    """The last commit that survived. Raises Malformed."""
+    """Return the record of the last commit that survived. Raises Malformed."""
     value = reads.get(Table.META, [COMMIT_KEY])[0]
     return unpack_commit(value) if value is not None else CommitRecord()
 
 
 def store_record(reads: Reads) -> StoreRecord | None:
-    """Who the store is; None if it was never started. Raises Malformed."""
+    """Return the store's own record; None if it was never started. Raises Malformed."""
     value = reads.get(Table.META, [STORE_KEY])[0]
     return unpack_store(value) if value is not None else None
 
 
 def peers(reads: Reads) -> dict[str, Greeting]:
-    """The last greeting of each peer, by the store's name. Raises Malformed."""
+    """Return the last greeting of each peer, by the peer's name. Raises Malformed."""
     greetings = (unpack_greeting(value) for _, value in _rows(reads, Table.META, *PEER_KEYS))
     return {greeting.store_name: greeting for greeting in greetings}
 
 
 def losses(reads: Reads) -> list[LossRecord]:
-    """What operators accepted, in the order in which it was recorded. Raises Malformed."""
+    """Return the accepted losses in the order in which they were recorded. Raises Malformed."""
     return [unpack_loss(value) for _, value in _rows(reads, Table.META, *LOSS_KEYS)]
 
 
 def scrub(reads: Reads) -> ScrubRecord:
-    """How far the store has checked what it holds. Raises Malformed."""
+    """Return how far the scrub has come. Raises Malformed."""
     value = reads.get(Table.META, [SCRUB_KEY])[0]
     return unpack_scrub(value) if value is not None else ScrubRecord()
 
 
 def ages(reads: Reads) -> Ages:
-    """How long ago the store took what. Raises Malformed."""
+    """Return when the journal reached which position. Raises Malformed."""
     value = reads.get(Table.META, [AGES_KEY])[0]
     return unpack_ages(value) if value is not None else Ages()
 
 
 def sources(reads: Reads, reg_ids: RegIds) -> dict[SourceName, SourceState]:
-    """Every source with its receivers; their RegIDs are claimed. Raises Malformed."""
+    """Return every source with its receivers, and claim their RegIDs. Raises Malformed."""
     by_reg_id: dict[int, SourceState] = {}
     for key, value in _rows(reads, Table.REGISTRATIONS):
         reg_id = position_of(key)
@@ -143,9 +144,9 @@ def identities(
     sources: Mapping[SourceName, SourceState],
     lives: Lives,
 ) -> Identities:
-    """How the identities live, and what is remembered of sources that were deleted.
+    """Return the lives of all identities and the tombstones of deleted sources.
 
-    Their RegIDs are claimed. Raises Malformed.
+    The RegIDs of sources that are deleted but not yet emptied are claimed. Raises Malformed.
     """
     names = {state.reg_id: state.name for state in sources.values()}
     for key, value in _rows(reads, Table.META, *LIFE_KEYS):

@@ -1,7 +1,7 @@
-"""The directory: which sources a store knows, for those who watch it.
+"""The watchers of a store's directory: each is told of every source that changes.
 
-Each watcher is owed, at most, one entry a source: what it has not taken yet is overwritten by what
-is newer, so a slow one costs no memory.
+A watcher is owed at most one entry a source, which it reads when it takes it. So a slow watcher
+costs no memory. The content of an entry is no matter of this module.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 
 Selects = Callable[[str], bool]
-"""Whether a topic is one that is asked for."""
+"""Returns whether a watcher asked for a topic."""
 
 
 def by_topic(topic: str) -> Selects:
+    """Select one topic."""
     return lambda candidate: candidate == topic
 
 
 def by_pattern(pattern: str) -> Selects:
-    """Topics that the regular expression matches whole; raises InvalidArgument."""
+    """Select the topics that the regular expression matches whole. Raises InvalidArgument."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -34,7 +35,7 @@ def by_pattern(pattern: str) -> Selects:
 
 
 class Watcher:
-    """What one watcher has still to be told."""
+    """One watcher, with the sources of which it has still to be told."""
 
     def __init__(self, selects: Selects) -> None:
         self._selects = selects
@@ -42,23 +43,23 @@ class Watcher:
         self._changed = asyncio.Event()
 
     def owe(self, source: SourceName) -> None:
-        """Have the watcher told of the source as it will then be."""
+        """Note that the watcher must be told of the source."""
         if self._selects(source.topic):
             self._owed[source] = None
             self._changed.set()
 
     def take(self) -> list[SourceName]:
-        """What is owed; then nothing is."""
+        """Return the sources that are owed; afterwards none is."""
         owed, self._owed = list(self._owed), {}
         self._changed.clear()
         return owed
 
     def wake(self) -> None:
-        """Have whoever waits look around, though nothing may be owed."""
+        """Let `changed` return, though nothing may be owed."""
         self._changed.set()
 
     async def changed(self) -> None:
-        """Return once something is owed, or after `wake`."""
+        """Return once a source is owed, or after `wake`."""
         await self._changed.wait()
 
 
@@ -70,7 +71,7 @@ class Directory:
 
     @contextmanager
     def watching(self, selects: Selects, known: Iterable[SourceName]) -> Iterator[Watcher]:
-        """A watcher that is owed everything known, and from now on every change."""
+        """Return a watcher that is owed all known sources, and every change from now on."""
         watcher = Watcher(selects)
         for source in known:
             watcher.owe(source)
@@ -81,11 +82,11 @@ class Directory:
             self._watchers.discard(watcher)
 
     def changed(self, source: SourceName) -> None:
-        """Something that the directory says of a source is no longer so."""
+        """Note that the directory's entry of a source has changed."""
         for watcher in self._watchers:
             watcher.owe(source)
 
     def wake(self) -> None:
-        """Have every watcher's call look around."""
+        """Let every waiting watcher's call go on."""
         for watcher in self._watchers:
             watcher.wake()

@@ -1,1 +1,4 @@
-"""The calls that a store answers, one file a call. No rule lives here."""
+"""The calls that a store answers, one file a call.
+
+No rule lives here: what is answered is decided in quorate.store.rules.
+"""

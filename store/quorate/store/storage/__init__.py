@@ -1,1 +1,4 @@
-"""Bytes on disk: the database, its tables and records, group commit. No rule lives here."""
+"""Bytes on disk: the data directory, the database, its tables and records, and group commit.
+
+No rule lives here: what may be written, served or deleted is decided in quorate.store.rules.
+"""

@@ -1,8 +1,9 @@
-"""Whether a store was stopped cleanly, and what a host that went down meanwhile has lost.
+"""Tells a clean stop from an unclean one, and says which topics may have lost messages.
 
-While a store runs its directory has the file `running`: on which boot of the host it was begun, and
-how durable its topics were. It is removed once a clean stop has synced everything. What was in the
-page cache outlives the process, but not the host; what was in memory outlives neither.
+While a store runs its data directory has the file `running`. The file names the boot of the host
+and the durability of the topics; a clean stop syncs everything and then removes the file. Messages
+in the page cache outlive the process, but not the host. Messages in memory outlive neither. The
+limbo that follows is not decided here.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ MEMORY_REASON = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a store ran."""
+    """One run of a store: the boot of its host, and the durability of its topics."""
 
     boot: str
-    """Of the host; empty if it can not be told, or if what it cached may be gone already."""
+    """The boot ID of the host; empty if it is unknown, or if cached writes may be lost already."""
     durability: str
-    """Of topics that no pattern matches: `fsync`, `os`, `memory` or `state-only`."""
+    """The durability of topics that no pattern matches: `fsync`, `os`, `memory` or `state-only`."""
     topics: tuple[tuple[str, str], ...] = ()
-    """Patterns, in order, and how durable such topics were."""
+    """Patterns in order, each with the durability of the topics that it matches."""
 
     def durability_of(self, topic: str) -> str:
-        """Where what was acknowledged of a topic was."""
+        """Return the durability that this topic had."""
         for pattern, durability in self.topics:
             if re.fullmatch(pattern, topic):
                 return durability
         return self.durability
 
     def may_have_lost(self, topic: str, boot: str) -> str:
-        """Why something of a topic may be gone, now that the host has this boot; empty: it is not.
+        """Return why messages of a topic may be lost after this unclean run; empty: none is.
 
-        The run did not end cleanly.
+        boot: the boot ID of the host as it runs now.
         """
         match self.durability_of(topic):
             case "fsync" | "state-only":
@@ -60,7 +61,7 @@ class Run:
 
 
 def boot_id() -> str:
-    """Of the host as it runs now; empty if it can not be told."""
+    """Return the boot ID of the host as it runs now; empty if the host does not tell it."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -68,7 +69,10 @@ def boot_id() -> str:
 
 
 def left_over(directory: Path) -> Run | None:
-    """The run that did not end cleanly; None if it did. Raises DataDirectoryCorrupt."""
+    """Return the run that did not end cleanly; None if the last one did.
+
+    Raises DataDirectoryCorrupt.
+    """
     try:
         fields = json.loads((directory / "running").read_text())
         topics = tuple((str(pattern), str(durability)) for pattern, durability in fields["topics"])
@@ -76,11 +80,12 @@ def left_over(directory: Path) -> Run | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataDirectoryCorrupt(str(directory), f"running can not be read: {error!r}") from None
+        detail = f"the file 'running' cannot be read: {error!r}"
+        raise DataDirectoryCorrupt(str(directory), detail) from None
 
 
 def begin(directory: Path, run: Run) -> None:
-    """Note how the store runs from now on; durable when it returns. Raises OSError."""
+    """Write the file `running`, durable on return. Raises OSError."""
     new = directory / "running.new"
     with new.open("w") as file:
         file.write(json.dumps(asdict(run)) + "\n")
@@ -91,5 +96,5 @@ def begin(directory: Path, run: Run) -> None:
 
 
 def end(directory: Path) -> None:
-    """Note that the store stopped cleanly: everything is on the disk. Raises OSError."""
+    """Remove the file `running`; the caller has synced everything. Raises OSError."""
     (directory / "running").unlink(missing_ok=True)

@@ -1,14 +1,16 @@
-"""A store's data directory: whose it is, in which format, in use by whom, synced how far.
+"""A store's data directory: its owner, its format, its lock, and the last synced commit.
 
-    FORMAT         JSON: format, store; written once for each format
-    lock           locked while a store runs; has its process ID
-    acknowledged   number of the last commit that was synced, mapped into memory
-    running        while a store runs, and after it was killed: see
-    quorate.store.storage.clean_shutdown rocksdb/       see quorate.store.storage.rocksdb
+Nothing here reads or writes rows. The directory has these files:
 
-The log of RocksDB may lose its end without a word when its files are reused; the acknowledged mark
-finds that out. It needs no sync: it outlives the process, and after a power failure an older mark
-is still a true lower bound.
+- FORMAT: JSON with the format and the store's name; written once for each format
+- lock: locked while a store runs; has the store's process ID
+- acknowledged: the number of the last synced commit, mapped into memory
+- running: present while a store runs, and after an unclean stop; see clean_shutdown
+- rocksdb/: the database; see rocksdb
+
+RocksDB reuses its log files, and then may lose the end of its log silently. The acknowledged mark
+detects that. The mark needs no sync: it outlives the process, and after a power failure an older
+mark is still a true lower bound.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from quorate.protocol.errors import (
 )
 
 FORMAT = 10
-"""Raised whenever an older version could not read what this one writes."""
+"""The number of the format. Raise it whenever an older version could not read the new format."""
 
 _MARK = struct.Struct("<Q")
 _OURS = {
@@ -49,13 +51,13 @@ _OURS = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What FORMAT says."""
+    """The content of FORMAT: the store's name."""
 
     store: str
 
 
 def read_identity(path: Path) -> Identity | None:
-    """What FORMAT says; None in a blank directory.
+    """Return the content of FORMAT; None in a blank directory.
 
     Raises DataDirectoryNewer, DataDirectoryOlder, DataDirectoryCorrupt.
     """
@@ -66,7 +68,7 @@ def read_identity(path: Path) -> Identity | None:
         if strangers or (path / "rocksdb").exists():
             what = strangers[0] if strangers else "rocksdb"
             raise DataDirectoryCorrupt(
-                str(path), f"it has {what!r} but no FORMAT, so it is not a store's"
+                str(path), f"it has {what!r} but no FORMAT, so it is not a store's directory"
             ) from None
         return None
     try:
@@ -78,14 +80,14 @@ def read_identity(path: Path) -> Identity | None:
             raise DataDirectoryOlder(str(path), number, FORMAT)
         return Identity(str(fields["store"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise DataDirectoryCorrupt(str(path), f"FORMAT can not be read: {error!r}") from None
+        raise DataDirectoryCorrupt(str(path), f"FORMAT cannot be read: {error!r}") from None
 
 
 class DataDirectory:
-    """An open data directory; no other store can open it until it is closed."""
+    """An open data directory. No other store can open it until it is closed."""
 
     def __init__(self, path: Path, store: str) -> None:
-        """Open it, or make a new one for this store.
+        """Open the directory, or make a new one for this store.
 
         Raises DataDirectoryInUse, DataDirectoryOfAnother, DataDirectoryNewer, DataDirectoryOlder,
         DataDirectoryCorrupt, StorageFailed.
@@ -117,7 +119,7 @@ class DataDirectory:
 
     @property
     def is_new(self) -> bool:
-        """Nothing was acknowledged yet, so that there need not be a database."""
+        """Whether no commit was acknowledged yet, so that there need not be a database."""
         return self.acknowledged == 0
 
     @property
@@ -130,15 +132,18 @@ class DataDirectory:
         _MARK.pack_into(self._mark, 0, commit)
 
     def check_recovered(self, commit: int) -> None:
-        """Raise DataDirectoryCorrupt if a commit that was acknowledged is gone."""
+        """Raise DataDirectoryCorrupt if an acknowledged commit is missing.
+
+        commit: the number of the last commit that was recovered.
+        """
         if commit < self.acknowledged:
             raise DataDirectoryCorrupt(
                 str(self.path),
-                f"commit {self.acknowledged} was acknowledged, but only {commit} are there",
+                f"commit {self.acknowledged} was acknowledged, but the last one there is {commit}",
             )
 
     def free_bytes(self) -> int:
-        """What the store may still write there."""
+        """Return how many bytes the store may still write there."""
         facts = os.statvfs(self.path)
         return facts.f_bavail * facts.f_frsize
 
@@ -147,7 +152,7 @@ class DataDirectory:
         os.close(self._lock)
 
     def _make(self, store: str) -> Identity:
-        # Its length, too, must outlive a power failure: without its mark a store does not start.
+        # The file's length must outlive a power failure: a store does not start without its mark.
         with (self.path / "acknowledged").open("wb") as file:
             file.write(_MARK.pack(0))
             file.flush()
@@ -167,9 +172,9 @@ class DataDirectory:
 
 
 def lock_for_reading(path: Path) -> int:
-    """Keep stores out of a data directory until this descriptor is closed.
+    """Keep stores out of a data directory until the returned descriptor is closed.
 
-    Raises DataDirectoryInUse, InvalidArgument if it is no store's.
+    Raises DataDirectoryInUse, or InvalidArgument if the directory is no store's.
     """
     try:
         descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
@@ -202,11 +207,12 @@ def _map_mark(path: Path) -> mmap.mmap:
         with (path / "acknowledged").open("r+b") as file:
             return mmap.mmap(file.fileno(), _MARK.size)
     except (FileNotFoundError, ValueError):
-        raise DataDirectoryCorrupt(str(path), "the file 'acknowledged' is gone or cut") from None
+        detail = "the file 'acknowledged' is missing or too short"
+        raise DataDirectoryCorrupt(str(path), detail) from None
 
 
 def sync_directory(path: Path) -> None:
-    """Have the names of its files on the disk; raises OSError."""
+    """Sync a directory, so that the names of its files are on the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

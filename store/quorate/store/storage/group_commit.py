@@ -1,8 +1,8 @@
-"""Group commit: one thread that writes all that has arrived, syncs once, and says so.
+"""Group commit: one thread writes all rows that have arrived, syncs once, and acknowledges them.
 
-No timer: the window is as long as the last sync took. The first failure is the last write: nothing
-is written, synced or acknowledged after it. Nothing here knows what the rows mean, except for the
-number of the commit, which goes with every one.
+There is no timer: the window is as long as the last sync took. After the first failure nothing is
+written, synced or acknowledged. Nothing here knows the meaning of the rows, except for the commit's
+own record, which goes with every commit.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from quorate.store.storage.records import (
 )
 
 _ROW_BYTES = 64
-"""What a row is taken to cost apart from its value."""
+"""The bytes that a row is taken to cost apart from its value."""
 
 
 class Acknowledged(Protocol):
-    """Is told, on the event loop, that everything up to a number is durable."""
+    """Receives, on the event loop, the number up to which everything is durable."""
 
     def acknowledge(self, upto: int) -> None: ...
 
@@ -49,7 +49,7 @@ class _Commit:
 
 
 class Writer:
-    """Commits in the order of submission. Submit from one event loop only."""
+    """The writer of one store. It commits in the order of submission, from one event loop only."""
 
     def __init__(
         self,
@@ -61,12 +61,14 @@ class Writer:
         failed: Callable[[QuorateError], None],
         pending_bytes_max: int,
     ) -> None:
-        """committed: number of the last commit on the disk.
+        """Make the writer; `start` starts its thread.
 
-        position tells, in the thread, a journal position past all that was submitted.
-        acknowledged is told, in the thread, the number of each commit that was synced, before
-        anyone else learns of it. check_room raises StorageFailed when a commit may not be begun.
-        failed is called once, on the event loop.
+        - committed: the number of the last commit on the disk.
+        - position: returns, in the thread, a journal position behind all submitted batches.
+        - acknowledged: called in the thread with each synced commit's number, before any waiter.
+        - check_room: raises StorageFailed, in the thread, if no commit may begin.
+        - failed: called once, on the event loop.
+        - pending_bytes_max: the bytes of submitted rows above which `full` is true.
         """
         self._storage = storage
         self._position = position
@@ -100,10 +102,10 @@ class Writer:
         acknowledge: Acknowledged | None = None,
         upto: int = 0,
     ) -> int:
-        """Have these written together; returns the number of their commit.
+        """Submit rows to be written together, and return the number of their commit.
 
-        Then acknowledge, if given, is told of upto, or of a later one that came with it. With
-        nothing to write or to tell it is the number of the last commit that has anything.
+        Once they are durable acknowledge, if given, receives upto, or a later one of the same
+        commit. Without rows and acknowledge the number is that of the last submitted commit.
         Raises StorageFailed after a failure.
         """
         if self.failure is not None:
@@ -128,7 +130,7 @@ class Writer:
         return number
 
     async def durable(self, number: int) -> None:
-        """Return once that commit is durable; raises StorageFailed if it never will be."""
+        """Return once that commit is durable. Raises StorageFailed if it never will be."""
         if number <= self.committed:
             return
         if self.failure is not None:
@@ -136,28 +138,28 @@ class Writer:
         future = self._waiting.get(number)
         if future is None:
             future = self._waiting[number] = self._loop.create_future()
-        # Several may wait: one that is cancelled must not take the others with it.
+        # Several callers may wait: a cancelled one must not cancel the others.
         await asyncio.shield(future)
 
     @property
     def full(self) -> bool:
-        """More is waiting than may be."""
+        """Whether more bytes wait to be written than pending_bytes_max."""
         return not self._room.is_set()
 
     async def room(self) -> None:
-        """Return once less is waiting than may be; raises StorageFailed after a failure."""
+        """Return once the writer is not full. Raises StorageFailed after a failure."""
         await self._room.wait()
         if self.failure is not None:
             raise self.failure
 
     async def stop(self) -> None:
-        """Commit what was submitted, then end the thread."""
+        """Commit all submitted rows, then end the thread."""
         with self._arrived:
             self._stopping = True
             self._arrived.notify()
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join)
-        # What the thread handed over last is still on its way through the loop.
+        # The thread's last callback still waits in the event loop.
         await asyncio.sleep(0)
 
     # In the thread.
@@ -216,7 +218,7 @@ class Writer:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # whoever waits gets it; nobody need
+                future.exception()  # every waiter gets it; there need not be one
         self._waiting.clear()
         self._room.set()
         self._failed(error)

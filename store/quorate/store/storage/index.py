@@ -1,8 +1,9 @@
-"""Batches that a store holds already: finding them, comparing them, moving them aside.
+"""The index of the journal: finds the held batches of a source, compares them, sets them aside.
 
-The index says, for each source, which batch serves which numbers: its rows never overlap, and
-together they are what is held. A batch that came with numbers that were held already serves only
-the others; it may have several rows. Reads only; what is to be written is handed back.
+Each row of the index names the batch that serves a range of a source's numbers. Rows of a source
+never overlap; together they are what the store holds. A batch that came with numbers already held
+serves only its other numbers, and may have several rows. Functions here only read, and return the
+rows to write. Which batches may be taken, set aside or let go is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _HIGHEST = 2**64 - 1
 def entries(
     reads: Reads, reg_id: int, first: int, last: int, rows_at_once: int = 1024
 ) -> Iterator[IndexEntry]:
-    """The batches that have numbers of [first, last], ascending.
+    """Yield the batches that serve numbers of [first, last], ascending.
 
     Raises StorageFailed, CorruptBatch.
     """
@@ -63,16 +64,16 @@ def _entry(row: Row) -> IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How a batch compares with what is held of its numbers."""
+    """The result of comparing a batch with the held batches of its numbers."""
 
     conflict: Range | None
-    """Numbers with other content, if there are any."""
+    """Numbers with different content; None if there are none."""
     agreed: RangeSet
-    """Numbers that are held and read well; of what is missing here a good copy is still needed."""
+    """Numbers that are held here, readable, and of the same content."""
 
 
 def compare(reads: Reads, reg_id: int, header: BatchHeader, frame: bytes, last: int) -> Compared:
-    """Compare a batch, as far as `last`, with all that is held of its numbers."""
+    """Compare a batch, as far as `last`, with the held batches of its numbers."""
     agreed = RangeSet()
     for entry in entries(reads, reg_id, header.first, last):
         part = Range(max(entry.first, header.first), min(entry.last, last))
@@ -83,7 +84,7 @@ def compare(reads: Reads, reg_id: int, header: BatchHeader, frame: bytes, last: 
             check_batch(value, "in the journal")
             same = same_content(frame, value)
         except (CorruptBatch, StorageFailed):
-            continue  # a copy that can not be read says nothing
+            continue  # an unreadable copy proves nothing
         if not same:
             return Compared(part, agreed)
         agreed.add(part.first, part.last)
@@ -93,7 +94,10 @@ def compare(reads: Reads, reg_id: int, header: BatchHeader, frame: bytes, last: 
 def serve(
     reads: Reads, reg_id: int, parts: Iterable[Range], position: int, header: BatchHeader
 ) -> list[Write]:
-    """Have a batch serve these parts of it, instead of what serves any of their numbers now."""
+    """Return the rows that let a batch serve these parts of it.
+
+    They replace whatever serves any of these numbers now.
+    """
     writes: list[Write] = []
     for part in parts:
         for entry in entries(reads, reg_id, part.first, part.last):
@@ -103,7 +107,11 @@ def serve(
 
 
 def cut_out(reg_id: int, entry: IndexEntry, part: Range) -> list[Write]:
-    """Leave a row what it serves outside of a part; if that is nothing the batch may leave."""
+    """Return the rows that take a part out of an index entry.
+
+    The entry keeps its numbers before and after the part. If none is left its batch may leave the
+    journal.
+    """
     rows = _without(reg_id, entry, part)
     return [*rows, may_leave(reg_id, entry.position, entry.size if len(rows) == 1 else 0)]
 
@@ -118,22 +126,22 @@ def _without(reg_id: int, entry: IndexEntry, part: Range) -> list[Write]:
 
 
 def may_leave(reg_id: int, position: int, size: int) -> Write:
-    """Note that a row that named a batch has gone: it leaves the journal if that was the last.
+    """Return the row that releases a batch. It leaves the journal if no other row names it.
 
-    size: as in IndexEntry; 0: it has to be looked for others.
+    size: as in IndexEntry; 0: other rows may name the batch.
     """
     return Write(Table.RELEASED, position_key(position), pack_released(reg_id, size))
 
 
 def leaving_bytes(writes: Iterable[Write]) -> int:
-    """How many bytes of the journal these rows let go for certain."""
+    """Return how many bytes of the journal these rows release for certain."""
     released = (unpack_released(write.value) for write in writes if write.value is not None
                 and write.table is Table.RELEASED)  # fmt: skip
     return sum(size for _, size in released)
 
 
 def is_referred_to(reads: Reads, reg_id: int, position: int, numbers: Range) -> bool:
-    """Whether a row of the index, or one set aside, names the batch of these numbers.
+    """Return whether a row of the index, or one set aside, names the batch of these numbers.
 
     Raises StorageFailed, CorruptBatch.
     """
@@ -144,7 +152,7 @@ def is_referred_to(reads: Reads, reg_id: int, position: int, numbers: Range) -> 
 
 
 def aside(reads: Reads, reg_id: int) -> Iterator[tuple[bytes, IndexEntry]]:
-    """Every row of a source that was set aside, with its key."""
+    """Yield every row of a source that was set aside, with its key."""
     key, end = set_aside_key(reg_id, 0, 0), set_aside_key(reg_id, _HIGHEST, _HIGHEST)
     while rows := reads.scan(Table.SET_ASIDE, key, end, 1024):
         for row in rows:
@@ -155,9 +163,10 @@ def aside(reads: Reads, reg_id: int) -> Iterator[tuple[bytes, IndexEntry]]:
 def rows_of(
     reads: Reads, reg_id: int, rows_max: int
 ) -> Iterator[tuple[Table, bytes, int | None, int]]:
-    """Rows of the index, and as many set aside: table, key, position and size of the batch.
+    """Yield at most rows_max rows of the index, and as many that were set aside.
 
-    The position is None if the row can not be read. Raises StorageFailed.
+    Each comes with its table, its key, and the position and size of the batch. The position is None
+    if the row is unreadable. Raises StorageFailed.
     """
     index = reads.scan(Table.INDEX, index_key(reg_id, 0), index_key(reg_id, _HIGHEST), rows_max)
     lowest, highest = set_aside_key(reg_id, 0, 0), set_aside_key(reg_id, _HIGHEST, _HIGHEST)
@@ -184,7 +193,7 @@ def _row(reg_id: int, part: Range, position: int, epoch: int, checksum: int) -> 
 
 
 def moves_aside(reads: Reads, reg_id: int, first: int) -> list[Write]:
-    """Move every batch, or part of one, from first on out of the index."""
+    """Return the rows that set everything from first on aside."""
     writes: list[Write] = []
     for entry in entries(reads, reg_id, first, SEQUENCE_MAX):
         begins = max(entry.first, first)
@@ -193,15 +202,17 @@ def moves_aside(reads: Reads, reg_id: int, first: int) -> list[Write]:
         row = pack_index(entry.position, entry.last, entry.epoch, entry.checksum, size)
         writes += _no_longer_aside(reads, reg_id, key, entry.position)
         writes.append(Write(Table.SET_ASIDE, key, row))
-        # The batch stays: what was set aside refers to it.
+        # The batch stays in the journal: the row that was set aside names it.
         writes += _without(reg_id, entry, Range(begins, entry.last))
     return writes
 
 
 def _no_longer_aside(reads: Reads, reg_id: int, key: bytes, position: int) -> list[Write]:
-    """The batch that was set aside under this key before may leave, if it is another one: a later
-    epoch had kept the same numbers, so that they came again."""
-    # What was set aside keeps nobody from beginning: if it can not be read its batch stays.
+    """Return the row that releases the batch set aside under this key before, if it is another.
+
+    There is one if a later epoch had kept these numbers, so that they came again.
+    """
+    # An unreadable row must not keep an epoch from beginning: its batch just stays.
     with suppress(CorruptBatch, StorageUnreadable):
         value = reads.get(Table.SET_ASIDE, [key])[0]
         if value is not None and (former := _aside_entry((key, value))).position != position:

@@ -1,7 +1,7 @@
-"""What the store needs of a key-value storage: ordered tables, atomic writes, a sync.
+"""The interface of a key-value storage: ordered tables, atomic writes, and a sync.
 
-The RocksDB implementation is in quorate.store.storage.rocksdb; the one in memory here serves tests
-and the simulated world. Nothing here knows what the rows mean.
+quorate.store.storage.rocksdb implements it on disk. quorate.store.storage.memory implements it for
+tests and the simulated world. Nothing here knows the meaning of the rows.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from typing import NamedTuple, Protocol
 
 
 class Table(enum.Enum):
-    """The tables, by the names that they have on the disk."""
+    """The tables, with their names on the disk. Each comment has the key -> the value."""
 
     JOURNAL = "journal"
-    """position -> a batch, exactly as it was received"""
+    """position -> a batch, exactly as the store received it"""
     INDEX = "index"
-    """(RegID, first) -> which batch of the journal serves the numbers from there on"""
+    """(RegID, first) -> the batch of the journal that serves the numbers from first on"""
     SET_ASIDE = "set_aside"
-    """(RegID, epoch, first) -> the same, for batches that no longer belong to the stream"""
+    """(RegID, epoch, first) -> a batch of the journal that no longer belongs to the stream"""
     RELEASED = "released"
-    """position -> a batch that left the stream, and leaves the journal if nothing refers to it"""
+    """position -> a released batch, which leaves the journal if no row names it"""
     REGISTRATIONS = "registrations"
     """RegID -> a source's registration"""
     HELD = "held"
-    """RegID -> what is held of the source's stream"""
+    """RegID -> the ranges held of the source's stream, with its counters"""
     MARKERS = "markers"
-    """(RegID, sequence number) -> what the application committed with that message"""
+    """(RegID, sequence number) -> the marker that the application committed with that message"""
     RECEIVERS = "receivers"
     """(RegID of the source, session ID) -> a receiver's registration and position"""
     META = "meta"
-    """what concerns the whole store"""
+    """name -> a record of the whole store; (prefix, number) -> a small record of another kind"""
 
-    # By identity, as they are compared: every row that is read or written looks its table up.
+    # The hash of the identity is the fastest, and each row read or written needs one.
     __hash__ = object.__hash__
 
 
 class Write(NamedTuple):
-    """One row to be written; a value of None deletes it."""
+    """One row to write. A value of None deletes the row."""
 
     table: Table
     key: bytes
@@ -49,32 +49,38 @@ Row = tuple[bytes, bytes]
 
 
 class Reads(Protocol):
-    """Reading rows; sees every write that has returned, synced or not."""
+    """The reading half. It sees every write that has returned, synced or not."""
 
     def get(self, table: Table, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of these keys, None where there is no row; raises StorageUnreadable."""
+        """Return the values of these keys, None where there is no row. Raises StorageUnreadable."""
 
     def scan(self, table: Table, first: bytes, last: bytes, limit: int) -> list[Row]:
-        """At most limit rows with first <= key <= last, ascending; raises StorageUnreadable."""
+        """Return at most limit rows with first <= key <= last, ascending.
+
+        Raises StorageUnreadable.
+        """
 
     def at_or_before(self, table: Table, key: bytes) -> Row | None:
-        """The row with the greatest key <= key; raises StorageUnreadable."""
+        """Return the row with the greatest key at or before key; None if there is none.
+
+        Raises StorageUnreadable.
+        """
 
 
 class Storage(Reads, Protocol):
-    """Reads, atomic writes, and a sync of everything written before it."""
+    """A storage: reads, atomic writes, and a sync of all earlier writes."""
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Write all rows or none; raises StorageFailed, after which nothing may be written."""
+        """Write all rows or none. Raises StorageFailed, after which nothing may be written."""
 
     def sync(self) -> None:
-        """Return once every write is on the disk; raises StorageFailed, and is never repeated."""
+        """Return once every write is on the disk. Raises StorageFailed, and is never repeated."""
 
     def compact(self, table: Table, first: bytes, last: bytes) -> None:
-        """Give back the disk space of rows with first <= key <= last that were deleted.
+        """Give back the disk space of deleted rows with first <= key <= last.
 
-        May take long; not on the event loop. Raises StorageFailed.
+        It may take long, so it is never called on the event loop. Raises StorageFailed.
         """
 
     def close(self) -> None:
-        """Release the files. Nothing may be called afterwards."""
+        """Release the files. No method may be called afterwards."""

@@ -1,7 +1,7 @@
-"""Durable records of a store's upkeep: accepted losses, what can not be read, how far it checked.
+"""Durable records of a store's maintenance: accepted losses, unreadable ranges, the scrub's place.
 
-They stand in the table of what concerns the whole store. As with quorate.store.storage.records, a
-change is a change of the format on the disk.
+They are rows of the table META. A change here changes the format on the disk, as in
+quorate.store.storage.records. When such a record is written is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _BAD_BATCH_PREFIX = b"bad-batch/"
 _LOSS_PREFIX = b"loss/"
 
 UNREADABLE_KEYS = (_UNREADABLE_PREFIX, _UNREADABLE_PREFIX + b"\xff" * 8)
-"""Lowest and highest."""
+"""The lowest and the highest key of unreadable ranges."""
 BAD_BATCH_KEYS = (_BAD_BATCH_PREFIX, _BAD_BATCH_PREFIX + b"\xff" * 8)
-"""Lowest and highest."""
+"""The lowest and the highest key of unreadable batches."""
 LOSS_KEYS = (_LOSS_PREFIX, _LOSS_PREFIX + b"\xff" * 8)
-"""Lowest and highest."""
+"""The lowest and the highest key of accepted losses."""
 SCRUB_KEY = b"scrub"
 
 
@@ -45,7 +45,7 @@ def unreadable_reg_id(key: bytes) -> int:
 
 
 def bad_batch_key(position: int) -> bytes:
-    """Of a row without content: the batch at this position of the journal was unreadable."""
+    """Return the key that notes an unreadable batch at this journal position. It has no value."""
     return _BAD_BATCH_PREFIX + _U64.pack(position)
 
 
@@ -62,23 +62,23 @@ def unpack_ranges(value: bytes) -> RangeSet:
         pairs = _SIGNED_PAIR.iter_unpack(value)
         return RangeSet(Range(first, last) for first, last in pairs)
     except (struct.error, AssertionError) as error:
-        raise Malformed(f"a row of ranges can not be read: {error}") from None
+        raise Malformed(f"a row of ranges cannot be read: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class LossRecord:
-    """What an operator accepted on this store, or what it learnt of that from elsewhere."""
+    """A loss that an operator accepted, on this store or elsewhere."""
 
     source: SourceName | None
-    """None: the store as a whole."""
+    """The source; None: the store as a whole."""
     first: int
-    """NOTHING: the store left limbo with what it had."""
+    """The first lost sequence number; NOTHING: the store left limbo with what it had."""
     last: int
     reason: str
     time_ns: int
-    """ns since 1970, by the store's clock."""
+    """The time of the record in ns since 1970, by the store's clock."""
     lineage: Lineage
-    """In force when it was recorded: the numbers are those that it names."""
+    """The lineage in force when the loss was recorded. The lost numbers belong to it."""
 
     def __str__(self) -> str:
         what = "the whole store" if self.source is None else str(self.source)
@@ -88,7 +88,7 @@ class LossRecord:
 
 
 def loss_key(number: int) -> bytes:
-    """Losses are numbered in the order in which they were recorded."""
+    """Return the key of a loss. Losses are numbered in the order in which they were recorded."""
     return _LOSS_PREFIX + _U64.pack(number)
 
 
@@ -122,21 +122,21 @@ def unpack_loss(value: bytes) -> LossRecord:
             lineage_from_wire(wire.lineage),
         )
     except (DecodeError, QuorateError) as error:
-        raise Malformed(f"a loss can not be read: {error}") from None
+        raise Malformed(f"a record of a loss cannot be read: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class ScrubRecord:
-    """How far the store has read and checked what it holds."""
+    """The place of the scrub, which reads and checks everything that the store holds."""
 
     passes: int = 0
-    """Whole passes so far."""
+    """The number of completed passes."""
     reg_id: int = 0
-    """The source that is being read."""
+    """The RegID of the source that is being read."""
     next_sequence: int = 0
-    """Where it goes on in that source's stream; NOTHING: it waits for the next pass."""
+    """The next sequence number to read of that source; NOTHING: the next pass is not due yet."""
     began: float = 0.0
-    """When the pass began, s since 1970 by the store's clock."""
+    """The time at which the pass began, in s since 1970 by the store's clock; 0: none has begun."""
 
 
 _SCRUB = struct.Struct(">QQqd")
@@ -150,4 +150,4 @@ def unpack_scrub(value: bytes) -> ScrubRecord:
     try:
         return ScrubRecord(*_SCRUB.unpack(value))
     except struct.error as error:
-        raise Malformed(f"how far was checked can not be read: {error}") from None
+        raise Malformed(f"the scrub's record cannot be read: {error}") from None

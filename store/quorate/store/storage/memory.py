@@ -1,4 +1,7 @@
-"""Storage in memory. A crash loses what was not synced: for tests and simulated worlds."""
+"""The storage in memory, for tests and simulated worlds. A crash loses what was not synced.
+
+It keeps the contract of quorate.store.storage.interface, and knows no meaning of the rows.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +44,13 @@ class MemoryRows:
             rows[key] = value
 
     def copy_to(self, other: MemoryRows) -> None:
-        """The other has these rows, and no others, from now on."""
+        """Replace the rows of the other by a copy of these."""
         other._rows = {table: rows.copy() for table, rows in self._rows.items()}
         other._keys = {table: keys.copy() for table, keys in self._keys.items()}
 
 
 class MemoryStorage(MemoryRows):
-    """Storage that forgets. `crash` keeps only what was synced."""
+    """A storage whose `crash` keeps only synced writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,13 +67,13 @@ class MemoryStorage(MemoryRows):
         self._unsynced.clear()
 
     def compact(self, table: Table, first: bytes, last: bytes) -> None:
-        """Nothing is kept of what is deleted."""
+        """Do nothing: deleted rows take no space in memory."""
 
     def close(self) -> None:
         self.sync()
 
     def crash(self) -> MemoryStorage:
-        """The storage as it is found after a crash now."""
+        """Return the storage as a restart after a crash would find it."""
         after = MemoryStorage()
         self._synced.copy_to(after)
         self._synced.copy_to(after._synced)

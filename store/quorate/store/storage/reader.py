@@ -1,6 +1,6 @@
-"""Reading batches out of the journal, checked: what can not be vouched for comes as a problem.
+"""Reads batches from the journal and checks them. A bad batch comes as a problem, without a frame.
 
-Only reads; used by the running store and by quorate.store.offline.
+The running store and quorate.store.offline use it. Nothing is written here, and nothing repaired.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ _LOST = "it is held, but not in the index"
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A batch of the journal, or why it can not be had."""
+    """A batch of the journal, or the problem with it."""
 
     part: Range
-    """What was asked for of it and belongs to the stream; it may have messages before and after."""
+    """The numbers of the batch that were asked for and belong to the stream. It may have others."""
     frame: bytes
-    """As the source made it; empty if there is a problem."""
+    """The batch as the source made it; empty if there is a problem."""
     problem: str = ""
+    """Why the batch cannot be served; empty: it can."""
 
 
 def read(
     reads: Reads, reg_id: int, source: SourceName, wanted: Range, count: int
 ) -> list[StoredBatch]:
-    """The beginning of a range that is held, from at most so many batches; never empty."""
+    """Return the beginning of a held range, from at most count batches; never an empty list."""
     try:
         rows = entries(reads, reg_id, wanted.first, wanted.last, count + 1)
         found = list(islice(rows, count))
@@ -70,14 +71,14 @@ class SetAside:
     """A batch, or a part of one, that a later epoch did not keep."""
 
     epoch: int
-    """In which it was sent."""
+    """The epoch in which the batch was sent."""
     batch: StoredBatch
 
 
 def read_aside(reads: Reads, reg_id: int, source: SourceName) -> Iterator[SetAside]:
-    """Everything of a source that was set aside and is still there, by epoch and number.
+    """Yield everything of a source that was set aside and is still there, by epoch and number.
 
-    Raises StorageFailed, CorruptBatch where it can not be read what there is.
+    Raises StorageFailed, or CorruptBatch at an unreadable row.
     """
     for _, entry in aside(reads, reg_id):
         (value,) = _values(reads, [entry])
@@ -86,8 +87,10 @@ def read_aside(reads: Reads, reg_id: int, source: SourceName) -> Iterator[SetAsi
 
 
 def _named_twice(stored: list[StoredBatch], entry: IndexEntry, last: int) -> StoredBatch:
-    """Instead of what names its numbers already: rows never overlap, and which is right is not
-    known. Takes that out of what was stored."""
+    """Return a problem in place of index rows that overlap. Nothing says which of them is right.
+
+    The rows that were taken before and overlap are removed from stored.
+    """
     first, upto = entry.first, max(stored[-1].part.last, min(entry.last, last))
     while stored and stored[-1].part.last >= entry.first:
         first = stored.pop().part.first
@@ -118,7 +121,7 @@ def _values(reads: Reads, found: Sequence[IndexEntry]) -> list[bytes | QuorateEr
     try:
         return list(reads.get(Table.JOURNAL, keys))
     except StorageFailed:
-        # One that can not be read must not hide the others.
+        # One unreadable batch must not hide the others.
         return [_value(reads, key) for key in keys]
 
 

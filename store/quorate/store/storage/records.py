@@ -1,7 +1,7 @@
-"""Durable records and the keys they are filed under, to bytes and back.
+"""Durable records and their keys, packed to bytes and unpacked.
 
-What is written here is the format on the disk: a change needs a new FORMAT in
-quorate.store.storage.data_directory. Parts that the wire contract knows are kept in its encoding.
+This is the format on the disk: a change needs a new FORMAT in quorate.store.storage.data_directory.
+Parts that the wire contract knows have its encoding. No rule about the records is here.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _SIGNED_PAIR = struct.Struct(">qq")
 
 
 class Malformed(ValueError):
-    """The bytes are not such a record; whoever read them knows where they came from."""
+    """Bytes that are no valid record. The reader adds the place that they came from."""
 
 
-# Keys: big-endian, so that their order is the numbers' order.
+# Keys are big-endian: so they are ordered as their numbers are.
 
 
 def position_key(position: int) -> bytes:
@@ -50,7 +50,7 @@ def index_key(reg_id: int, first: int) -> bytes:
 
 
 def index_first(key: bytes) -> int:
-    """The first sequence number that an index key names."""
+    """Return the first sequence number that an index key names."""
     return int(_PAIR.unpack(key)[1])
 
 
@@ -59,7 +59,7 @@ def receiver_key(source_reg_id: int, session_id: int) -> bytes:
 
 
 def receiver_of(key: bytes) -> tuple[int, int]:
-    """RegID of the source and session ID of the receiver."""
+    """Return the RegID of the source and the session ID of the receiver."""
     source_reg_id, session_id = _PAIR.unpack(key)
     return source_reg_id, session_id
 
@@ -77,7 +77,7 @@ def set_aside_key(reg_id: int, epoch: int, first: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """Which batch of the journal serves the numbers [first, last]; it may have others, too."""
+    """A row of the index: a batch of the journal serves [first, last]. It may have other numbers."""
 
     first: int
     last: int
@@ -85,7 +85,7 @@ class IndexEntry:
     position: int
     checksum: int
     size: int = 0
-    """Bytes of the batch, if nothing else may refer to it; 0: it has other rows, or may have."""
+    """The bytes of the batch if no other row names it; 0: another row names it, or may."""
 
 
 _INDEX = struct.Struct(">QqQII")
@@ -105,30 +105,32 @@ def unpack_index(key: bytes, value: bytes) -> IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """All that is durable of a source apart from its messages."""
+    """The durable state of a source, without its messages, markers and receivers."""
 
     name: SourceName
     promised_epoch: int
     promised_to: bytes
-    """The instance that the promise was made to."""
+    """The instance to which the promise was made."""
     begun_epoch: int = 0
     lineage: Lineage = NO_LINEAGE
     membership: Membership | None = None
-    """None until an epoch was begun."""
+    """The policies of the begun epoch; None until an epoch was begun."""
     information: SourceInformation | None = None
     clean: bool = False
-    """The source said goodbye and has not come back since."""
+    """Whether the source said goodbye and has not come back since."""
     taken_over: bool = False
-    """The promise comes from peers: who it was made to must ask for it here before it counts."""
+    """Whether the promise comes from peers. It counts once its instance has asked here for it."""
     ended_epoch: int = 0
-    """Up to here epochs were of streams that are deleted, here or at other stores; 0: none was."""
+    """The highest epoch of streams that were deleted, here or at other stores; 0: none was."""
     fences: bool = False
-    """Others were promised something here before, or a source of this name that was deleted: what
-    they were promised must stay refused."""
+    """Whether the store made other promises for this name before, perhaps to a deleted source.
+    Those promises must stay refused."""
     may_miss_receivers: bool = False
-    """An operator had the store leave limbo; which receivers there are it has not heard since."""
+    """Whether receivers may be unknown here. An operator ended the limbo, and peers were not heard
+    since."""
     spent_receiver_epoch: int = 0
-    """The highest epoch in which any of its receivers was over; 0: none was. See ends.spend."""
+    """The highest epoch in which a receiver of the source ended; 0: none did. See
+    receiver_tombstones.spend."""
 
 
 _REGISTRATION = struct.Struct(">BQQQBHHHII")
@@ -188,7 +190,7 @@ def unpack_registration(value: bytes) -> Registration:
             _U64.unpack(spent)[0] if spent else 0,
         )
     except (struct.error, DecodeError, UnicodeDecodeError, AssertionError) as error:
-        raise Malformed(f"a registration can not be read: {error}") from None
+        raise Malformed(f"a registration cannot be read: {error}") from None
 
 
 def _cut(value: bytes, at: int, lengths: list[int]) -> list[bytes]:
@@ -203,27 +205,27 @@ def _cut(value: bytes, at: int, lengths: list[int]) -> list[bytes]:
 
 @dataclass(slots=True)
 class Held:
-    """What a store holds of a source's stream."""
+    """The held part of a source's stream."""
 
     ranges: RangeSet
     next_sequence: int = 0
-    """Where the stream goes on; everything below is held, or is a hole that is known."""
+    """The next sequence number of the stream. Every lower one is held, or is a known hole."""
     stable_upto: int = NOTHING
     bytes: int = 0
-    """Of all batches ever taken."""
+    """The bytes of all batches ever taken."""
     set_aside: int = 0
-    """How many messages were set aside so far."""
+    """The number of messages ever set aside."""
     retained_from: int = 0
-    """Everything below was stable and was let go on purpose, here or at another store: nobody has
-    to have it. What is there of it all the same is kept and served until it goes here, too."""
+    """The first sequence number that retention keeps. All lower ones were stable and were let go,
+    here or at another store. Copies that are still here are served until they go, too."""
     archived_upto: int = NOTHING
-    """An archive has everything up to there."""
+    """The sequence number up to which an archive has everything."""
     released_bytes: int = 0
-    """Of the batches that have left the stream here, or may leave the journal at once."""
+    """The bytes of batches that have left the stream here, or may leave the journal at once."""
 
     @property
     def high(self) -> int:
-        """The highest number that is here, or was let go; NOTHING if there is none."""
+        """The highest number that is held or was let go; NOTHING if there is none."""
         return max(self.ranges.high, self.retained_from - 1)
 
 
@@ -249,11 +251,11 @@ def unpack_held(value: bytes) -> Held:
     try:
         next_sequence, stable_upto, held_bytes, set_aside, *rest, count = _HELD.unpack_from(value)
         if len(value) != _HELD.size + count * _SIGNED_PAIR.size:
-            raise Malformed(f"a row of what is held has {len(value)} bytes for {count} ranges")
+            raise Malformed(f"a row of held ranges has {len(value)} bytes for {count} ranges")
         pairs = _SIGNED_PAIR.iter_unpack(value[_HELD.size :])
         ranges = RangeSet(Range(first, last) for first, last in pairs)
     except (struct.error, AssertionError) as error:
-        raise Malformed(f"a row of what is held can not be read: {error}") from None
+        raise Malformed(f"a row of held ranges cannot be read: {error}") from None
     return Held(ranges, next_sequence, stable_upto, held_bytes, set_aside, *rest)
 
 
@@ -261,17 +263,17 @@ _RELEASED = struct.Struct(">QI")
 
 
 def pack_released(reg_id: int, size: int) -> bytes:
-    """Of a batch that is to leave the journal; size: as in IndexEntry."""
+    """Pack the row of a batch that is to leave the journal. size: as in IndexEntry."""
     return _RELEASED.pack(reg_id, size)
 
 
 def unpack_released(value: bytes) -> tuple[int, int]:
-    """RegID of the source and size."""
+    """Return the RegID of the source and the size."""
     try:
         reg_id, size = _RELEASED.unpack(value)
         return reg_id, size
     except struct.error as error:
-        raise Malformed(f"a batch that was let go can not be told: {error}") from None
+        raise Malformed(f"a row of a released batch cannot be read: {error}") from None
 
 
 _EPOCH = struct.Struct(">Q")
@@ -282,13 +284,13 @@ def pack_marker(marker: Marker) -> bytes:
 
 
 def unpack_marker(key: bytes, value: bytes) -> tuple[int, Marker]:
-    """RegID of the source and the marker."""
+    """Return the RegID of the source and the marker."""
     try:
         reg_id, sequence = _PAIR.unpack(key)
         epoch = int(_EPOCH.unpack_from(value)[0])
         return reg_id, Marker(sequence, epoch, value[_EPOCH.size :])
     except struct.error as error:
-        raise Malformed(f"a marker can not be read: {error}") from None
+        raise Malformed(f"a marker cannot be read: {error}") from None
 
 
 @dataclass(slots=True)
@@ -299,14 +301,15 @@ class ReceiverRecord:
     epoch: int
     acknowledged_upto: int = NOTHING
     instance: bytes = b""
-    """Who registered it in this epoch, if that was since the store was started: not on the disk."""
+    """The instance that registered in this epoch; empty: unknown. It is not on the disk."""
     waited_for: bool = True
-    """A source that is paced by its receivers, and retention, wait for it."""
+    """Whether retention, and a source that is paced by its receivers, wait for this receiver."""
     confirmed_epoch: int = 0
-    """In which it acknowledged last, or was new: if that is over, so is what it acknowledged."""
+    """The source's epoch in which the receiver acknowledged last, or was new. When the stream of
+    that epoch is deleted the position is void."""
 
     def is_of_another(self, epoch: int, instance: bytes) -> bool:
-        """Whether another instance is registered in this very epoch, as far as is known."""
+        """Return whether another instance is known to be registered in this very epoch."""
         is_known = bool(instance and self.instance)
         return epoch == self.epoch and is_known and instance != self.instance
 
@@ -329,7 +332,7 @@ def unpack_receiver(value: bytes) -> ReceiverRecord:
     try:
         reg_id, epoch, acknowledged_upto, waited_for, confirmed = _RECEIVER.unpack(value)
     except struct.error as error:
-        raise Malformed(f"a receiver can not be read: {error}") from None
+        raise Malformed(f"a receiver's record cannot be read: {error}") from None
     return ReceiverRecord(
         reg_id, epoch, acknowledged_upto, waited_for=waited_for, confirmed_epoch=confirmed
     )
@@ -340,11 +343,11 @@ COMMIT_KEY = b"commit"
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """Goes with every commit."""
+    """The record that goes with every commit."""
 
     number: int = 0
     position: int = 0
-    """No batch of this or an earlier commit has this journal position, or a higher one."""
+    """A journal position behind every batch of this commit and of earlier ones."""
 
 
 def pack_commit(record: CommitRecord) -> bytes:
@@ -355,7 +358,7 @@ def unpack_commit(value: bytes) -> CommitRecord:
     try:
         return CommitRecord(*_PAIR.unpack(value))
     except struct.error as error:
-        raise Malformed(f"the last commit can not be read: {error}") from None
+        raise Malformed(f"the last commit's record cannot be read: {error}") from None
 
 
 STORE_KEY = b"store"
@@ -366,10 +369,10 @@ class StoreRun:
     """One start of a store with its data directory."""
 
     drawn: bytes
-    """Tells it from all others, also of a copy; empty: the store does not run."""
+    """A random value that tells the run from all others, also of a copy; empty: no run."""
     commits_before: int = 0
-    """The number of the directory's last commit when it began. None of these gets lost after that:
-    they are on the disk before the store serves."""
+    """The number of the directory's last commit when the run began. That commit and all earlier
+    ones are on the disk before the store serves."""
 
 
 NO_RUN = StoreRun(b"")
@@ -377,26 +380,26 @@ NO_RUN = StoreRun(b"")
 
 @dataclass(frozen=True, slots=True)
 class StoreRecord:
-    """What is durable of a store as a whole."""
+    """The durable state of a store as a whole."""
 
     incarnation: bytes
     starts: int = 0
-    """How often the store was started with its directory."""
+    """The number of times that the store was started with its directory."""
     limbo: str = ""
-    """Why the whole store can not vouch for what it lacks; empty: it can."""
+    """Why the store as a whole is in limbo; empty: it is not."""
     blank: bool = False
-    """It has not been founded and never held anything."""
+    """Whether the store belongs to no founded group yet and never held anything."""
     founders: tuple[Greeting, ...] = ()
-    """Those who were blank together when the group was founded, as far as it is known."""
+    """The stores that were blank together when the group was founded, as far as known."""
     former: tuple[bytes, ...] = ()
     """Incarnations of this name that the present one has replaced, as far as peers told."""
     runs: tuple[StoreRun, ...] = ()
-    """The last ones, the present one last."""
+    """The last runs of the store, the present one at the end."""
     by_hand: bool = False
-    """An operator had it leave limbo as a whole: it may lack what it did not know then."""
+    """Whether an operator ended the limbo of the whole store. It may lack unknown sources."""
     renewed: tuple[bytes, ...] = ()
-    """Former incarnations that it had with this very directory, and gave up by itself: since it was
-    last found out, if it was. What peers know of these is of this directory."""
+    """Former incarnations that this very directory had and gave up by itself. They are forgotten
+    when the directory is found to be a copy. Peers' knowledge of them is about this directory."""
 
 
 _STORE = struct.Struct(">BQBHHIHHH")
@@ -442,7 +445,7 @@ def unpack_store(value: bytes) -> StoreRecord:
             tuple(_uncounted(renewed)),
         )
     except (struct.error, DecodeError, UnicodeDecodeError, IndexError) as error:
-        raise Malformed(f"the store's record can not be read: {error}") from None
+        raise Malformed(f"the store's record cannot be read: {error}") from None
 
 
 def _counted(part: bytes) -> bytes:
@@ -471,7 +474,7 @@ _PEER_PREFIX = b"peer/"
 
 
 def limbo_key(reg_id: int) -> bytes:
-    """Of the row that says why a source is in limbo; its value is the reason, as text."""
+    """Return the key of the row that has the reason of a source's limbo, as text."""
     return _LIMBO_PREFIX + _U64.pack(reg_id)
 
 
@@ -480,16 +483,16 @@ def limbo_reg_id(key: bytes) -> int:
 
 
 LIMBO_KEYS = (_LIMBO_PREFIX, _LIMBO_PREFIX + b"\xff" * 8)
-"""Lowest and highest."""
+"""The lowest and the highest key of sources in limbo."""
 
 
 def peer_key(store: str) -> bytes:
-    """Of the row with the last greeting of a peer."""
+    """Return the key of the row with the last greeting of a peer."""
     return _PEER_PREFIX + store.encode()
 
 
 PEER_KEYS = (_PEER_PREFIX, _PEER_PREFIX + b"\xff" * 8)
-"""Lowest and highest."""
+"""The lowest and the highest key of greetings."""
 
 
 def pack_greeting(greeting: Greeting) -> bytes:
@@ -500,4 +503,4 @@ def unpack_greeting(value: bytes) -> Greeting:
     try:
         return Greeting.FromString(value)
     except DecodeError as error:
-        raise Malformed(f"a peer's greeting can not be read: {error}") from None
+        raise Malformed(f"a peer's greeting cannot be read: {error}") from None

@@ -1,7 +1,8 @@
-"""Storage on RocksDB: how the database is set up, and its errors as ours.
+"""The storage on RocksDB: the database's options, its calls, and its errors as the store's errors.
 
-Writing holds Python's lock for as long as it takes to copy into the log; syncing and reading
-several keys at once do not. So a commit is a write without sync and then a sync of the log.
+A write holds Python's lock while it copies into the log. A sync, and a read of several keys, do not
+hold it. So a commit is a write without a sync, followed by a sync of the log. Nothing here knows
+the meaning of the rows.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _MIB = 1024 * 1024
 _JOURNAL_BUFFER = 64 * _MIB
 _TABLE_BUFFER = 8 * _MIB
 _LOG_BYTES_MAX = 256 * _MIB
-"""Past this the tables that hold old log files back are flushed: bounds the time of a restart."""
+"""The bytes of log above which RocksDB flushes tables. It bounds the time of a restart."""
 
 
 class RocksStorage:
-    """A RocksDB database with one column family a table."""
+    """A RocksDB database with one column family for each table."""
 
     def __init__(self, path: Path, create: bool = False, read_only: bool = False) -> None:
-        """Raises DataDirectoryCorrupt if what is there can not be opened."""
+        """Open the database. Raises DataDirectoryCorrupt if RocksDB cannot open it."""
         self._path = str(path)
         direct_io = not read_only and _has_direct_io(path.parent)
         access = AccessType.read_only(False) if read_only else AccessType.read_write()
@@ -107,12 +108,12 @@ class RocksStorage:
     def compact(self, table: Table, first: bytes, last: bytes) -> None:
         with self._failing():
             options = CompactOptions()
-            # What is written meanwhile must not wait for it.
+            # Writes must not wait for a compaction.
             options.set_exclusive_manual_compaction(False)
             self._tables[table].compact_range(first, last + b"\0", options)
 
     def close(self) -> None:
-        """Raises StorageFailed if not all of it can be closed as it should be."""
+        """Close the database and all tables. Raises StorageFailed if one of them fails to close."""
         self._handles.clear()
         with ExitStack() as all_of_it:
             all_of_it.enter_context(self._failing())
@@ -134,8 +135,8 @@ def _options(direct_io: bool, buffer_bytes: int) -> Options:
     options.set_max_write_buffer_number(3)
     options.set_max_background_jobs(2)
     options.set_max_total_wal_size(_LOG_BYTES_MAX)
-    # A reused log file is synced without its metadata. What that costs in recovery, the
-    # acknowledged mark of quorate.store.storage.data_directory makes up for.
+    # The sync of a reused log file leaves out its metadata, so it is faster. Recovery may then
+    # lose the log's end silently; the acknowledged mark of data_directory detects that.
     options.set_recycle_log_file_num(4)
     options.set_use_direct_io_for_flush_and_compaction(direct_io)
     options.set_keep_log_file_num(4)
@@ -143,14 +144,14 @@ def _options(direct_io: bool, buffer_bytes: int) -> Options:
 
 
 def _has_direct_io(directory: Path) -> bool:
-    """Whether files there can be written past the page cache."""
+    """Return whether files in this directory can be written past the page cache."""
     probe = directory / "direct-io-probe"
     try:
         descriptor = os.open(probe, os.O_CREAT | os.O_WRONLY | getattr(os, "O_DIRECT", 0))
     except OSError:
         return False
     try:
-        with mmap.mmap(-1, 4096) as page:  # aligned, as direct I/O wants it
+        with mmap.mmap(-1, 4096) as page:  # aligned, as direct I/O demands
             os.write(descriptor, page)
         return hasattr(os, "O_DIRECT")
     except OSError:
