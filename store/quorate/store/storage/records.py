@@ -77,7 +77,7 @@ def set_aside_key(reg_id: int, epoch: int, first: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A row of the index: a batch of the journal serves [first, last]. It may have other numbers."""
+    """A row of the index: a batch of the journal serves [first, last]. It may have more numbers."""
 
     first: int
     last: int
@@ -305,8 +305,8 @@ class ReceiverRecord:
     waited_for: bool = True
     """Whether retention, and a source that is paced by its receivers, wait for this receiver."""
     confirmed_epoch: int = 0
-    """The source's epoch in which the receiver acknowledged last, or was new. When the stream of
-    that epoch is deleted the position is void."""
+    """The receiver's epoch in which it acknowledged last, or was new. Once that epoch was ended by
+    a deregistration the position is void."""
 
     def is_of_another(self, epoch: int, instance: bytes) -> bool:
         """Return whether another instance is known to be registered in this very epoch."""
@@ -396,7 +396,7 @@ class StoreRecord:
     runs: tuple[StoreRun, ...] = ()
     """The last runs of the store, the present one at the end."""
     by_hand: bool = False
-    """Whether an operator ended the limbo of the whole store. It may lack unknown sources."""
+    """Whether an operator ended the limbo of the whole store. It may lack more than it knows."""
     renewed: tuple[bytes, ...] = ()
     """Former incarnations that this very directory had and gave up by itself. They are forgotten
     when the directory is found to be a copy. Peers' knowledge of them is about this directory."""

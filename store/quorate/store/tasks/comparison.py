@@ -1,7 +1,8 @@
-"""Comparing what two stores hold of a stream: digests first, content where they differ.
+"""The comparison of two stores' copies of a stream: digests first, contents where they differ.
 
-Batches may begin and end elsewhere with the same content: only other content under a number that is
-stable is divergence. It is reported and never overwritten. Nothing here repairs anything.
+Two stores may cut the same messages into different batches. Divergence is different content under a
+stable number; it is reported, and never overwritten. Nothing is repaired here, and when to compare
+is decided in quorate.store.tasks.repair.
 """
 
 from __future__ import annotations
@@ -42,29 +43,29 @@ from quorate.v1.store_pb2_grpc import StoreStub
 _log = logging.getLogger("quorate.store.tasks.comparison")
 
 _SEGMENT = digest.BLOCK * 256
-"""How many numbers one request for digests covers."""
+"""The count of sequence numbers that one request for digests covers."""
 _READ_AT_ONCE = 16
 
 
 class AskDigests(Protocol):
-    """Asks a peer for its digests; raises PeerFailed."""
+    """Asks a peer for its digests. Raises PeerFailed."""
 
     async def __call__(self, request: store_v1.DigestRequest, /) -> store_v1.DigestResponse: ...
 
 
 class Asked(NamedTuple):
-    """How a peer is asked for what is compared."""
+    """The two calls to a peer that a comparison needs."""
 
     digests: AskDigests
     fetch: Fetch
 
 
 Ask = Callable[[str], AbstractAsyncContextManager[Asked]]
-"""Makes a connection to the peer at an address, which lasts as long as the context."""
+"""Connects to the peer at an address for as long as the context lasts."""
 
 
 class Comparing:
-    """Compares with peers, at the pace that the filler keeps."""
+    """Compares the copies of one store with those of its peers, at the pace of the filler."""
 
     def __init__(self, engine: Engine, apart: Apart, filler: Filler) -> None:
         self._engine = engine
@@ -74,9 +75,9 @@ class Comparing:
     async def compare(
         self, state: SourceState, peer: PeerView, asked: Asked, wanted: Range
     ) -> RangeSet:
-        """The numbers of a range under which the two stores hold other content.
+        """Return the numbers of a range under which the two stores hold different content.
 
-        wanted: stable, in the lineage of both. Raises QuorateError, PeerFailed.
+        wanted: a range that is stable and in the lineage of both. Raises QuorateError, PeerFailed.
         """
         divergent = RangeSet()
         await self._engine.written(state)
@@ -103,7 +104,7 @@ class Comparing:
     async def _differing(
         self, state: SourceState, asked: Asked, wanted: Range, block: int
     ) -> list[Range]:
-        """The blocks of which both stores hold something, but perhaps not the same."""
+        """Return the blocks of which both stores hold numbers, but perhaps different content."""
         request = store_v1.DigestRequest(
             source=source_to_wire(state.name),
             first=wanted.first,
@@ -129,7 +130,7 @@ class Comparing:
     async def _look(
         self, state: SourceState, peer: PeerView, asked: Asked, wanted: Range
     ) -> RangeSet:
-        """Compare message by message; raises PeerFailed."""
+        """Return the numbers with different content, message by message. Raises PeerFailed."""
         divergent = RangeSet()
         pace = self._filler.pace
         pace.work()
@@ -141,7 +142,7 @@ class Comparing:
                 part = Range(first, min(fetched.last, wanted.last))
                 held = HeldRange(part.first, part.last, header.epoch)
                 if state.lineage.valid(held) != part:
-                    # Not the store whose lineage was heard: another one under its name, say.
+                    # Another store may answer at the address whose lineage was heard before.
                     raise PeerFailed(
                         OtherLineage(
                             peer.address, str(state.name), held.first, held.last, held.epoch
@@ -167,10 +168,10 @@ class Comparing:
         for held in known.readable().both(RangeSet([part])):
             ours, bad = await self._apart(partial(_differing_in, reads, state, header, frame, held))
             if state.lineage is not lineage:
-                return []  # a new epoch began meanwhile: what was read may no longer belong
+                return []  # a new epoch began meanwhile: these batches may no longer belong
             found += ours
             if not state.is_as_readable_as(known):
-                continue  # it may have been mended while it was read; it is compared again
+                continue  # repaired while it was read, perhaps; it is compared again
             for item, problem in bad:
                 self._engine.found_unreadable(state, item, problem)
         return found
@@ -179,7 +180,7 @@ class Comparing:
 def _differing_in(
     reads: Reads, state: SourceState, header: BatchHeader, frame: bytes, part: Range
 ) -> tuple[list[Range], list[tuple[Range, str]]]:
-    """Where a peer's batch and what is held here differ, and what can not be read here."""
+    """Return the numbers at which a peer's batch differs, and the unreadable parts here."""
     theirs = read_contents(frame, header, header.first, header.last)
     differ: list[Range] = []
     bad: list[tuple[Range, str]] = []
@@ -208,18 +209,21 @@ def _differing_in(
 async def digests_for(
     engine: Engine, apart: Apart, request: store_v1.DigestRequest
 ) -> store_v1.DigestResponse:
-    """What is held here, for a peer that compares.
+    """Return the digests of the held batches to a peer that compares.
 
     Raises InvalidArgument, StorageFailed, CorruptBatch.
     """
     source = source_from_wire(request.source)
     if not 0 <= request.first <= request.last <= SEQUENCE_MAX:
-        raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
+        raise InvalidArgument(
+            "range", f"[{request.first}, {request.last}] is not a range of sequence numbers"
+        )
     if request.block < 1:
-        raise InvalidArgument("block", f"can not have {request.block} numbers")
+        raise InvalidArgument("block", f"must have at least one number, not {request.block}")
     wanted = Range(request.first, request.last)
     if request.last // request.block - request.first // request.block >= digest.BLOCKS_MAX:
-        raise InvalidArgument("range", f"has more than {digest.BLOCKS_MAX} blocks; ask for less")
+        detail = f"has more than {digest.BLOCKS_MAX} blocks; ask for a shorter one"
+        raise InvalidArgument("range", detail)
     state = engine.receivers.source(source)
     await engine.written(state)
     blocks = await apart(partial(digest.blocks, engine.reads, state.reg_id, wanted, request.block))
@@ -241,7 +245,7 @@ async def ask(peer: str) -> AsyncIterator[Asked]:
 
 
 def asked_by(stub: StoreStub, peer: str) -> Asked:
-    """By calls; one that is not answered for too long has failed."""
+    """Return the calls over a stub. A call without an answer in time raises PeerFailed."""
 
     async def digests(request: store_v1.DigestRequest) -> store_v1.DigestResponse:
         try:

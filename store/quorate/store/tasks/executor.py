@@ -1,4 +1,4 @@
-"""Work that reads much, done where nothing else waits for it."""
+"""Runs work that reads much from disk outside the event loop. The work itself is elsewhere."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 class Apart(Protocol):
-    """Does such work, and returns what comes of it."""
+    """Runs the work outside the event loop, and returns its result."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 def in_threads(executor: Executor) -> Apart:
-    """It is done in the threads of the executor, apart from the event loop."""
+    """Return the runner that uses the threads of the executor."""
 
     async def do(work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(executor, work)

@@ -1,7 +1,7 @@
-"""Looks after identities: notes who lives, deletes what is over, ends what is deregistered.
+"""Keeps identities: notes signs of life, deletes what outlived its lifetime, answers Deregister.
 
-When and what is decided in quorate.store.rules.lifetimes, .deletion and .deregistration; here it is
-carried out.
+The decisions are made in quorate.store.rules (lifetimes, source_tombstones, receiver_tombstones,
+deregistration). Here they are only carried out.
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ from quorate.v1.messages_pb2 import SourceInformation
 _log = logging.getLogger("quorate.store.tasks.lifecycle")
 
 LOOK_SECONDS = 0.5
-"""How often the store looks around."""
+"""Seconds from one look at all identities to the next."""
 BREATH_SOURCES = 100
-"""After so many sources the loop gets its turn."""
+"""The count of sources after which the event loop gets a turn."""
 PURGE_ROWS = 1000
-"""So many rows of a deleted source are removed at a time."""
+"""The count of rows of a deleted source that are removed at a time."""
 
 
 class Keeper:
-    """Of one store."""
+    """The keeper of one store's identities."""
 
     def __init__(
         self,
@@ -95,9 +95,9 @@ class Keeper:
         deletion_grace: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """deletion_grace: seconds for which the messages of deleted sources are kept aside.
+        """deletion_grace: seconds for which the messages of deleted sources are kept.
 
-        clock: only goes forwards; the one by which the peers' answers are dated.
+        clock: the monotonic clock that dates the peers' answers.
         """
         self._engine = engine
         self._core = engine.core
@@ -111,15 +111,15 @@ class Keeper:
         self._heard: dict[str, float] = {}
         self._forgetting = Forgetting()
         self._unread: set[SourceName] = set()
-        """Deleted ones that stay as they are, as it can not be read what they had."""
+        """Deleted sources that stay as they are because rows of them are unreadable."""
 
     @property
     def observed(self) -> Observed:
-        """Time as this store saw it pass."""
+        """The time that this store has seen pass."""
         return self._lives.observed
 
     async def run(self) -> None:
-        """Look around, again and again; ends only by being cancelled."""
+        """Look at all identities, over and over, until cancelled."""
         while True:
             began = self._clock()
             try:
@@ -127,20 +127,22 @@ class Keeper:
             except QuorateError as error:
                 _log.warning("looking after identities: %s", error)
             except Exception:
-                _log.exception("looking after identities failed in a way that was not foreseen")
-            # With many identities a look takes long; it must stay a small part of the work.
+                _log.exception("looking after identities failed unexpectedly; another look follows")
+            # With many identities a look takes long. It must stay a small part of the work.
             await self._rest(max(LOOK_SECONDS, 20 * (self._clock() - began)))
 
     async def _rest(self, seconds: float) -> None:
-        """Time goes on meanwhile, bit by bit: who leaves shortly before the next look must not be
-        as old at once as the rest was long."""
+        """Sleep, and note the passing time in small steps.
+
+        In one step an identity that left just before the next look would age by the whole rest.
+        """
         until = self._clock() + seconds
         while (left := until - self._clock()) > 0:
             await asyncio.sleep(min(left, LOOK_SECONDS))
             self._lives.observed.look(self._clock())
 
     async def look(self, steady: float) -> None:
-        """One look; steady: the time on the monotonic clock. Raises StorageFailed."""
+        """Look once. steady: the time on the monotonic clock. Raises StorageFailed."""
         self._lives.observed.look(steady)
         news = self._hear_peers()
         for source, tombstone in list(self._identities.tombstones.items()):
@@ -155,14 +157,14 @@ class Keeper:
         await self._proxying.look(steady)
 
     def stop(self) -> None:
-        """Write what a restart must know."""
+        """Write the signs of life that a restart must know."""
         if self._engine.writer.failure is None:
             self._write_stamps(all_of_them=True)
 
     # Sources and receivers that live.
 
     def _hear_peers(self) -> list[PeerAnswer]:
-        """What is new of those peers that can be heard."""
+        """Return the answers of peers that can be heard, if one of them is new."""
         answering = self._peers.answering()
         times = {name: heard.at for name, heard in answering.items()}
         if times == self._heard:
@@ -180,7 +182,7 @@ class Keeper:
                 await self._bury(state, store_v1.DELETION_DEREGISTERED, known.deleted_upto)
                 return
         if self._core.limbo_of(state):
-            # First it has to know all that there is; but there may be nobody left to tell it.
+            # Readmission comes first; but perhaps no store is left that could tell the rest.
             if given_up(state.registration, self._view(state.registration)):
                 _log.warning("%s is deleted: its state lifetime is over everywhere", state.name)
                 await self._bury(state, store_v1.DELETION_EXPIRED)
@@ -198,7 +200,7 @@ class Keeper:
             await self._write(state, writes)
 
     def _hear_of_ends(self, state: SourceState, told: Sequence[SourceKnowledge]) -> list[Write]:
-        """What follows from what peers know of receivers that were deregistered."""
+        """Return the rows that follow from the receivers' tombstones at peers."""
         writes = receiver_tombstones.spend(state, receiver_tombstones.spent_epoch(told))
         for session_id, epoch in receiver_tombstones.news(state, told):
             _log.info(
@@ -257,12 +259,14 @@ class Keeper:
         await self._engine.made_durable(state, Change(None, tuple(writes), endings))
 
     async def _try_to_look_at_deleted(self, source: SourceName, tombstone: Tombstone) -> None:
-        """What can not be read of one source keeps no other."""
+        """Look at a deleted source; an unreadable row of it must not stop other sources."""
         try:
             await self._look_at_deleted(source, tombstone)
         except StorageUnreadable as error:
             if source not in self._unread:
-                _log.warning("what is left of %s, which was deleted, stays: %s", source, error)
+                _log.warning(
+                    "the rest of %s, which was deleted, stays on the disk: %s", source, error
+                )
             self._unread.add(source)
         else:
             self._unread.discard(source)
@@ -306,8 +310,10 @@ class Keeper:
             self._engine.waits_for[source] = awaited(tombstone, view)
 
     def _is_gone_at_once(self, source: SourceName, tombstone: Tombstone, view: View) -> bool:
-        """Whether there was a time at which no other store had it any more: all said so, and each
-        said it again when it was asked after that."""
+        """Return whether at one moment no other store had the deleted source any longer.
+
+        All of them said so, and each said it again when it was asked after that.
+        """
         seemed_gone = self._identities.seemed_gone
         if not gone_everywhere(tombstone, view):
             seemed_gone.pop(source, None)
@@ -318,7 +324,7 @@ class Keeper:
     async def _bring_back(self, source: SourceName, tombstone: Tombstone, view: View) -> None:
         identities, anew = self._identities, begun_anew(tombstone, view)
         if anew or tombstone.dropped:
-            # What is left in the index would come up between what is taken now.
+            # Old rows of the index would mix with those of the batches taken from now on.
             await self._purge_all(source)
         if source not in identities.tombstones:
             return  # the source was faster
@@ -336,10 +342,10 @@ class Keeper:
         return asked_for(tombstone, view, again)
 
     def _view(self, record: Registration, since: float = 0.0) -> View:
-        """What peers have said that can be heard, to questions after that time; of a source that
-        was deleted here, since then.
+        """Return the answers of reachable peers to questions after a time.
 
-        Not what others said last: a source may be back there since.
+        Of a deleted source only answers since its deletion count. Older answers of peers that are
+        silent now do not count: the source may be back there.
         """
         since = max(since, self._identities.buried_at.get(record.name, 0.0))
         told = {
@@ -378,7 +384,7 @@ class Keeper:
         tombstones, reg_ids = self._identities.tombstones, self._core.reg_ids
         if (tombstone := tombstones.get(source)) is None:
             return
-        # What it took last would come up under its RegID when that is another one's.
+        # A late row of this source must not appear under its RegID once another source has it.
         await self._engine.written_under(tombstone.reg_id)
         if tombstones.get(source) is not tombstone:
             return
@@ -391,7 +397,7 @@ class Keeper:
             await self._purge(source)
 
     async def make_way(self, source: SourceName) -> None:
-        """Remove what is left of a deleted source that may now register as one that is unknown."""
+        """Remove the rest of a deleted source if that may register again as an unknown one."""
         if source in self._identities.settled:
             await self._purge_all(source)
 
@@ -400,7 +406,7 @@ class Keeper:
     def check_receiver_free(
         self, source: SourceName, session_id: int, instance: bytes, *, take_over: bool
     ) -> None:
-        """Raises ReceiverActive if another instance of a receiver lives, or did just now."""
+        """Raise ReceiverActive if another instance of a receiver is protected."""
         state, who = self._core.sources.get(source), Who(source, session_id)
         if state is None or session_id not in state.receivers or take_over:
             return
@@ -415,7 +421,7 @@ class Keeper:
         unused_promise_to: bytes,
         instance: bytes = b"",
     ) -> store_v1.DeregisterResponse:
-        """End a source, or a receiver of it; nothing happens if there is none.
+        """End a source, or a receiver of it. Do nothing if there is none.
 
         Raises Fenced, InLimbo, StorageFailed.
         """
@@ -424,7 +430,7 @@ class Keeper:
         state = self._core.sources.get(source)
         if state is None:
             if unused_promise_to:
-                # It is gone with the rest; who gives a promise back has no say over that.
+                # The promise was deleted with the source; returning it must not deregister that.
                 return store_v1.DeregisterResponse(last_sequence=NOTHING)
             return await self._deregister_again(source, epoch)
         if unused_promise_to:
@@ -463,7 +469,7 @@ class Keeper:
     ) -> store_v1.DeregisterResponse:
         state = self._core.sources.get(source)
         if state is None:
-            # Nobody is to count on it that the end is remembered where the source may come back.
+            # The source may come back to this store, which would not remember the end.
             if reason := self._core.limbo_without(source):
                 raise InLimbo(str(source), self._core.store, reason)
             return store_v1.DeregisterResponse(last_sequence=NOTHING)
@@ -472,7 +478,7 @@ class Keeper:
         if record is not None:
             check_receiver(Who(source, receiver), record, epoch, instance)
             answer.reg_id, answer.last_sequence = record.reg_id, record.acknowledged_upto
-        # Also where it is not known: what it said there may still be on its way.
+        # An unknown receiver is ended, too: its registration may still be under way.
         reg_ids = self._core.reg_ids
         await self._write(state, self._identities.end_receiver(state, receiver, epoch, reg_ids))
         return answer
@@ -484,14 +490,17 @@ class Keeper:
 def _by_names(
     told: Mapping[str, PeerAnswer], information: SourceInformation | None
 ) -> dict[str, PeerAnswer]:
-    """Peers by the names that the source's policies use."""
+    """Return the answers by the peers' names in the source's policies."""
     return {policy_name(store, each.address, information): each for store, each in told.items()}
 
 
 def _newest_of_deleted(
     record: Registration, told: Iterable[PeerAnswer]
 ) -> SourceInformation | None:
-    """What the source said last to those that deleted it, if they began more than this store."""
+    """Return the source's newest information at stores that deleted it.
+
+    Only stores that began a higher epoch than this one count.
+    """
     known = (answer.knowledge(record.name) for answer in told)
     gone = [each for each in known if each.deletion and each.begun_epoch > record.begun_epoch]
     newest = max(gone, key=lambda each: each.begun_epoch, default=None)

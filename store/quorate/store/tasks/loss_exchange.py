@@ -1,6 +1,7 @@
-"""What a store hears of losses that operators accepted elsewhere: noted, and logged once each.
+"""Takes over losses that operators accepted at other stores, and logs each one once.
 
-What counts is decided in quorate.store.rules.accepted_losses; here are only the clock and the log.
+quorate.store.rules.accepted_losses decides which losses are taken over. Here are only the clock and
+the log.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _log = logging.getLogger("quorate.store.tasks.loss_exchange")
 def learn_losses(
     losses: Losses, state: SourceState, told: Iterable[HeldRange], told_by: str
 ) -> tuple[Write, ...]:
-    """What is to be written of these losses, as far as they are news to the store."""
+    """Return the rows to write for those losses that are news to the store."""
     count = len(losses.records)
     writes = losses.learn(state, told, told_by, time.time_ns())
     for record in losses.records[count:]:

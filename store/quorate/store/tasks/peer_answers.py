@@ -1,6 +1,6 @@
-"""Reading a peer's answer: what it is worth, and what this store learns from it.
+"""Reads a peer's answer: whether it counts, and what this store learns from it.
 
-The rules that decide what follows are in quorate.store.rules.store_identity.
+The consequences are decided in quorate.store.rules.store_identity. Peers are called elsewhere.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _log = logging.getLogger("quorate.store.tasks.peer_answers")
 
 
 class Question(NamedTuple):
-    """How a peer was asked."""
+    """A question to a peer: the greeting that it had, and when it was asked."""
 
     greeting: store_v1.Greeting
     since: int
-    """The moment of the store's standing then."""
+    """The moment of the store's standing when it asked."""
     at: float
-    """By this store's clock, in seconds, monotonic."""
+    """The time of the question in seconds, by this store's monotonic clock."""
 
 
 class AskAgain:
-    """The store can name now what the peer remembers of it."""
+    """An outcome: ask again, with a greeting that now names the incarnation the peer remembers."""
 
 
 def heard_from(
@@ -57,9 +57,10 @@ def heard_from(
     now: float,
     before: Heard | None,
 ) -> Heard | AskAgain | None:
-    """What a peer's answer is worth; None: nothing, as it has yet to hear who this store is now.
+    """Return the peer's answer as heard, or AskAgain.
 
-    who: how it presents itself. before: its answer before this one.
+    None: the answer is void, because it is for an earlier incarnation of this store. who: the
+    peer's own greeting. before: the peer's previous answer.
     """
     record = engine.core.standing.record
     if asked.greeting.incarnation != record.incarnation:
@@ -74,8 +75,10 @@ def heard_from(
 
 
 def _take_note(engine: Engine, asked: Question, answer: PeerAnswer, who: store_v1.Greeting) -> bool:
-    """Learn from a peer's answer what it was itself before, and which stores were replaced: it is
-    written before what follows. Returns whether the answer counts."""
+    """Submit the rows that follow from a peer's answer. Return whether the answer counts.
+
+    A store may learn which incarnation it had before, and which other stores were replaced.
+    """
     standing = engine.core.standing
     present = standing.met(who, asked.since)
     for met, name in (
@@ -95,20 +98,23 @@ def _take_note(engine: Engine, asked: Question, answer: PeerAnswer, who: store_v
 
 
 def _note_lives(engine: Engine, answer: PeerAnswer) -> None:
-    """A source that streams to a peer lives here, too. Noted at once: the next answer may say
-    otherwise before anybody looks at this one."""
+    """Note a sign of life of each source that streams to the peer.
+
+    It is noted at once: the next answer may replace this one before a task looks at it.
+    """
     for source, known in answer.sources.items():
         if known.live and source in engine.core.sources:
             engine.core.identities.lives.heard_elsewhere(Who(source))
 
 
 def announce_replacement(engine: Engine, met: Met, present: store_v1.Greeting) -> None:
-    """Tell the sources, and people, of an incarnation that was not known."""
+    """Tell the sources, and the log, of an incarnation that was not known."""
     engine.replaced(replacement(present))
     if met.remembered is not None:
         _log.info(
-            "store %s is another one than before, at %s: it lost its data, was put back from a "
-            "copy, or two stores have one name; what it had acknowledged counts no more",
+            "store %s at %s has another incarnation than before. It lost its data, was put back "
+            "from a copy, or shares its name with another store. Its earlier acknowledgements no "
+            "longer count",
             present.store_name,
             present.address,
         )
@@ -117,7 +123,7 @@ def announce_replacement(engine: Engine, met: Met, present: store_v1.Greeting) -
 async def read_inventory(
     address: str, responses: AsyncIterable[store_v1.InventoryResponse]
 ) -> tuple[PeerAnswer, store_v1.Greeting]:
-    """A peer's answer, and how it presents itself; raises InvalidArgument if it is impossible."""
+    """Return a peer's answer and its greeting. Raises InvalidArgument if it has no greeting."""
     store: store_v1.StoreInventory | None = None
     sources: dict[SourceName, SourceKnowledge] = {}
     async for response in responses:
@@ -127,7 +133,7 @@ async def read_inventory(
             name = source_from_wire(response.source.source)
             sources[name] = knowledge_from_wire(response.source)
     if store is None:
-        raise InvalidArgument("inventory", f"{address} does not say who it is")
+        raise InvalidArgument("inventory", f"of {address} has no greeting that names the store")
     answer = PeerAnswer(
         store.store.store_name,
         address,

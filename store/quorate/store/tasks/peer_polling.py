@@ -1,8 +1,7 @@
-"""The other stores of the groups: asked over and over who they are and what they know.
+"""Polls the peers: each round asks every configured peer for its inventory.
 
-Each round greets every configured peer with one call of Inventory and keeps its latest answer.
-What follows from the answers is decided in quorate.store.rules.store_identity; here it is only
-carried out.
+The latest answer of each peer is kept. quorate.store.rules.store_identity decides what follows from
+an answer; here it is only carried out.
 """
 
 from __future__ import annotations
@@ -39,12 +38,13 @@ from quorate.v1.store_pb2_grpc import StoreStub
 _log = logging.getLogger("quorate.store.tasks.peer_polling")
 
 ROUND_SECONDS = 5.0
-"""How often peers are asked."""
+"""Seconds from one round to the next."""
 ROUND_SECONDS_MAX = 60.0
-"""The same where their answers take long."""
+"""Seconds from one round to the next at most, if answers take long."""
 LIMBO_ROUND_SECONDS = 0.2
-"""The same while this store is in limbo, at first; by and by it asks less often."""
+"""Seconds from one round to the next while this store is in limbo; the pause grows slowly."""
 LIMBO_ROUND_SECONDS_MAX = 2.0
+"""Seconds to which the pause in limbo grows."""
 ANSWER_SECONDS_MAX = 10.0
 """A peer whose answer takes longer counts as away."""
 
@@ -60,7 +60,7 @@ class _Peer:
 
 
 class Peers:
-    """What this store hears of the others."""
+    """The polling of all peers of one store, with their latest answers."""
 
     def __init__(
         self, engine: Engine, addresses: Iterable[str], greeting: Callable[[], store_v1.Greeting]
@@ -72,17 +72,17 @@ class Peers:
         self._peers = [_Peer(each, open_channel(each)) for each in dict.fromkeys(addresses)]
 
     def inventories(self) -> Mapping[str, Heard]:
-        """The latest answer of each peer that counts, by the store's name."""
+        """Return the latest answer of each peer by its name, if that answer counts."""
         return {item.answer.store: item for item in self.heard().values() if item.counts}
 
     def forget(self) -> None:
-        """All answers are void: this store has another incarnation from now on."""
+        """Drop all answers, and poll at once: this store has a new incarnation."""
         for peer in self._peers:
             peer.heard = None
         self.hurry()
 
     def answering(self) -> Mapping[str, Heard]:
-        """The same, of those only that answered when they were asked last."""
+        """Return the latest counting answers, only of peers that answered the last question."""
         return {
             peer.heard.answer.store: peer.heard
             for peer in self._peers
@@ -91,16 +91,16 @@ class Peers:
 
     @property
     def addresses(self) -> frozenset[str]:
-        """Of all configured peers, without this store itself."""
+        """The addresses of all configured peers, without this store itself."""
         return frozenset(peer.address for peer in self._peers if not peer.itself)
 
     def status(self) -> list[store_v1.PeerStatus]:
-        """Each configured peer as people see it."""
+        """Return the status of each configured peer, for people."""
         now = time.monotonic()
         return [_status(peer, now) for peer in self._peers if not peer.itself]
 
     async def run(self) -> None:
-        """Ask all peers, again and again; ends only by being cancelled."""
+        """Ask all peers, round after round, until cancelled."""
         limbo_pause = LIMBO_ROUND_SECONDS
         try:
             while True:
@@ -108,11 +108,11 @@ class Peers:
                 try:
                     took = await self.ask_all()
                 except Exception:
-                    _log.exception("asking the peers failed in a way that was not foreseen")
+                    _log.exception("polling the peers failed unexpectedly; another round follows")
                 self._rounds.set_result(None)
                 self._rounds = asyncio.get_running_loop().create_future()
-                # Many sources make long answers; asking must stay a small part of the work.
-                # Waiting for a peer that does not answer is none.
+                # Many sources make long answers; polling must stay a small part of the work.
+                # So a pause follows the slowest answer, but not the wait for a silent peer.
                 if self._engine.core.in_limbo:
                     await self._pause(max(limbo_pause, took))
                     limbo_pause = min(1.05 * limbo_pause, LIMBO_ROUND_SECONDS_MAX)
@@ -129,26 +129,26 @@ class Peers:
         self._hurry.clear()
 
     def hurry(self) -> None:
-        """Have the next round begin at once."""
+        """Begin the next round at once."""
         self._hurry.set()
 
     async def next_round(self) -> None:
-        """Return when every peer was asked once more."""
+        """Return when the running round, or else the next one, has ended."""
         await asyncio.shield(self._rounds)
 
     async def ask_all(self) -> float:
-        """One round: return when every peer has answered, or has not in time.
+        """Ask every peer once, and wait for all answers or their timeouts.
 
-        Returns how many seconds the answer took that took longest.
+        Return the seconds that the slowest answer took.
         """
         asked = [self._ask(peer) for peer in self._peers if not peer.itself]
         return max(await asyncio.gather(*asked), default=0.0)
 
     async def ask_briefly(self, heard: list[Heard]) -> None:
-        """Ask each peer who it is, and what it remembers of this store; each adds its answer.
+        """Ask each peer for its greeting and what it remembers of this store; add each to heard.
 
-        It tells of no source, so that it is quick however many there are. Such an answer is no
-        inventory: it does not count, and is not kept.
+        The answers name no sources, so they are quick. They do not count as inventories, and are
+        not kept.
         """
 
         async def ask(peer: _Peer) -> None:
@@ -158,11 +158,11 @@ class Peers:
         await asyncio.gather(*(ask(peer) for peer in self._peers if not peer.itself))
 
     def heard(self) -> Mapping[str, Heard]:
-        """The latest answer of each peer, by its address; also if it does not count."""
+        """Return the latest answer of each peer by its address, also one that does not count."""
         return {peer.address: peer.heard for peer in self._peers if peer.heard is not None}
 
     async def _ask(self, peer: _Peer) -> float:
-        """Returns how many seconds the answer took; 0 if there was none."""
+        """Ask one peer. Return the seconds that its answer took; 0 if there was none."""
         heard = await self._question(peer)
         if heard is None:
             return 0.0
@@ -173,7 +173,7 @@ class Peers:
         return heard.at - heard.asked
 
     async def _question(self, peer: _Peer, *, without_sources: bool = False) -> Heard | None:
-        """What it answers now, of which note is taken; None if that is nothing to go by."""
+        """Ask one peer, and learn from its answer. None: no answer, or one that is void."""
         asked = Question(self._greeting(), self._engine.core.standing.moment, time.monotonic())
         request = store_v1.InventoryRequest(
             greeting=asked.greeting,
@@ -193,8 +193,11 @@ class Peers:
         return heard
 
     async def ask_about(self, source: SourceName, addresses: Collection[str]) -> list[PeerAnswer]:
-        """What those of these peers that answer say of one source, also if they deleted that, and
-        nobody has it any more. It is no inventory, and is not kept."""
+        """Return what the peers at these addresses say of one source, as far as they answer.
+
+        An answer names the source even if every store has deleted it. It does not count as an
+        inventory, and is not kept.
+        """
         request = store_v1.InventoryRequest(
             source=source_to_wire(source), protocol_version=PROTOCOL_VERSION
         )
@@ -210,7 +213,7 @@ class Peers:
     async def _inventory(
         self, peer: _Peer, request: store_v1.InventoryRequest
     ) -> tuple[PeerAnswer, store_v1.Greeting] | None:
-        """What it answers to that; None if it does not, of which note is taken."""
+        """Return a peer's answer and its greeting; note the problem and return None if it fails."""
         try:
             call = StoreStub(peer.channel).Inventory(request, timeout=ANSWER_SECONDS_MAX)
             return await read_inventory(peer.address, call)

@@ -1,7 +1,7 @@
-"""What the peers of this store have of one source, put together for repair.
+"""Views of one source at this store and at its peers, put together for repair.
 
-Most is known from the rounds of quorate.store.tasks.peer_polling. A store that only a source's own
-information names is asked when it matters. Nothing here decides anything.
+Most of them come from the rounds of quorate.store.tasks.peer_polling. Stores that are named only by
+the source's information are asked when needed. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ from quorate.v1.store_pb2_grpc import StoreStub
 _log = logging.getLogger("quorate.store.tasks.peer_views")
 
 ANSWER_SECONDS_MAX = 5.0
+"""Seconds after which a store that does not answer counts as away."""
 KEPT_SECONDS = 5.0
-"""So long an answer to a question of our own is believed."""
+"""Seconds for which an answer to a question of this module is used again."""
 SILENT_SECONDS = 10.0
-"""So long an address that did not answer is left alone."""
+"""Seconds for which an address that did not answer is not asked again."""
 
 
 class Neighbours:
-    """The peers, seen from one source after the other."""
+    """The peers of one store, and what each has of a source."""
 
     def __init__(self, engine: Engine, peers: Peers, address: str) -> None:
-        """address: where peers know this store, so that it does not ask itself."""
+        """address: the address at which peers know this store, so that it does not ask itself."""
         self._engine = engine
         self._peers = peers
         self.address = address
@@ -55,12 +56,15 @@ class Neighbours:
         self._silent_since: dict[str, float] = {}
 
     def answers(self) -> list[PeerAnswer]:
-        """The latest inventory of each configured peer."""
+        """Return the latest inventory of each configured peer."""
         own = self._engine.core.store
         return [item.answer for name, item in self._peers.inventories().items() if name != own]
 
     async def views(self, source: SourceName, fresh: bool = False) -> list[PeerView]:
-        """What each peer has of a source; fresh: as they say now, not as they said."""
+        """Return what each peer has of a source. fresh: ask them now, instead of using old answers.
+
+        A store that does not answer has a view without content.
+        """
         known = {answer.address: answer for answer in self.answers()}
         others = self._addresses(source) - known.keys()
         ask = others | known.keys() if fresh else others
@@ -77,7 +81,7 @@ class Neighbours:
         return [view_of(answer, source) for answer in by_store.values()] + views
 
     def _addresses(self, source: SourceName) -> set[str]:
-        """Of the peers, and of the stores that the source named."""
+        """Return the addresses of the peers and of the stores that the source named."""
         state = self._engine.core.sources.get(source)
         information = state.registration.information if state is not None else None
         named = information.stores if information is not None else ()
@@ -118,10 +122,10 @@ class Neighbours:
 
 
 def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
-    """What a peer's inventory says of one source.
+    """Return a peer's view of one source, from its inventory.
 
-    Of one that the peer deleted it only remembers what there was: that is to be had nowhere, and
-    would bring back to life what all have deleted.
+    The view is empty if the peer deleted the source. Its inventory then still names batches that it
+    no longer has, and repair must not bring a deleted source back.
     """
     knowledge = answer.knowledge(source)
     if knowledge.deletion:
@@ -148,7 +152,7 @@ def view_of(answer: PeerAnswer, source: SourceName) -> PeerView:
 
 
 def own_view(store: str, state: SourceState | None, address: str = "") -> OwnView:
-    """What this store, which others reach at that address, knows of a source itself."""
+    """Return this store's own view of a source. address: where others reach this store."""
     if state is None:
         return OwnView(store, address=address)
     record, held = state.registration, state.held
@@ -171,5 +175,5 @@ def own_view(store: str, state: SourceState | None, address: str = "") -> OwnVie
 
 
 def sources_of(answers: Iterable[PeerAnswer]) -> set[SourceName]:
-    """Every source that any of them knows."""
+    """Return every source that is named in one of the answers."""
     return {source for answer in answers for source in answer.sources}

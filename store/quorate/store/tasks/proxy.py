@@ -1,7 +1,6 @@
-"""Answers for sources that are away, if this store is the one to do so.
+"""Makes this store the proxy of sources that are away, if it is elected.
 
-Who does, and what is stable, is decided in quorate.store.rules.proxy_election; here it is carried
-out.
+quorate.store.rules.proxy_election decides on the proxy and on stability; here it is carried out.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _log = logging.getLogger("quorate.store.tasks.proxy")
 
 
 BREATH_SOURCES = 100
-"""After so many sources the loop gets its turn."""
+"""The count of sources after which the event loop gets a turn."""
 
 
 def _jitter() -> float:
@@ -50,7 +49,7 @@ class _Part:
 
 
 class Proxying:
-    """Of one store."""
+    """The proxies of one store."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class Proxying:
         self._parts: dict[SourceName, _Part] = {}
 
     async def look(self, now: float) -> None:
-        """Begin, go on or end answering for each source; now: on the monotonic clock.
+        """Begin, go on or end being the proxy of each source. now: on the monotonic clock.
 
         Raises StorageFailed.
         """
@@ -160,7 +159,7 @@ class Proxying:
             _log.info("answers for %s, which is away", source)
         else:
             self._engine.proxy_of.discard(source)
-            _log.info("does not answer for %s any more", source)
+            _log.info("no longer answers for %s", source)
         self._engine.directory.changed(source)
 
 

@@ -1,8 +1,8 @@
-"""Getting a store out of limbo, and into it: carries out what its peers' answers lead to.
+"""Readmission: carries out what the peers' answers lead to, until the store is out of limbo.
 
-After every round of questions to the peers: founding, being found out as a copy, and, source by
-source, taking over what is lacking until the store can vouch for it again. What follows from an
-answer is decided in quorate.store.rules.store_identity and quorate.store.rules.readmission.
+It follows every round of polling. The store may found a group, or find out that it is a copy. Then,
+source by source, it takes over what it lacks until it can vouch for the source again. The decisions
+are made in quorate.store.rules.store_identity and quorate.store.rules.readmission.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ from quorate.store.tasks.peer_polling import Peers
 _log = logging.getLogger("quorate.store.tasks.readmission")
 
 CHECK_SECONDS_MAX = 2.0
-"""How long a store that starts waits for its peers before it vouches again."""
+"""Seconds that a starting store waits for its peers before it vouches again."""
 NO_WAY_OUT = (
     "While they are, nobody knows what is lost: put back a disk that is whole, or have one of "
     "them go on without: `quorate repair --leave-limbo --store NAME --reason WHY`"
 )
 FOUND_OUT_SECONDS = 5.0
-"""How long a store that was found out waits: of two that run, each finds out the other."""
+"""Seconds that a store waits after it was found to be a copy. Of two running ones each finds out
+the other."""
 
 
 class Vouching:
-    """Whether one store vouches for what it lacks, and how it comes to that."""
+    """The readmission of one store: decides nothing, but brings it out of limbo, or into it."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Vouching:
         address: str,
         draw: Callable[[], bytes] = lambda: uuid.uuid4().bytes,
     ) -> None:
-        """address: where others reach this store. draw: a new incarnation."""
+        """address: the address at which others reach this store. draw: makes a new incarnation."""
         self._engine = engine
         self._filler = filler
         self._losses = losses
@@ -74,8 +75,8 @@ class Vouching:
     async def check(self) -> None:
         """Ask the peers, once and not for long, whether this store's directory was put back.
 
-        A peer that does not answer in time could have known better: whoever finds it out later
-        enters limbo then. What is found out goes on in `run`.
+        A late answer may still show that it was; then the store enters limbo later. `run` does the
+        rest.
         """
         if not self._standing.unchecked:
             return
@@ -89,7 +90,7 @@ class Vouching:
         self._standing.unchecked = ""
 
     async def run(self) -> None:
-        """Follow every round of questions; ends only by being cancelled."""
+        """Follow every round of polling, until cancelled."""
         while True:
             await self._peers.next_round()
             try:
@@ -98,12 +99,14 @@ class Vouching:
             except QuorateError as error:
                 _log.error("store %s stays in limbo: %s", self._core.store, error)
             except Exception:
-                _log.exception("leaving limbo failed in a way that was not foreseen")
+                _log.exception(
+                    "leaving limbo failed unexpectedly; it is tried again after the next round"
+                )
 
     async def follow(self, heard: Mapping[str, Heard]) -> bool:
-        """Do what these answers, by the peers' addresses, lead to.
+        """Carry out what these answers, by the peers' addresses, lead to.
 
-        Returns whether the store was found out as a copy.
+        Return whether the store was found to be a copy.
         """
         if await self._was_found_out(heard.values()):
             return True
@@ -124,7 +127,7 @@ class Vouching:
         return False
 
     async def _was_found_out(self, heard: Collection[Heard]) -> bool:
-        """Enter limbo if a peer remembers what this store can not have been."""
+        """Enter limbo if a peer remembers a state that this store cannot have had."""
         before = self._standing.record
         for item in heard:
             if item.answer.remembered is not None:
@@ -146,7 +149,7 @@ class Vouching:
         return False
 
     def _lacking(self, answers: list[PeerAnswer]) -> list[SourceName]:
-        """Sources that the store does not vouch for yet, as far as these answers say."""
+        """Return the sources for which the store does not vouch yet, going by these answers."""
         known = self._core.sources
         names = {name for name, state in known.items() if state.limbo}
         if self._standing.limbo:
@@ -189,7 +192,10 @@ class Vouching:
     async def _ask_about(
         self, name: SourceName, answers: list[PeerAnswer], addresses: Collection[str]
     ) -> list[PeerAnswer]:
-        """The same answers, but what these say of this very source; without those that do not."""
+        """Return the answers, with newer ones about this source from these addresses.
+
+        A peer at these addresses without a newer answer of its incarnation is left out.
+        """
         told = {each.address: each for each in await self._peers.ask_about(name, addresses)}
         return [
             told.get(each.address, each)
@@ -199,7 +205,7 @@ class Vouching:
         ]
 
     def _lacks(self, name: SourceName) -> bool:
-        """Whether the store does not vouch for a source that it is not deleting either."""
+        """Return whether the store is in limbo for a source, and not deleting it."""
         state = self._core.sources.get(name)
         if state is not None:
             return bool(state.limbo)
@@ -230,20 +236,22 @@ class Vouching:
         _log.info("store %s vouches for %s again, up to %d", core.store, name, adoption.floor)
 
     def _learn_losses(self, state: SourceState, adoption: Adoption) -> None:
-        """Before the store vouches it has to know of what it lacks that this was accepted as lost:
-        whoever hears only of the gap takes what is behind it for what was never stable."""
+        """Take over accepted losses, before the store vouches for the source.
+
+        A recovery that hears only of the gap would take all messages behind it for never stable.
+        """
         if self._core.sources.get(state.name) is not state:
             return
         if writes := learn_losses(self._losses, state, adoption.losses, "a peer"):
             self._engine.submit(state, writes)
 
     def _reg_id(self, adoption: Adoption, theirs: int) -> int:
-        """The RegID that the source had or wants here, or has at peers, if it is still free."""
+        """Return the RegID that the source had or wants here, or has at peers, if it is free."""
         mine = reg_id_of(self._core.store, (self._address,), adoption.information)
         return next(filter(self._core.reg_ids.is_free, (mine, theirs)), 0)
 
     async def _fetch(self, state: SourceState, adoption: Adoption) -> None:
-        """Fetch what is lacking up to the floor, from whoever has most of it first."""
+        """Fetch missing messages up to the floor, from the peer that has most of them first."""
 
         def have(address: str) -> int:
             return adoption.fetch.both(adoption.holders[address]).count()

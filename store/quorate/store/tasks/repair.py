@@ -1,9 +1,8 @@
-"""Repair and anti-entropy: takes from peers what this store should have, compares with theirs.
+"""Repair and anti-entropy: fetches from peers what this store lacks, and compares with them.
 
-In the background, one thing at a time, at the pace of quorate.store.tasks.throttle. A begin that
-was missed
-is taken over first, then what lacks is fetched; now and then what is held is compared with each
-peer. What is to be done is decided in quorate.store.rules.repair_plan; here it is only carried out.
+It runs in the background, one source at a time, at the pace of quorate.store.tasks.throttle. Repair
+takes over a begin that this store missed, then fetches missing messages, and then compares. The
+plan is made in quorate.store.rules.repair_plan; here it is only carried out.
 """
 
 from __future__ import annotations
@@ -58,24 +57,24 @@ from quorate.v1 import store_pb2 as store_v1
 _log = logging.getLogger("quorate.store.tasks.repair")
 
 ROUND_SECONDS = 1.0
-"""How often the store looks for what it lacks."""
+"""Seconds from one round of repair to the next."""
 BACK_OFF_SECONDS_MAX = 10.0
-"""How long a source rests at most after no peer could help."""
+"""Seconds that a source rests at most after no peer could help."""
 COMPARE_SECONDS = 60.0
-"""How often what is newly stable is compared with each peer."""
+"""Seconds from one comparison of newly stable messages with a peer to the next."""
 COMPARE_ALL_SECONDS = 24 * 3600.0
-"""How often all of it is."""
+"""Seconds from one comparison of all stable messages with a peer to the next."""
 PROGRESS_SECONDS = 0.5
-"""How often an operator is told how it goes."""
+"""Seconds from one report of progress to an operator to the next."""
 _SHOWN_MAX = 5
 
 
 @dataclass(slots=True)
 class _Compared:
-    """How far a source was compared with one peer."""
+    """The progress of comparing a source with one peer."""
 
     incarnation: bytes = b""
-    """Whose data it was compared with: who was replaced has other data."""
+    """The incarnation of the peer. After it has changed all is compared anew."""
     next_sequence: int = 0
     at: float = float("-inf")
     all_at: float = float("-inf")
@@ -84,16 +83,16 @@ class _Compared:
 
 @dataclass(slots=True)
 class _Case:
-    """What repair remembers of one source."""
+    """The state of repair for one source."""
 
     until: float = 0.0
-    """It is not looked at again before."""
+    """The time before which repair leaves the source alone, by the clock of repair."""
     seconds: float = 0.0
     lacking: int = 0
-    """Messages that were to be fetched when last looked."""
+    """The number of messages that were missing when repair last looked."""
     complained: list[Range] = field(default_factory=list)
     compared: dict[str, _Compared] = field(default_factory=dict)
-    """By the peer's name."""
+    """The progress with each peer, by its name."""
 
     def divergent(self) -> RangeSet:
         found = RangeSet()
@@ -115,7 +114,7 @@ class Repair:
         address: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """address: where peers know this store, so that it does not ask itself."""
+        """address: the address at which peers know this store, so that it does not ask itself."""
         self.pace = Pace(clock)
         self._engine = engine
         self.filler = Filler(engine, self.pace, reached, peers.answering)
@@ -135,7 +134,7 @@ class Repair:
     # In the background.
 
     async def run(self) -> None:
-        """Look for what is lacking, again and again; ends only by being cancelled."""
+        """Repair and compare each source when it is due, until cancelled."""
         while True:
             await self._adopt_all()
             for state in list(self._engine.core.sources.values()):
@@ -158,14 +157,14 @@ class Repair:
         case.until = self._clock() + case.seconds
 
     async def _tried(self, state: SourceState, work: object) -> bool:
-        """Whether it came to an end, and a good one; what it failed with is logged."""
+        """Await the work, and return whether it succeeded. An error is logged."""
         try:
             return bool(await work)  # type: ignore[misc]
         except QuorateError as error:
             level = logging.ERROR if isinstance(error, ContentConflict) else logging.WARNING
             _log.log(level, "repair of %s: %s", state.name, error)
         except Exception:
-            _log.exception("repair of %s failed in a way that was not foreseen", state.name)
+            _log.exception("repair of %s failed unexpectedly; it is tried again", state.name)
         return False
 
     def _case(self, state: SourceState) -> _Case:
@@ -187,7 +186,7 @@ class Repair:
                 self._note_not_adopted(source, error)
 
     def _note_not_adopted(self, source: SourceName, error: QuorateError) -> None:
-        """Complain once, of what will not change by itself."""
+        """Log an error once; as a warning only if it will not go away by itself."""
         level = logging.WARNING
         if error.retryable or isinstance(error, TopicRefused | Fenced):
             level = logging.DEBUG
@@ -234,13 +233,13 @@ class Repair:
                 "epoch %d of %s set %d messages aside", found.begun_epoch, source, set_aside
             )
 
-    # What lacks.
+    # Missing messages.
 
     async def _mend(self, state: SourceState, case: _Case, fresh: bool) -> bool:
-        """Fetch what can be fetched of one source. Returns whether nothing lacks any more."""
+        """Fetch the missing messages of one source. Return whether none is missing afterwards."""
         core = self._engine.core
         if core.limbo_of(state):
-            return False  # leaving limbo comes first, and fetches by itself
+            return False  # readmission comes first, and fetches by itself
         views = await self._neighbours.views(state.name, fresh)
         await self._take_over(state, views)
         own = own_view(core.store, state)
@@ -255,7 +254,7 @@ class Repair:
         self._engine.submit(state, core.learn_stable(state, stable_upto))
         rest = plan.lacking(own_view(core.store, state), stable_upto)
         if rest and list(rest) != case.complained:
-            # Peers may have let go meanwhile of what they still had when they were asked.
+            # Peers may have let messages go since they were asked.
             await self._take_over(state, await self._neighbours.views(state.name, fresh=True))
             rest = plan.lacking(own_view(core.store, state), stable_upto)
         case.lacking = rest.count()
@@ -263,7 +262,7 @@ class Repair:
         return not rest
 
     async def _take_over(self, state: SourceState, views: list[plan.PeerView]) -> None:
-        """Note what peers let go: it is not fetched, and given up if it can not be read."""
+        """Take over what peers let go: it is not fetched, and given up where it is unreadable."""
         engine = self._engine
         released = plan.retained_from(own_view(engine.core.store, state), views)
         if released <= state.held.retained_from and not state.unneeded(released):
@@ -271,7 +270,7 @@ class Repair:
         await engine.settled_range(state, 0, released - 1)
         if engine.core.sources.get(state.name) is not state or engine.core.limbo_of(state):
             return
-        # What was awaited may have changed the lineage: what is stable in it has not.
+        # The lineage may have changed meanwhile; its stable part has not.
         released = plan.retained_from(own_view(engine.core.store, state), views)
         markers = [marker for view in views for marker in view.markers]
         writes = take_over(engine.reads, state, released, markers)
@@ -301,7 +300,7 @@ class Repair:
 
     @staticmethod
     def _note_failed(state: SourceState, error: QuorateError) -> None:
-        """Of a peer; one that is just away, or starting, is nothing to complain of."""
+        """Log a peer's error; as a warning only if the peer answered, and its answer is bad."""
         bad = isinstance(error, BrokenAnswer | CorruptBatch | OtherLineage)
         _log.log(logging.WARNING if bad else logging.DEBUG, "%s: %s", state.name, error)
 
@@ -311,7 +310,7 @@ class Repair:
             _log.warning("%s lacks %s, and no peer could give it", state.name, shown)
         case.complained = rest
 
-    # What differs.
+    # Divergence.
 
     async def _compare_due(self, state: SourceState, case: _Case) -> bool:
         for peer in await self._neighbours.views(state.name):
@@ -330,14 +329,14 @@ class Repair:
         return True
 
     async def _compare(self, state: SourceState, peer: plan.PeerView, seen: _Compared) -> bool:
-        """Compare what was not compared yet; returns whether the peer answered to the end."""
+        """Compare the messages not compared yet. Return whether the peer answered to the end."""
         if not (state.held.ranges and peer.held):
             return True
         upto = plan.comparable_upto(own_view(self._engine.core.store, state), peer)
         if upto < seen.next_sequence:
             return True
         self._now = f"comparing {state.name} with {peer.store}"
-        # What either let go there is no need to compare.
+        # Messages that either store let go are not compared.
         first = max(seen.next_sequence, state.held.retained_from, peer.retained_from)
         if upto < first:
             return True
@@ -349,7 +348,7 @@ class Repair:
                 self._note_failed(state, failed.error)
                 return False
         seen.divergent = seen.divergent.union(found)
-        # The last block may not be whole yet.
+        # The last block may still grow, so it is compared again.
         seen.next_sequence = upto + 1 - (upto + 1) % BLOCK
         return True
 
@@ -358,7 +357,7 @@ class Repair:
     async def now(
         self, source: SourceName | None, thorough: bool
     ) -> AsyncGenerator[store_v1.RepairProgress, None]:
-        """Repair one source, or all, and tell how it goes; the last word of each has a verdict."""
+        """Repair one source, or all, and yield the progress. The last of each has a verdict."""
         await self._adopt_all()
         core = self._engine.core
         names = [source] if source is not None else sorted(core.sources)
@@ -407,7 +406,10 @@ class Repair:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _thoroughly(self, state: SourceState, case: _Case, thorough: bool) -> str:
-        """Repair and compare, with fresh answers; the verdict, for people."""
+        """Repair and compare with fresh answers, and return the verdict, for people.
+
+        thorough: read and check all held batches first.
+        """
         if reason := self._engine.core.limbo_of(state):
             return f"in limbo: {reason}"
         async with self._turn:
@@ -427,7 +429,7 @@ class Repair:
                     )
                     if not await self._compare(state, peer, seen):
                         silent.append(peer.address)
-                if state.unreadable:  # comparing reads, too
+                if state.unreadable:  # the comparison may have found it
                     await self._mend(state, case, fresh=True)
             finally:
                 self.pace.worked()
@@ -435,7 +437,7 @@ class Repair:
         return self._verdict(state, case, silent)
 
     async def _at_repair_pace(self, size: int, seconds: float) -> None:
-        del size, seconds  # measured by the pace itself
+        del size, seconds  # the pace measures by itself
         self.pace.worked()
         await self.filler.rest()
         self.pace.work()
@@ -457,7 +459,7 @@ class Repair:
         return "; ".join(parts) or whole
 
     def status(self) -> store_v1.RepairStatus:
-        """What people see of it."""
+        """Return the status of repair, for people."""
         compared = [case for case in self._cases.values() if case.compared]
         return store_v1.RepairStatus(
             messages=self.filler.taken.total(),
@@ -472,7 +474,7 @@ class Repair:
 
 
 def _by_peer(errands: list[plan.Errand]) -> list[tuple[plan.PeerView, list[Range]]]:
-    """Errands to the same peer together, in the order in which they came."""
+    """Return the errands grouped by peer, in the order in which the peers first occur."""
     found: dict[str, tuple[plan.PeerView, list[Range]]] = {}
     for errand in errands:
         found.setdefault(errand.peer.address, (errand.peer, []))[1].append(errand.wanted)

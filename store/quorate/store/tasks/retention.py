@@ -1,7 +1,7 @@
-"""Retention at work: lets go what quorate.store.rules.retention says, and frees the disk, step by
-step.
+"""Carries out retention in two phases: releases batches, then removes them and frees the disk.
 
-Once a second, and a bounded part at a time. Nothing here decides what may go.
+It runs once a second, a bounded step at a time. quorate.store.rules.retention decides which batches
+may go; nothing of that is decided here.
 """
 
 from __future__ import annotations
@@ -47,18 +47,19 @@ from quorate.v1 import store_pb2 as store_v1
 _log = logging.getLogger("quorate.store.tasks.retention")
 
 ROUND_SECONDS = 1.0
-"""How often the store looks whether anything is to go."""
+"""Seconds from one round of retention to the next."""
 STEP_BATCHES = 256
-"""So many batches go in one commit."""
+"""The count of batches that go in one commit at most."""
 STEPS_MAX = 16
-"""So many steps are taken for one source in one round: what goes at once is bounded."""
+"""The count of steps for one source in one round at most."""
 SEARCH_SECONDS = 60.0
-"""How often all that was let go is looked for, whoever let it go."""
+"""Seconds from one search for all released batches to the next."""
 COMPACT_BYTES_MIN = 64 * 1024 * 1024
+"""Bytes of removed batches below which the journal is not compacted before COMPACT_SECONDS."""
 COMPACT_PART = 4
-"""The disk gives space back once this part of what the journal has was let go, but ..."""
+"""The journal is compacted once one part in this many was removed."""
 COMPACT_SECONDS = 60.0
-"""... at the latest after this."""
+"""Seconds after the first removal at which the journal is compacted, however few bytes it frees."""
 
 T = TypeVar("T")
 
@@ -76,9 +77,11 @@ class Releasing:
         shortest: float,
         ages: Ages,
     ) -> None:
-        """bounds: by topic. shortest: of all bounds of time, in seconds; 0: there is none.
+        """Make the retention of a store.
 
-        ages: as the disk has them.
+        - bounds: returns the bounds of a topic.
+        - shortest: the shortest bound of time in seconds; 0: there is none.
+        - ages: the marks of age that the disk has.
         """
         self._engine = engine
         self._executor = executor
@@ -97,23 +100,23 @@ class Releasing:
         self._compact_held_until = 0.0
         self._held_up = ""
         self._unread: dict[int, str] = {}
-        """By position: what was let go and stays in the journal, as it can not be read."""
+        """Why a released batch stays in the journal because of an unreadable row; by position."""
         self._told: set[int] = set()
-        """Those that the log has."""
+        """The positions of such batches that the log has named."""
         self._kept: dict[SourceName, str] = {}
         self._unread_sources: dict[SourceName, str] = {}
-        """Of which nothing goes, as it can not be read what they have."""
+        """Sources of which nothing goes because rows are unreadable, with the error."""
         self._oldest: dict[int, tuple[int, IndexEntry]] = {}
-        """By RegID: the lowest number held, and its row when that was read last."""
+        """The lowest held number of a source, and its row as last read; by RegID."""
         self.messages = 0
-        """Let go since the start."""
+        """The number of messages let go since the start."""
         self.batches = 0
-        """That have left the journal since the start."""
+        """The number of batches that have left the journal since the start."""
         self.bytes = 0
-        """Of those."""
+        """The bytes of the batches that have left the journal since the start."""
 
     async def run(self) -> None:
-        """One round after the other; ends only by being cancelled."""
+        """Run round after round, until cancelled."""
         told = ""
         while True:
             try:
@@ -124,11 +127,11 @@ class Releasing:
                     _log.warning("retention: %s", error)
                 told = str(error)
             except Exception:
-                _log.exception("retention failed in a way that was not foreseen")
+                _log.exception("a round of retention failed unexpectedly; another follows")
             await asyncio.sleep(ROUND_SECONDS)
 
     async def round(self) -> None:
-        """Look once. Raises StorageFailed."""
+        """Run one round. Raises StorageFailed."""
         self._note_age()
         for state in list(self._engine.core.sources.values()):
             if bounds := self._bounds(state.name.topic):
@@ -136,16 +139,16 @@ class Releasing:
         now = time.monotonic()
         if now >= self._searched_at + SEARCH_SECONDS:
             self._search_from, self._searched_at = 0, now
-            self._oldest.clear()  # repair may have exchanged them
+            self._oldest.clear()  # repair may have replaced them
         await self._reclaim()
         await self._compact(now)
 
     def kept_because(self, source: SourceName) -> str:
-        """Why nothing goes of a source that is over a bound; empty: nothing is to go."""
+        """Return why nothing goes of a source that is over a bound; empty: nothing is held back."""
         return self._unread_sources.get(source) or self._kept.get(source, "")
 
     def status(self) -> store_v1.RetentionStatus:
-        """What people see of it."""
+        """Return the status of retention, for people."""
         return store_v1.RetentionStatus(
             messages=self.messages,
             batches=self.batches,
@@ -153,7 +156,7 @@ class Releasing:
             held_up=self._held_up or next(iter(self._unread.values()), ""),
         )
 
-    # The first phase.
+    # The first phase: releasing batches.
 
     @property
     def _observed(self) -> float:
@@ -170,13 +173,13 @@ class Releasing:
             self._engine.writer.submit((retention.ages_row(self._ages),), sync=False)
 
     async def _try_to_look_at(self, state: SourceState, bounds: Bounds) -> None:
-        """What can not be read of one source keeps no other."""
+        """Let batches of a source go; an unreadable row of it must not stop other sources."""
         name = state.name
         try:
             await self._look_at(state, bounds)
         except (StorageUnreadable, CorruptBatch) as error:
             if name not in self._unread_sources:
-                _log.warning("retention: nothing goes of %s: %s", name, error)
+                _log.warning("retention: nothing of %s is let go: %s", name, error)
             self._unread_sources[name] = str(error)
         else:
             self._unread_sources.pop(name, None)
@@ -193,17 +196,17 @@ class Releasing:
             self.messages += messages
             lowest = min(row.position for row in going)
             self._search_from = min(self._search_from or lowest, lowest)
-            # Also because only then it is known how much is left.
+            # The next step needs to know how many bytes are left.
             await self._reclaim(trusted)
 
     async def _going(self, state: SourceState, bounds: Bounds) -> list[IndexEntry]:
-        """The oldest rows that go; nothing of the source is on its way to the disk then."""
+        """Return the oldest rows that may go, once all of them are durable."""
         engine = self._engine
         low = state.held.ranges.low
         if low == NOTHING or not self._may_be_due(state, bounds):
             self._note_kept(state.name, "")
             return []
-        # While it is kept anyway, one row says so.
+        # While a condition keeps the source, reading one row is enough.
         count = 1 if state.name in self._kept else STEP_BATCHES
         limit = self._limit(state, bounds)
         await engine.settled_range(state, low, limit.upto)
@@ -218,7 +221,7 @@ class Releasing:
         )
         gone = engine.core.sources.get(state.name) is not state
         if gone or before != engine.as_held(state, low, limit.upto):
-            return []  # it is another one now: look again in the next round
+            return []  # the rows have changed: the next round looks again
         if rows:
             self._oldest[state.reg_id] = (low, rows[0])
         limit = self._limit(state, bounds)
@@ -228,7 +231,7 @@ class Releasing:
         return going
 
     def _may_be_due(self, state: SourceState, bounds: Bounds) -> bool:
-        """Whether it is worth while to read what the oldest batches are."""
+        """Return whether the oldest rows need to be read, because one may be over a bound."""
         if not (bounds.seconds or retention.is_over(state, bounds)):
             return False
         low, row = self._oldest.get(state.reg_id, (NOTHING, None))
@@ -266,13 +269,13 @@ class Releasing:
 
     def _note_kept(self, source: SourceName, why: str) -> None:
         if why and source not in self._kept:
-            _log.info("%s is over a bound, but nothing goes: %s", source, why)
+            _log.info("%s is over a bound of retention, but nothing is let go: %s", source, why)
         if why:
             self._kept[source] = why
         else:
             self._kept.pop(source, None)
 
-    # The second phase.
+    # The second phase: removing released batches from the journal.
 
     async def _reclaim(self, trusted: frozenset[int] = frozenset()) -> None:
         reads = self._engine.reads
@@ -283,7 +286,7 @@ class Releasing:
                     functools.partial(retention.reclaim, reads, position, STEP_BATCHES, trusted)
                 )
             except StorageUnreadable as error:
-                self._search_from = None  # until all is looked for again
+                self._search_from = None  # until the next search
                 self._note_unread(position, {position: str(error)})
                 return
             upto = found.positions.last if found.positions is not None else None
@@ -296,7 +299,10 @@ class Releasing:
             self._count(found)
 
     def _note_unread(self, first: int, unread: Mapping[int, str], last: int | None = None) -> None:
-        """What can not be read of what was let go in this part of the journal. last: None: all."""
+        """Note the released batches from first to last that stay because of an unreadable row.
+
+        last: None: the end of the journal.
+        """
         for position in list(self._unread):
             if first <= position and (last is None or position <= last):
                 del self._unread[position]
@@ -304,7 +310,7 @@ class Releasing:
         if news := unread.keys() - self._told:
             self._told |= news
             _log.warning(
-                "retention: of what was let go %d batches stay in the journal: %s",
+                "retention: %d released batches stay in the journal: %s",
                 len(news),
                 unread[min(news)],
             )
@@ -327,7 +333,7 @@ class Releasing:
         self._compact_bytes += found.bytes
 
     async def _compact(self, now: float) -> None:
-        """Have the disk give back the space of what has left the journal."""
+        """Compact the journal when due, so that the disk space of removed batches is free again."""
         if self._compact_from is None or now < self._compact_held_until:
             return
         whole = sum(state.journal_bytes for state in self._engine.core.sources.values())
@@ -336,7 +342,10 @@ class Releasing:
             return
         if why := next(iter(self._unread.values()), "") or await self._unreadable():
             if not self._held_up:
-                _log.warning("retention: the disk gives no space back: %s", why)
+                _log.warning(
+                    "retention: the journal is not compacted, so its disk space stays in use: %s",
+                    why,
+                )
             self._held_up, self._compact_held_until = why, now + COMPACT_SECONDS
             return
         self._held_up = ""
@@ -346,10 +355,10 @@ class Releasing:
         await self._in_thread(
             lambda: self._storage.compact(Table.JOURNAL, position_key(first), position_key(last))
         )
-        _log.debug("gave %d bytes back in %.1f s", size, time.monotonic() - began)
+        _log.debug("compacted %d bytes of the journal in %.1f s", size, time.monotonic() - began)
 
     async def _unreadable(self) -> str:
-        """Why the disk can not read what it has; empty: as far as is known it can."""
+        """Return why a part of the journal is unreadable; empty: none is known to be."""
         for state in list(self._engine.core.sources.values()):
             if parts := state.unreadable:
                 why = await self._in_thread(
@@ -357,7 +366,7 @@ class Releasing:
                 )
                 if why:
                     return why
-        # Also of what is deleted, set aside or given up since it was found.
+        # Unreadable batches count, too, that were deleted, set aside or given up meanwhile.
         writer = self._engine.writer
         await writer.durable(writer.submit(()))
         why, writes = await self._in_thread(

@@ -1,8 +1,7 @@
-"""The scrub: reads everything that is held, over and over, and checks it.
+"""The scrub: reads and checks everything that the store holds, pass after pass.
 
-Rot is found while good copies are still elsewhere, not when somebody needs the message. At a
-bounded rate, and a restart goes on where it was. What it finds is repaired by
-quorate.store.tasks.repair.
+It finds corruption while other stores still have good copies. Its rate is bounded, and after a
+restart it goes on at its last saved place. quorate.store.tasks.repair repairs what it finds.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from quorate.store.tasks.executor import Apart
 from quorate.v1 import store_pb2 as store_v1
 
 BYTES_PER_SECOND_MIN = 1024 * 1024
-"""A pass over little is soon done, and then rests until the next is due."""
+"""The lowest rate. A pass over few bytes ends early, and rests until the next is due."""
 BYTES_PER_SECOND_MAX = 32 * 1024 * 1024
-"""A pass over very much takes longer than it was to, rather than all of the disk."""
+"""The highest rate. A pass over very many bytes takes longer than the interval."""
 SAVE_SECONDS = 30.0
-"""How often it is written down how far it has come."""
+"""Seconds from one save of the scrub's place to the next."""
 _CHUNK_BYTES = 1024 * 1024
 _CHUNK_BATCHES_MAX = 256
 
 Paced = Callable[[int, float], Awaitable[None]]
-"""Is told, after each chunk, how many bytes it had and how many seconds it took."""
+"""Awaited after each chunk with its bytes and the seconds that it took."""
 
 
 class Scrub:
@@ -56,9 +55,13 @@ class Scrub:
         steady: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """record: how far it has come. interval_seconds: from one pass to the next.
+        """Make the scrub of a store.
 
-        clock: the time of day. steady: seconds, never going back; sleep: returns after so many.
+        - record: the saved place of the scrub.
+        - interval_seconds: seconds from the begin of one pass to that of the next.
+        - clock: the time of day in seconds.
+        - steady: a monotonic clock in seconds.
+        - sleep: returns after so many seconds.
         """
         self._engine = engine
         self._apart = apart
@@ -71,13 +74,14 @@ class Scrub:
         self._done = 0
         self._resting = False
         self.messages = 0
-        """Read and checked since the start."""
+        """The number of messages read and checked since the start."""
         self.bytes = 0
+        """The bytes read and checked since the start."""
         self.unreadable = 0
-        """Messages that were found unreadable since the start."""
+        """The number of messages found unreadable since the start."""
 
     async def run(self) -> None:
-        """One pass after the other; ends only by being cancelled."""
+        """Run pass after pass, until cancelled."""
         if not self._record.began:
             self._record = replace(self._record, began=self._clock())
         while True:
@@ -86,7 +90,7 @@ class Scrub:
                 self._record = ScrubRecord(self._record.passes + 1, 0, NOTHING, self._record.began)
                 self._save()
             self._resting = True
-            # By the wall clock, so that it may go wrong with it: a day without, or two in one.
+            # By the wall clock: if that jumps, a pass may come a day early or late.
             due_in = self._record.began + self._interval - self._clock()
             await self._sleep(min(max(0.0, due_in), self._interval))
             self._resting = False
@@ -121,19 +125,22 @@ class Scrub:
 
     async def _slowly(self, size: int, seconds: float) -> None:
         held = sum(state.held.bytes for state in self._engine.core.sources.values())
-        # A tenth faster than need be, so that a pass ends before the next is due.
+        # A tenth faster than needed, so that a pass ends before the next is due.
         rate = 1.1 * held / self._interval
         rate = min(max(rate, BYTES_PER_SECOND_MIN), BYTES_PER_SECOND_MAX)
         await self._sleep(max(0.0, size / rate - seconds))
 
     async def check(self, state: SourceState, first: int, paced: Paced) -> int:
-        """Read and check what is held of a source from a number on. Returns how many messages."""
+        """Read and check the held batches of a source from first on. Return the messages read.
+
+        paced: awaited after each chunk.
+        """
         engine = self._engine
         checked, count = 0, 4
         while True:
             lineage, known = state.lineage, state.as_it_is()
             await engine.written(state)
-            # Also what could not be read before: it may have been a passing error.
+            # Parts found unreadable before are read again: the error may have passed.
             piece = next(iter(known.held.ranges.minus(_below(first))), None)
             if piece is None:
                 return checked
@@ -142,9 +149,9 @@ class Scrub:
                 partial(read, engine.reads, state.reg_id, state.name, piece, count)
             )
             if state.lineage is not lineage:
-                continue  # a new epoch began meanwhile: what was read may no longer belong
+                continue  # a new epoch began meanwhile: these batches may no longer belong
             if any(batch.problem for batch in chunk) and not state.is_as_readable_as(known):
-                continue  # it may have been mended while it was read
+                continue  # it may have been repaired while it was read
             for batch in chunk:
                 if not batch.problem:
                     engine.found_readable(state, batch.part)

@@ -1,6 +1,6 @@
-"""How fast the work between stores may go: at full speed while idle, a fifth of the time if not.
+"""The pace of work between stores: full speed while the store is idle, a fifth of the time if not.
 
-Pure: the clock is handed in. What is work, and whether the store is busy, is told from outside.
+It is pure: callers hand in the clock, and report their work and new messages.
 """
 
 from __future__ import annotations
@@ -16,25 +16,24 @@ from quorate.store.rules.peer_knowledge import (
 )
 
 BUSY_SECONDS = 0.1
-"""A store that took something new within this time is busy."""
+"""Seconds for which a store counts as busy after it took new messages."""
 SHARE = 0.2
-"""How much of the time work may take while the store is busy."""
+"""The part of the time that work may take while the store is busy."""
 LOOK_SECONDS = 0.05
-"""The longest rest before it is looked whether the store is still busy."""
+"""The longest rest in seconds before the pace looks again whether the store is busy."""
 _RATE_SECONDS = 5.0
-"""Over how long the rate that people see is taken."""
+"""The seconds over which the shown rate is averaged."""
 
 
 class Pace:
-    """A duty cycle by measured working time.
+    """A duty cycle over measured working time.
 
-    Whoever works says when a step begins and ends, and then rests for as long as `rest` says, a
-    piece at a time. Whatever a step uses, be it a processor, the disk or the network, is so used
-    for no more than its share of the time.
+    A worker reports when a step begins and ends, and then rests as often as `rest` says. So a
+    processor, a disk or a network is in use for no more than the share of the time.
     """
 
     def __init__(self, clock: Callable[[], float], share: float = SHARE) -> None:
-        """clock: seconds, never going back. share: above 0, at most 1."""
+        """clock: a monotonic clock in seconds. share: above 0, at most 1."""
         self._clock = clock
         self._rest_factor = (1 - share) / share
         self._owed = 0.0
@@ -45,26 +44,27 @@ class Pace:
         self._done: deque[tuple[float, int]] = deque()
 
     def is_busy(self) -> bool:
-        """Something new came just now, here or to a peer."""
+        """Return whether new messages came just now, here or to a peer."""
         return self._clock() - self._taken_at < BUSY_SECONDS
 
     def taken(self, count: int, *, elsewhere: bool = False) -> None:
-        """So much that is new has come in all; the store is busy if that has grown.
+        """Note the count of all new messages so far. The store is busy if it has grown.
 
-        elsewhere: its peers are busy, and so it is: what it reads there is their work, too.
+        elsewhere: the peers are busy. Then this store counts as busy, too, because reading from a
+        peer takes the peer's time.
         """
         if count > self._taken or elsewhere:
             self._taken = max(count, self._taken)
             self._taken_at = self._clock()
 
     def work(self) -> None:
-        """A step begins. A step that is under way already goes on."""
+        """Note that a step begins. If one is under way, it goes on."""
         if self._working_since is None:
             self._working_since = self._clock()
             self._resting_since = None
 
     def worked(self, size: int = 0) -> None:
-        """The step is over; it moved so many bytes."""
+        """Note that the step is over. size: the bytes that it moved."""
         if self._working_since is None:
             return
         now = self._clock()
@@ -75,7 +75,7 @@ class Pace:
             self._forget(now)
 
     def rest(self) -> float:
-        """How many seconds to rest now before asking again; 0: go on."""
+        """Return the seconds to rest before asking again; 0: go on."""
         now = self._clock()
         if self._resting_since is not None:
             self._owed -= now - self._resting_since
@@ -83,14 +83,14 @@ class Pace:
         if not self.is_busy():
             self._owed = 0.0
         if self._owed <= 0.0:
-            # A rest that was too long is not made up for: the next step may be a long one.
+            # A rest that was too long gives no credit: the next step may be a long one.
             self._owed = 0.0
             self._resting_since = None
             return 0.0
         return min(self._owed, LOOK_SECONDS)
 
     def bytes_per_second(self) -> float:
-        """What was moved lately."""
+        """Return the rate of the last seconds, in bytes a second."""
         self._forget(self._clock())
         return sum(size for _, size in self._done) / _RATE_SECONDS
 
@@ -100,17 +100,18 @@ class Pace:
 
 
 def is_busy_peer(known: Heard | None, answer: PeerAnswer, at: float, *, in_limbo: bool) -> bool:
-    """Whether messages come to a peer as often as keeps a store busy.
+    """Return whether new messages come to a peer often enough to keep it busy.
 
-    known: its answer before, without which that can not be told: a store in limbo, which begins to
-    fetch at once and soon asks again, takes it for busy. at: when this answer was complete.
+    at: the time at which the answer was complete. known: the peer's previous answer. Without a
+    previous answer a store in limbo takes a peer with a live source for busy. A store in limbo
+    fetches at once, and asks again soon.
     """
     if known is None or known.answer.incarnation != answer.incarnation:
         return in_limbo and any(each.live for each in answer.sources.values())
     came = sum(
         max(0, _upto(now) - _upto(known.answer.knowledge(source)))
         for source, now in answer.sources.items()
-        if now.live  # else it gets them from its peers
+        if now.live  # otherwise repair brings them
     )
     seconds = at - known.at
     if not came:
