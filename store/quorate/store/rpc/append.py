@@ -1,7 +1,8 @@
-"""The call Append: one source's stream into the store.
+"""The call Append: the stream of one source into the store.
 
-Reads frames, hands them to the core, has them written, and acknowledges what is durable; one
-acknowledgement a commit, however many batches it had.
+The call reads frames, hands them to the rules, submits the rows, and acknowledges durable batches
+with one acknowledgement a commit. Which batches may be taken is decided in
+quorate.store.rules.acceptor.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 _INSTANCE_BYTES_MAX = 64
 _LAST_WORD_SECONDS = 1.0
 RECEIVERS_SECONDS = 0.1
-"""A source that waits for its receivers is told no more often where they are."""
+"""Seconds between two reports of the receivers' positions to a source that waits for them."""
 
 
 def check_instance(instance: bytes) -> bytes:
@@ -60,34 +61,33 @@ class AppendCall:
         self._told = NOTHING
         self._replaced: list[store_v1.StoreReplaced] = []
         self._receivers: store_v1.WaitedFor | None = None
-        """Where those are that the source waits for, as it is to be told; None: it waits for none.
-        """
+        """The positions to report of the receivers for which the source waits; None: for none."""
         self._receivers_told: store_v1.WaitedFor | None = None
         self._last_word = False
         self._commit = 0
         self._silent_checks = 0
 
     def end(self, error: QuorateError) -> None:
-        """End the call with this error, once what it was sent before is acknowledged."""
+        """End the call with this error, after the batches that it has taken are acknowledged."""
         if not self._over.done():
             self._over.set_result(error)
 
     def acknowledge(self, upto: int) -> None:
-        """Everything up to here is durable."""
+        """Acknowledge everything up to this number as durable."""
         self._upto = upto
         self._durable.set()
 
     def replaced(self, store: store_v1.StoreReplaced) -> None:
-        """Tell the source that another store has come back, before anything that is durable later.
+        """Tell the source that another store has a new incarnation, before later acknowledgements.
 
-        The source must not count what that store had acknowledged together with what it hears
-        from here from now on.
+        The source must not count acknowledgements of that store's former incarnation together with
+        the ones that this store sends from now on.
         """
         self._replaced.append(store)
         self._durable.set()
 
     async def run(self) -> None:
-        """Serve the call; raises what it must fail with."""
+        """Serve the call. Raises the error with which it must fail."""
         frame = await self._context.read()
         if frame is grpc.aio.EOF:
             return
@@ -100,10 +100,10 @@ class AppendCall:
 
     async def _open(self, frame: v1.Frame) -> AppendStream:
         if frame.WhichOneof("kind") != "open":
-            raise InvalidArgument("append", "its first frame must be AppendOpen")
+            raise InvalidArgument("append", "the first frame must be AppendOpen")
         request = frame.open
         check_version(self._address, request.protocol_version)
-        # All that it asks for is read first: what fails later would leave a stream nobody serves.
+        # The whole request is checked first: a later error would leave a stream without a call.
         engine, lifetimes = self._engine, lifetimes_from_wire(request.lifetimes)
         waits = pacing_from_wire(request.information) is not None
         change = engine.core.open(
@@ -151,13 +151,13 @@ class AppendCall:
             tasks.append(asyncio.create_task(self._watch_receivers(stream)))
         try:
             await asyncio.wait((reading, sending, self._over), return_when=asyncio.FIRST_COMPLETED)
-            # Whatever ended it: what was taken is acknowledged before the source is told.
+            # The taken batches are acknowledged before the source hears why the call ends.
             if self._engine.writer.failure is None:
                 await self._engine.writer.durable(self._commit)
             self._last_word = True
             self._durable.set()
-            # Not cancelled but left to end: a write that is under way can not be taken back.
-            # A source that was told why hangs up, which ends the reading.
+            # Let both tasks end by themselves: a write under way cannot be taken back.
+            # A source that has heard the cause hangs up, which ends the reading.
             await asyncio.wait((reading, sending), timeout=_LAST_WORD_SECONDS)
         finally:
             for task in tasks:
@@ -168,7 +168,7 @@ class AppendCall:
         reading.result()
 
     async def _read(self, stream: AppendStream) -> None:
-        """Take frames until there are no more; once the stream is over, drop them."""
+        """Take frames until the source sends no more; drop them once the stream is over."""
         durability = self._engine.durability(stream.state.name.topic)
         while True:
             frame = await self._context.read()
@@ -184,7 +184,7 @@ class AppendCall:
                     self._control(stream, frame)
             except QuorateError as error:
                 if isinstance(error, ContentConflict | CorruptBatch):
-                    # Now: a source that hears of it hangs up, and this call is cancelled.
+                    # Log it now: a source that hears of it hangs up, which cancels this call.
                     _log.error("%s", error)
                 self.end(error)
 
@@ -243,18 +243,18 @@ class AppendCall:
             await self._context.write(store_v1.AppendResponse(failed=failed))
 
     async def _watch_receivers(self, stream: AppendStream) -> None:
-        """Tell a source that waits for its receivers where they are, whenever that has changed."""
+        """Report the receivers' positions to a source that waits for them, after each change."""
         while True:
             await asyncio.sleep(RECEIVERS_SECONDS)
             receivers = waited_for(stream.state)
             if receivers != self._receivers:
-                # What was taken of them may still be on its way to the disk.
+                # The rows of these positions may not be durable yet.
                 await self._engine.writer.durable(self._engine.submitted(stream.state))
                 self._receivers = receivers
                 self._durable.set()
 
     async def _watch_silence(self, stream: AppendStream) -> None:
-        """End the call when nothing was heard over two checks; one could be our own pause."""
+        """End the call if two checks in a row heard nothing. One may be a pause of this process."""
         while self._silent_checks < 2:
             await asyncio.sleep(SILENCE_SECONDS_MAX / 2)
             if not self._engine.writer.full:

@@ -1,10 +1,9 @@
-"""The call Fetch: batches out of the journal, in the order of their sequence numbers.
+"""The call Fetch: batches of the journal, in the order of their sequence numbers.
 
-What is answered is decided here, whoever drives it: the service, or a simulated store. How a chunk
-is read, and how long that takes, is the caller's. Chunks are bounded; the next one is read when the
-client has taken the last. What a chunk brings shares responses; none of it waits for the next
-chunk. A batch that can not be vouched for is reported as unknown, never served and never reported
-as absent.
+The answer is made here, for the service and for a simulated store alike. The caller brings the
+function that reads a chunk. Chunks are bounded, and the next one is read when the client has taken
+the last. Batches of a chunk share responses, and none waits for the next chunk. A bad batch is
+reported as unknown: it is never served, and never reported as absent.
 """
 
 from __future__ import annotations
@@ -29,15 +28,16 @@ _CHUNK_BATCHES_MAX = 256
 _CHUNK_BATCHES_FIRST = 4
 
 ReadChunk = Callable[[SourceState, Range, int], Awaitable[Sequence[StoredBatch]]]
-"""Has the beginning of a range that is held read, at most so many batches:
-quorate.store.storage.reader's
-`read`. Whatever else happens to the store meanwhile is taken into account."""
+"""Reads the beginning of a held range, at most so many batches, as storage.reader.read does.
+
+The store may change before the result is there.
+"""
 
 
 async def fetch(
     engine: Engine, read: ReadChunk, source: SourceName, first: int, last: int
 ) -> AsyncIterator[v1.FetchResponse]:
-    """What is held of [first, last], what is not, and where it ends.
+    """Yield the held batches of [first, last], the missing parts with causes, and the end.
 
     Raises UnknownTopic, InLimbo, StorageFailed.
     """
@@ -62,7 +62,7 @@ async def fetch(
             continue
         chunk = await read(state, piece, count)
         if state.lineage is not known.lineage:
-            continue  # a new epoch began meanwhile: what was read may no longer belong
+            continue  # a new epoch began meanwhile: these batches may no longer belong
         if any(batch.problem for batch in chunk) and _has_changed(state, known):
             known = await _readable(engine, state)
             continue
@@ -86,13 +86,16 @@ async def fetch(
 
 
 def _has_changed(state: SourceState, known: SourceState) -> bool:
-    """Whether what can not be read may have been let go, or mended, while it was read."""
+    """Return whether batches may have been let go, or repaired, while they were read."""
     is_let_go = state.held.retained_from > known.held.retained_from
     return is_let_go or not state.is_as_readable_as(known)
 
 
 def _behind(engine: Engine, state: SourceState, first: int, last: int) -> Range | None:
-    """What can be said of [first, last], which is behind all that is held; None: not there yet."""
+    """Return the part of [first, last], behind all held numbers, that the answer covers.
+
+    None: the stream has not come that far.
+    """
     if engine.core.limbo_of(state):
         return Range(first, last)
     upto = max(min(last, state.losses.high), answered_upto(state))
@@ -106,7 +109,10 @@ def _known_source(engine: Engine, source: SourceName) -> SourceState:
 
 
 def _pack_lacking(packing: AnswerPacking, engine: Engine, state: SourceState, piece: Range) -> None:
-    """A store in limbo can not say that what it lacks was never there."""
+    """Pack the causes for a part that the store lacks: lost, released, absent, or unknown in limbo.
+
+    A store in limbo must not report absence: it may have had the messages once.
+    """
     store = engine.core.store
     if reason := engine.core.limbo_of(state):
         why, detail = v1.LOOKUP_UNKNOWN, f"store {store} is in limbo: {reason}"
@@ -126,13 +132,13 @@ def _let_go(engine: Engine) -> str:
 
 
 def _loss_of(state: SourceState, part: Range) -> str:
-    """What the operator said who accepted the loss."""
+    """Return the operators' reasons for accepting the loss."""
     records = (each for each in state.accepted if each.first <= part.first <= each.last)
     return "; ".join(f"an operator accepted its loss: {each.reason}" for each in records)
 
 
 async def _readable(engine: Engine, state: SourceState) -> SourceState:
-    """What is held now, once it can be read; what comes meanwhile may still be on its way."""
+    """Return the held part as it is now, once all of it is readable."""
     known = state.as_it_is()
     await engine.written(state)
     return known

@@ -1,4 +1,7 @@
-"""The call Inventory: what one store tells another of itself and of every source."""
+"""The call Inventory: one store reports itself and its sources to another store.
+
+The report only states facts; the store that asks decides what follows from them.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ from quorate.v1 import store_pb2 as store_v1
 async def inventory(
     engine: Engine, me: store_v1.Greeting, request: store_v1.InventoryRequest
 ) -> AsyncIterator[store_v1.InventoryResponse]:
-    """The store, then each source that was asked for; all of it durable.
+    """Yield the store's own inventory, then that of each requested source. All of it is durable.
 
-    Raises InvalidArgument if another store of this name asks, StorageFailed.
+    Raises StorageFailed, or InvalidArgument if the asking store has the same name.
     """
     asker = request.greeting
     remembered = await _greeted(engine, me, asker) if request.HasField("greeting") else None
@@ -44,7 +47,7 @@ async def inventory(
     if not request.without_sources:
         each_source = (*_sources(engine, only), *_deleted(engine, only))
         responses += (store_v1.InventoryResponse(source=each) for each in each_source)
-    # What was said of them may still be on its way to the disk.
+    # The rows behind these answers may not be durable yet.
     await engine.writer.durable(engine.writer.submit(()))
     for response in responses:
         yield response
@@ -53,18 +56,18 @@ async def inventory(
 async def _greeted(
     engine: Engine, me: store_v1.Greeting, asker: store_v1.Greeting
 ) -> store_v1.Greeting | None:
-    """Take note of who asks; what was known of it before."""
+    """Note the greeting of the asking store, and return the greeting remembered from before."""
     if asker.run == me.run:
         return None  # its own address is among its peers
     if asker.store_name == me.store_name or not asker.store_name or not asker.incarnation:
         raise InvalidArgument(
             "greeting",
-            f"comes from {asker.address}, which calls itself {asker.store_name!r}; two stores can "
-            "not have one name: rename one of them",
+            f"comes from {asker.address}, which calls itself {asker.store_name!r}; two stores "
+            "cannot have one name: rename one of them",
         )
     met = engine.core.standing.met(asker)
     if met.is_news:
-        # Before it is said what is held here: see AppendCall.replaced.
+        # Sources must hear of it before this inventory is sent: see AppendCall.replaced.
         announce_replacement(engine, met, engine.core.standing.peers[asker.store_name])
     if met.writes:
         known = met.remembered
@@ -91,9 +94,10 @@ def _names(known: Collection[SourceName], only: SourceName | None) -> list[Sourc
 
 
 def _deleted(engine: Engine, only: SourceName | None) -> Iterator[store_v1.SourceInventory]:
-    """What this store remembers of sources that it deleted, and others may still have.
+    """Yield the tombstones of sources that other stores may still have.
 
-    Of one that all have deleted as well only who asks for it is told: there are ever more of them.
+    A source that all stores have deleted is reported only if the request names it. The number of
+    such sources grows without end.
     """
     identities = engine.core.identities
     unlisted = identities.unlisted if only is None else frozenset()

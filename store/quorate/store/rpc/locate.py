@@ -1,6 +1,6 @@
-"""The call Locate: where in a source's stream a time is, by halving over the batches that are held.
+"""The call Locate: finds the sequence number of a time, by binary search over the held batches.
 
-Needs no index by time: a search reads a few dozen batches. Reads only.
+A search reads a few dozen batches, so there is no index by time. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from quorate.store.storage.records import (
 
 
 async def locate(engine: Engine, executor: Executor, source: SourceName, time_ns: int) -> int:
-    """The first sequence number that may have been sent at that time or later.
+    """Return the first sequence number that may have been sent at that time or later.
 
-    All that is held below it was sent before. Raises UnknownTopic, StorageFailed, CorruptBatch.
+    All held messages below it were sent before. Raises UnknownTopic, StorageFailed, CorruptBatch.
     """
     state = engine.receivers.source(source)
     until = state.held.ranges.high + 1
@@ -38,7 +38,7 @@ async def locate(engine: Engine, executor: Executor, source: SourceName, time_ns
 
 
 def first_since(reads: Reads, reg_id: int, until: int, time_ns: int) -> int:
-    """Of the batches below `until`; raises StorageFailed, CorruptBatch."""
+    """Search the batches below `until`, as `locate` does. Raises StorageFailed, CorruptBatch."""
     first = 0
     while first < until:
         middle = (first + until) // 2
@@ -46,7 +46,7 @@ def first_since(reads: Reads, reg_id: int, until: int, time_ns: int) -> int:
         if entry is None:
             until = middle
         elif _sent(reads, entry) >= time_ns:
-            # What may be lacking in front of it may be of that time, too.
+            # Missing messages in front of the batch may be of that time, too.
             until = min(middle, entry.first)
         else:
             first = entry.last + 1
@@ -56,5 +56,5 @@ def first_since(reads: Reads, reg_id: int, until: int, time_ns: int) -> int:
 def _sent(reads: Reads, entry: IndexEntry) -> int:
     frame = reads.get(Table.JOURNAL, [position_key(entry.position)])[0]
     if frame is None:
-        raise CorruptBatch("in the journal", f"nothing is at {entry.position}")
+        raise CorruptBatch("in the journal", f"there is no batch at position {entry.position}")
     return check_batch(frame, "in the journal").timestamp_ns

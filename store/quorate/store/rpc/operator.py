@@ -1,6 +1,7 @@
-"""What keeps a store whole: repair, scrub, accepted losses, as the service and the node see it.
+"""Operators' calls (repair, accepted losses, archived), and the start of repair and scrub.
 
-Requests of peers and of operators are checked and answered here; the work is done elsewhere.
+The service passes operators' requests here, and peers' requests for digests. They are checked and
+answered here; the work is done in quorate.store.tasks, and the rules are elsewhere.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _log = logging.getLogger("quorate.store.rpc.operator")
 
 
 class Upkeep:
-    """The upkeep of one store."""
+    """The maintenance of one store. It answers operators' calls, and starts repair and scrub."""
 
     def __init__(
         self,
@@ -47,9 +48,11 @@ class Upkeep:
         checked: ScrubRecord,
         scrub_interval_seconds: float,
     ) -> None:
-        """address: where peers know this store. checked: what was found at the start.
+        """Make the repair and the scrub of a store; `start` starts them.
 
-        scrub_interval_seconds: from one pass over everything to the next; 0: never.
+        - address: the address at which peers know this store.
+        - checked: the saved place of the scrub.
+        - scrub_interval_seconds: seconds from one pass of the scrub to the next; 0: no scrub.
         """
         self._engine = engine
         self._apart = in_threads(executor)
@@ -59,7 +62,7 @@ class Upkeep:
         self.repair = Repair(engine, self._apart, peers, self.losses, self.scrub, address)
 
     def start(self) -> list[asyncio.Task[None]]:
-        """The tasks in the background, to be cancelled when the store stops."""
+        """Start repair and scrub, and return their tasks. The caller cancels them at the stop."""
         for record in self.losses.records:
             _log.warning("accepted by an operator: %s", record)
         tasks = [asyncio.create_task(self.repair.run())]
@@ -68,7 +71,7 @@ class Upkeep:
         return tasks
 
     def add_status(self, response: store_v1.StatusResponse) -> store_v1.StatusResponse:
-        """The store's status with what is to be said of its upkeep."""
+        """Add the status of repair and scrub, and the accepted losses, to the store's status."""
         response.repair.CopyFrom(self.repair.status())
         response.accepted_losses.extend(map(loss_to_wire, self.losses.records))
         return response
@@ -76,11 +79,14 @@ class Upkeep:
     # Calls.
 
     async def digest(self, request: store_v1.DigestRequest) -> store_v1.DigestResponse:
-        """What is held, block by block; raises InvalidArgument, StorageFailed, CorruptBatch."""
+        """Return the digests of held blocks.
+
+        Raises InvalidArgument, StorageFailed, CorruptBatch.
+        """
         return await digests_for(self._engine, self._apart, request)
 
     async def archived(self, source: SourceName, upto: int) -> store_v1.ArchivedResponse:
-        """Note what an archive has.
+        """Note that an archive has all messages of a source up to this number.
 
         Raises UnknownTopic, InLimbo, InvalidArgument, StorageFailed.
         """
@@ -95,18 +101,21 @@ class Upkeep:
     def repair_now(
         self, request: store_v1.RepairRequest
     ) -> AsyncGenerator[store_v1.RepairProgress, None]:
-        """Repair, and tell how it goes; raises InvalidArgument, StorageFailed."""
+        """Repair now, and yield the progress. Raises InvalidArgument, StorageFailed."""
         source = source_from_wire(request.source) if request.HasField("source") else None
         return self.repair.now(source, request.thorough)
 
     async def accept_loss(self, request: store_v1.AcceptLossRequest) -> store_v1.AcceptLossResponse:
-        """Record what an operator accepts; raises NotLost, InvalidArgument, StorageFailed."""
+        """Record a loss that an operator accepts, or end limbo by hand.
+
+        Raises NotLost, InvalidArgument, StorageFailed.
+        """
         engine, now = self._engine, time.time_ns()
         source = source_from_wire(request.source) if request.HasField("source") else None
         if request.first == NOTHING:
             return await self._leave_limbo(source, request.reason)
         if source is None:
-            raise InvalidArgument("loss", "names no source")
+            raise InvalidArgument("loss", "the request names no source")
         state = engine.core.sources.get(source)
         if state is not None:
             await engine.settled_range(state, request.first, max(request.first, request.last))
@@ -119,14 +128,17 @@ class Upkeep:
     async def _leave_limbo(
         self, source: SourceName | None, reason: str
     ) -> store_v1.AcceptLossResponse:
-        """Vouch for what is lacking though nobody could be asked, because an operator says so."""
+        """End the limbo for a source, or as a whole, because an operator says so.
+
+        The store then vouches for what it lacks, though no peer could be asked.
+        """
         engine, core = self._engine, self._engine.core
         state = core.sources.get(source) if source is not None else None
         if source is not None and state is None:
             raise InvalidArgument("source", f"store {core.store} does not know {source}")
         left = [state] if state is not None else list(core.sources.values())
         if not any(map(core.limbo_of, (*left, state))):
-            raise InvalidArgument("limbo", f"store {core.store} is not in limbo there")
+            raise InvalidArgument("limbo", f"store {core.store} is not in limbo for that")
         change = self.losses.left_limbo(state, reason, time.time_ns())
         writes = list(change.writes)
         for each in left:

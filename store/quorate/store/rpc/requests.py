@@ -1,8 +1,8 @@
-"""What a store does, and in which order, when a source or a receiver asks it for something.
+"""The requests of sources and receivers, without the wire: each is checked, written, and answered.
 
-What is looked at before, what is written, what has to be durable before it is answered, and what
-must still be so by then. What may be written is decided in quorate.store.rules.acceptor and
-.receivers; what is on the wire is known in quorate.store.rpc.service.
+An answer is returned once its rows are durable, and if it still holds by then. The rules are in
+quorate.store.rules.acceptor and quorate.store.rules.receivers. The wire format is in
+quorate.store.rpc.service.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _log = logging.getLogger("quorate.store.rpc.requests")
 
 
 class AskedPromise(NamedTuple):
+    """A request for the promise of an epoch."""
+
     source: SourceName
     epoch: int
     instance: bytes
@@ -42,20 +44,22 @@ class AskedPromise(NamedTuple):
 
 
 class AskedBegin(NamedTuple):
+    """A request to begin an epoch."""
+
     source: SourceName
     epoch: int
     lineage: Lineage
     membership: v1.Membership
     instance: bytes
     incarnation: bytes
-    """Of the store, which promised the epoch."""
+    """The incarnation of this store that made the promise, as the source heard it."""
     ended_epoch: int
     losses: Sequence[HeldRange]
-    """That operators accepted, as whoever begins was told."""
+    """The accepted losses of which the source heard in its promises."""
 
 
 class AskedReceiver(NamedTuple):
-    """What it is for is in quorate.store.rules.receivers."""
+    """A request to register a receiver. quorate.store.rules.receivers explains the fields."""
 
     source: SourceName
     session_id: int
@@ -70,6 +74,8 @@ class AskedReceiver(NamedTuple):
 
 
 class AskedPosition(NamedTuple):
+    """A request to move a receiver's position."""
+
     source: SourceName
     epoch: int
     upto: int
@@ -78,28 +84,32 @@ class AskedPosition(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """A promise, and which incarnation of the store has made it."""
+    """A promise, and the incarnation of the store that made it."""
 
     promised: Promised
     incarnation: bytes
 
 
 class RegisteredReceiver(NamedTuple):
+    """The answer to a receiver's registration."""
+
     answer: Registered
     limbo: bool
-    """The store does not vouch for the positions in the answer."""
+    """Whether the store is in limbo, and so does not vouch for the positions in the answer."""
 
 
 class Moved(NamedTuple):
-    """Which positions were not moved, or not as far as was asked."""
+    """The positions that were not moved, or not as far as requested."""
 
     refused: list[tuple[SourceName, QuorateError]]
     shortened: list[AskedPosition]
 
 
 class Requests:
-    """Those of sources and receivers, of one store. Each raises what the rules do, and
-    StorageFailed."""
+    """The requests of sources and receivers to one store.
+
+    Each method raises the errors of the rules, and StorageFailed.
+    """
 
     def __init__(self, engine: Engine, keeper: Keeper, losses: Losses) -> None:
         self._engine = engine
@@ -109,6 +119,7 @@ class Requests:
     # Sources.
 
     async def promise(self, asked: AskedPromise) -> Granted:
+        """Promise an epoch to a source, durable on return."""
         await self._keeper.make_way(asked.source)
         incarnation = self._incarnation
         change = self._promise(asked)
@@ -127,12 +138,12 @@ class Requests:
         core = self._engine.core
         change = core.promise(source, epoch, instance, reg_id, take_over, decided_epoch)
         if not change.answer.limbo:
-            # Before it is durable: it must not be deleted meanwhile as if nobody had asked.
+            # Before the promise is durable, so that the source is not deleted meanwhile.
             core.identities.lives.heard(Who(source))
         return change
 
     async def begin(self, asked: AskedBegin) -> int:
-        """Answers how many messages were set aside."""
+        """Begin an epoch, durable on return. Return how many messages were set aside."""
         engine, source = self._engine, asked.source
         if (state := engine.core.sources.get(source)) is not None:
             await engine.settled(state)
@@ -161,20 +172,21 @@ class Requests:
         return self._engine.core.standing.record.incarnation
 
     def _check_still(self, incarnation: bytes, source: SourceName) -> None:
-        """Raise InLimbo if the store became another one while its answer was made durable."""
+        """Raise InLimbo if the store's incarnation changed while its answer became durable."""
         if incarnation != self._incarnation:
-            reason = "it was found to be a copy, or to have been put back"
+            reason = "it was found to be a copy, or put back from one"
             raise InLimbo(str(source), self._engine.core.store, reason)
 
     # Receivers.
 
     async def register_receiver(self, asked: AskedReceiver) -> RegisteredReceiver:
+        """Register a receiver with one source, durable on return."""
         engine, source, session_id = self._engine, asked.source, asked.session_id
         if source not in engine.core.sources and (reason := engine.core.limbo_without(source)):
             raise InLimbo(str(source), engine.core.store, reason)
         change = self._register(asked)
         state = change.answer.state
-        # It may leave limbo before this is durable, with positions that are not in this answer.
+        # The store may leave limbo meanwhile, with positions that are not in this answer.
         was_in_limbo = bool(engine.core.limbo_of(state))
         came = engine.core.identities.came(state, asked.lifetimes, session_id, asked.instance)
         if came:
@@ -198,6 +210,7 @@ class Requests:
         )
 
     async def acknowledge(self, session_id: int, positions: Iterable[AskedPosition]) -> Moved:
+        """Move a receiver's positions with several sources, durable on return."""
         engine, moved, commit = self._engine, Moved([], []), 0
         for asked in positions:
             source = asked.source
@@ -210,7 +223,7 @@ class Requests:
             position = state.receivers[session_id].acknowledged_upto
             if position < asked.upto:
                 moved.shortened.append(asked._replace(upto=position))
-            # Also without rows of its own: the same position may still be on its way to the disk.
+            # Without new rows, too: the rows of the same position may not be durable yet.
             commit = max(commit, engine.submitted(state))
             engine.core.identities.lives.heard(Who(source, session_id))
             if writes:
@@ -227,4 +240,6 @@ class Requests:
 
 def _tell_kept(who: str, wanted: int, has: int) -> None:
     if has and wanted not in (0, has):
-        _log.info("%s asks for RegID %d, and keeps %d, which it has", who, wanted, has)
+        _log.info(
+            "%s asks for RegID %d, but keeps RegID %d, which it already has", who, wanted, has
+        )

@@ -1,7 +1,7 @@
-"""The call Restore: an operator's tool gives this store a source's history back.
+"""The call Restore: an operator's tool sends a source's history back from an archive.
 
-Takes batches at the pace that repair may have, has them written, and says what is durable. What may
-be taken, and when the store vouches for it, is decided in quorate.store.rules.archive_restore.
+The call takes batches at the pace of repair, submits them, and reports how far they are durable.
+The rules on what is taken, and on when limbo ends, are in quorate.store.rules.archive_restore.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from quorate.v1 import store_pb2 as store_v1
 _log = logging.getLogger("quorate.store.rpc.restore")
 
 _STEP_BYTES = 2 * 1024 * 1024
-"""So much is taken between two words of how far it is."""
+"""The bytes of batches between two reports of progress."""
 _LAST_WORD_SECONDS = 1.0
 
 
 class Restoring:
-    """What all calls of Restore to one store share."""
+    """The state that all calls of Restore to one store share."""
 
     def __init__(self, engine: Engine, keeper: Keeper, filler: Filler, losses: Losses) -> None:
         self._engine = engine
@@ -54,7 +54,7 @@ class Restoring:
     async def serve(
         self, requests: AsyncIterator[store_v1.RestoreRequest]
     ) -> AsyncGenerator[store_v1.RestoreResponse, None]:
-        """The answers to one call; the last says why, if it fails.
+        """Yield the answers to one call. If it fails, the last answer has the error.
 
         Raises InvalidArgument, VersionMismatch, TopicRefused, BeingDeleted, RestoreRefused,
         OtherHistory, CorruptBatch, ContentConflict, StorageFailed.
@@ -65,7 +65,7 @@ class Restoring:
                     yield response
         except QuorateError as error:
             yield store_v1.RestoreResponse(failed=failure_to_wire(error))
-            # Whoever is still sending hears gRPC's own error if the call ends before that is read.
+            # Read the rest: a client that still sends would hear only gRPC's own error.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORD_SECONDS):
                     async for _ in requests:
@@ -77,18 +77,18 @@ class Restoring:
     ) -> AsyncGenerator[store_v1.RestoreResponse, None]:
         request = await anext(requests, None)
         if request is None or not request.HasField("open"):
-            raise InvalidArgument("restore", "its first request must be RestoreOpen")
+            raise InvalidArgument("restore", "the first request must be RestoreOpen")
         check_version(self._engine.address, request.open.protocol_version)
         history = history_from_wire(request.open)
         refill = await self._open(history)
-        # What stores have let go on purpose they are not given again.
+        # Messages that stores let go on purpose are not restored.
         first = max(history.first, refill.state.held.retained_from)
         wanted = wanted_range(refill.state, first, refill.upto)
         yield store_v1.RestoreResponse(opened=self._opened(refill, wanted))
         call = _Call(self._engine, self._filler, refill, wanted)
         async for request in requests:
             if not request.HasField("batch"):
-                raise InvalidArgument("restore", "only batches may follow what opens it")
+                raise InvalidArgument("restore", "only batches may follow RestoreOpen")
             if (progress := await call.take(request.batch)) is not None:
                 yield store_v1.RestoreResponse(progress=progress)
         await call.finish()
@@ -129,7 +129,7 @@ class Restoring:
         engine.directory.changed(state.name)
         rest = _lacking(state, wanted)
         _log.info(
-            "restored %d messages of %s, which had %d of those it was sent, and lacks %d",
+            "restored %d messages of %s; %d of those sent were held already, and %d are missing",
             call.written,
             state.name,
             call.held_already,
@@ -161,10 +161,12 @@ class _Call:
         self.held_already = 0
 
     async def take(self, frame: bytes) -> store_v1.RestoreProgress | None:
-        """Take a batch; now and then how far everything is durable."""
+        """Take a batch. Return the progress after each step of _STEP_BYTES, otherwise None."""
         header = check_batch(frame, "from an archive")
         if header.first < self._next:
-            raise InvalidArgument("restore", f"{header.first} comes behind {self._next - 1}")
+            raise InvalidArgument(
+                "restore", f"batches must ascend, but {header.first} follows {self._next - 1}"
+            )
         self._next = header.last + 1
         pace = self._filler.pace
         pace.work()
@@ -192,7 +194,7 @@ class _Call:
         self._commit = engine.submit(state, change.writes)
 
     async def _stepped(self) -> store_v1.RestoreProgress:
-        """One step is written while the next comes in."""
+        """Return the progress once the previous step is durable. The present one is still written."""
         (commit, upto), self._step = self._step, (self._commit, self._next)
         self._size = 0
         await self._engine.writer.durable(commit)
@@ -200,7 +202,7 @@ class _Call:
         return store_v1.RestoreProgress(next_sequence=upto)
 
     async def finish(self) -> None:
-        """Return once everything that was taken is durable."""
+        """Return once every taken batch is durable."""
         await self._engine.writer.durable(self._commit)
 
 

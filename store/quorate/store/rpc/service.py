@@ -1,4 +1,8 @@
-"""The gRPC service of a store: requests to the core, answers and errors to the wire."""
+"""The gRPC service of a store: reads requests from the wire, and writes answers and errors to it.
+
+Here requests are checked for their form only. The order of steps is in the other modules of
+quorate.store.rpc, and the rules are in quorate.store.rules.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +79,7 @@ Response = TypeVar("Response")
 def _answering(
     method: Callable[[Self, Request], Awaitable[Response]],
 ) -> Callable[[Self, Request, Context], Awaitable[Response]]:
-    """A unary call whose errors cross the wire."""
+    """Return a unary call that sends the method's errors over the wire."""
 
     @functools.wraps(method)
     async def call(self: Self, request: Request, context: Context) -> Response:
@@ -83,7 +87,7 @@ def _answering(
             await self.serving()
             return await method(self, request)
         except Fenced as error:
-            # How whoever registers learns of the epoch: nothing to hear of in the log.
+            # A registration learns of the newest epoch so; that is no news for the log.
             await self.refuse(context, error, logging.DEBUG)
         except QuorateError as error:
             await self.refuse(context, error)
@@ -92,7 +96,7 @@ def _answering(
 
 
 class Service(StoreServicer):  # type: ignore[misc]
-    """What a store serves."""
+    """The service of one store."""
 
     def __init__(
         self,
@@ -115,7 +119,7 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._restoring = Restoring(engine, keeper, upkeep.repair.filler, upkeep.losses)
         self._checked = asyncio.Event()
         self.stopping: QuorateError | None = None
-        """Why new calls are refused."""
+        """The error with which new calls are refused; None: they are served."""
 
     def stop(self, reason: StoreStopping | StorageFailed) -> None:
         """Refuse new calls, and end the streams."""
@@ -125,16 +129,16 @@ class Service(StoreServicer):  # type: ignore[misc]
         self._engine.directory.wake()
 
     def check_running(self) -> None:
-        """Raise why no call is served, if none is."""
+        """Raise the error with which calls are refused, if there is one."""
         if self.stopping is not None:
             raise self.stopping
 
     def serve_all(self) -> None:
-        """The peers were heard: from now on more than Inventory is answered."""
+        """Serve all calls from now on. Before the peers were heard only Inventory is served."""
         self._checked.set()
 
     async def serving(self) -> None:
-        """Return once calls are served; raises why none is."""
+        """Return once calls are served. Raises the error with which they are refused."""
         await self._checked.wait()
         self.check_running()
 
@@ -147,7 +151,7 @@ class Service(StoreServicer):  # type: ignore[misc]
             case ContentConflict():
                 level = logging.ERROR
             case InLimbo():
-                # Asked for over and over; the store says itself, once, what it is waiting for.
+                # Clients try again and again; the store logs once what it waits for.
                 level = logging.DEBUG
         _log.log(level, "refused %s: %s", type(error).__name__, error)
         await abort(context, error)
@@ -274,7 +278,9 @@ class Service(StoreServicer):  # type: ignore[misc]
             await self.serving()
             check_version(self._address, request.protocol_version)
             if not 0 <= request.first <= request.last <= SEQUENCE_MAX:
-                raise InvalidArgument("range", f"[{request.first}, {request.last}] is not one")
+                raise InvalidArgument(
+                    "range", f"[{request.first}, {request.last}] is not a range of sequence numbers"
+                )
             source = source_from_wire(request.source)
             async for response in fetch(
                 self._engine, self._read_chunk, source, request.first, request.last
@@ -411,11 +417,11 @@ def _selects(request: store_v1.WatchRequest) -> watchers.Selects:
         case "topic_pattern":
             return watchers.by_pattern(request.topic_pattern)
         case _:
-            raise InvalidArgument("watch", "names neither a topic nor a pattern")
+            raise InvalidArgument("watch", "the request names neither a topic nor a pattern")
 
 
 def _position(asked: store_v1.Acknowledgement) -> AskedPosition:
-    # What is not known is refused, each by itself.
+    # The name is not checked: each unknown source is refused by itself.
     source = SourceName(asked.source.topic, asked.source.session_id)
     return AskedPosition(source, asked.epoch, asked.upto, asked.source_epoch, asked.instance)
 
@@ -424,10 +430,10 @@ def _lineage(request: store_v1.BeginRequest) -> Lineage:
     entries = request.lineage
     for entry in entries:
         if not 0 <= entry.first_sequence <= SEQUENCE_MAX:
-            raise InvalidArgument("lineage", f"{entry.first_sequence} is no sequence number")
+            raise InvalidArgument("lineage", f"{entry.first_sequence} is not a sequence number")
     for before, after in pairwise(entries):
         if before.epoch >= after.epoch or before.first_sequence >= after.first_sequence:
-            raise InvalidArgument("lineage", "its epochs and numbers do not ascend")
+            raise InvalidArgument("lineage", "epochs and sequence numbers must ascend")
     return lineage_from_wire(entries)
 
 
@@ -435,4 +441,4 @@ def _check_membership(membership: v1.Membership) -> None:
     try:
         membership_from_wire(membership)
     except KeyError as error:
-        raise InvalidArgument("membership", f"has no rule {error}") from None
+        raise InvalidArgument("membership", f"there is no rule {error}") from None

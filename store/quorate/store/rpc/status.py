@@ -1,4 +1,4 @@
-"""What a store says of itself."""
+"""The call Status: one store's report of itself and its sources. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from quorate.v1 import store_pb2 as store_v1
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """What does not change while a store runs."""
+    """The facts that do not change while a store runs."""
 
     name: str
     address: str
@@ -42,7 +42,7 @@ def status(
     disk_free_bytes: int,
     releasing: Releasing,
 ) -> store_v1.StatusResponse:
-    """The whole status; to be called on the event loop."""
+    """Return the whole status. It is called on the event loop."""
     sources = engine.core.sources.values()
     writer = engine.writer
     standing = engine.core.standing
@@ -72,7 +72,7 @@ def status(
 
 
 def disk_bytes(directory: Path) -> int:
-    """What the files of a directory take on the disk."""
+    """Return the bytes that the files of a directory take on the disk."""
     total = 0
     for root, _, names in os.walk(directory):
         for name in names:

@@ -264,9 +264,7 @@ class Keeper:
             await self._look_at_deleted(source, tombstone)
         except StorageUnreadable as error:
             if source not in self._unread:
-                _log.warning(
-                    "the rest of %s, which was deleted, stays on the disk: %s", source, error
-                )
+                _log.warning("the rest of %s, which was deleted, stays on disk: %s", source, error)
             self._unread.add(source)
         else:
             self._unread.discard(source)

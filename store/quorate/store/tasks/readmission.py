@@ -99,9 +99,7 @@ class Vouching:
             except QuorateError as error:
                 _log.error("store %s stays in limbo: %s", self._core.store, error)
             except Exception:
-                _log.exception(
-                    "leaving limbo failed unexpectedly; it is tried again after the next round"
-                )
+                _log.exception("leaving limbo failed unexpectedly; the next round tries again")
 
     async def follow(self, heard: Mapping[str, Heard]) -> bool:
         """Carry out what these answers, by the peers' addresses, lead to.
