@@ -27,7 +27,7 @@ from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 _COMPLAINTS = (
-    "can not( be)? read|accepted by an operator|lacks .* no peer could give it|is lost|"
+    "can ?not( be)? read|accepted by an operator|lacks .* no peer could give it|is lost|"
     "does not take|lost its quorum"
 )
 QUICK = SourceOptions(registration_interval=0.5)

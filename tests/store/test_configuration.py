@@ -79,7 +79,7 @@ def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
 def test_a_file_that_is_not_toml(tmp_path: Path, text: str) -> None:
     path = tmp_path / "store.toml"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ConfigurationInvalid, match="can not be read"):
+    with pytest.raises(ConfigurationInvalid, match="cannot be read"):
         load(path)
 
 
@@ -92,7 +92,7 @@ def test_the_schema_names_every_key() -> None:
     described = schema()
     assert {"name", "listen", "topic", "disk_free_min_bytes"} <= set(described["properties"])
     assert described["additionalProperties"] is False
-    assert "port 0 takes a free one" in described["properties"]["listen"]["description"]
+    assert "Port 0 takes a free port" in described["properties"]["listen"]["description"]
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:7301", "[::]:7301"])

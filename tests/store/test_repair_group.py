@@ -260,7 +260,7 @@ async def spoil(node: StoreNode, first: int) -> None:
     raise AssertionError(f"no batch has {first}")
 
 
-@pytest.mark.expects_log("can not be read|no peer could give it")
+@pytest.mark.expects_log("cannot be read|no peer could give it")
 async def test_what_can_not_be_read_does_not_vouch_until_it_is_repaired(group: Group) -> None:
     one = await group.start("s1")
     await begin(one)
@@ -293,7 +293,7 @@ async def test_what_can_not_be_read_does_not_vouch_until_it_is_repaired(group: G
     assert status.repair.messages == 10
 
 
-@pytest.mark.expects_log("can not be read|no peer could give it")
+@pytest.mark.expects_log("cannot be read|no peer could give it")
 async def test_the_source_itself_may_bring_what_can_not_be_read(group: Group) -> None:
     one = await group.start("s1")
     await begin(one)
@@ -310,7 +310,7 @@ async def test_the_source_itself_may_bring_what_can_not_be_read(group: Group) ->
     assert not (await one.status()).sources[0].unreadable
 
 
-@pytest.mark.expects_log("can not be read|no peer could give it")
+@pytest.mark.expects_log("cannot be read|no peer could give it")
 async def test_the_scrub_finds_rot_and_it_is_repaired(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,7 +338,7 @@ async def test_the_scrub_finds_rot_and_it_is_repaired(
     assert (status.scrub.passes, status.scrub.messages) == (1, 0)
 
 
-@pytest.mark.expects_log("can not be read|no peer could give it")
+@pytest.mark.expects_log("cannot be read|no peer could give it")
 async def test_what_could_not_be_read_for_a_while_is_believed_again(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,7 +451,7 @@ async def test_in_what_a_store_differed_that_was_replaced_is_not_told_any_more(
     await until(one, lambda status: not status.repair.divergent)
 
 
-@pytest.mark.expects_log("can not be read: it is held, but not in the index")
+@pytest.mark.expects_log("cannot be read: it is held, but not in the index")
 async def test_what_comparing_finds_lacking_is_repaired(group: Group) -> None:
     for name in ("s1", "s2"):
         async with group.alone(name) as client:

@@ -103,8 +103,8 @@ def test_a_port_that_is_taken_is_said_in_words(dev: subprocess.Popen[str]) -> No
         timeout=30,
     )
     assert second.returncode == 2
-    taken = f"error: --base-port: 127.0.0.1:{port} can not be listened on (Address already in use)"
-    assert second.stderr.startswith(taken)
+    taken = f"the store cannot listen on 127.0.0.1:{port} (Address already in use)"
+    assert second.stderr.startswith(f"error: --base-port: {taken}")
     assert second.stderr.endswith(", or let --base-port 0 take any that are free.\n")
     assert second.stderr.count("\n") == 1
 

@@ -166,7 +166,7 @@ async def test_another_history_is_refused_before_anything_is_written(tmp_path: P
 
 async def test_what_is_not_in_order_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as node, Client(node.address) as client:
-        with pytest.raises(InvalidArgument, match="comes behind"):
+        with pytest.raises(InvalidArgument, match="batches must ascend"):
             await restore(client, [FRAMES[1], FRAMES[0]])
 
         async def no_opening() -> AsyncIterator[store_v1.RestoreRequest]:

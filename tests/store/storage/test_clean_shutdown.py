@@ -22,7 +22,7 @@ def test_a_run_is_noted_until_it_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"boot": "b", "synced": true, "topics": [1]}'])
 def test_a_damaged_note_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "running").write_text(text)
-    with pytest.raises(DataDirectoryCorrupt, match="running can not be read"):
+    with pytest.raises(DataDirectoryCorrupt, match="the file 'running' cannot be read"):
         clean_shutdown.left_over(tmp_path)
 
 

@@ -93,7 +93,7 @@ async def test_the_end_of_a_stream_is_filled_once_its_source_is_gone(stores: Sto
     assert (await stores.two.fetch()).messages == {n: payload(n) for n in range(100)}
 
 
-@pytest.mark.expects_log("can not be read")
+@pytest.mark.expects_log("cannot be read")
 async def test_a_corrupt_batch_is_replaced(stores: Stores) -> None:
     for client in (stores.one, stores.two):
         await fill(client, stores.addresses, 99, 99)

@@ -194,7 +194,7 @@ class _Call:
         self._commit = engine.submit(state, change.writes)
 
     async def _stepped(self) -> store_v1.RestoreProgress:
-        """Return the progress once the previous step is durable. The present one is still written."""
+        """Return the progress once the previous step is durable. The present one need not be."""
         (commit, upto), self._step = self._step, (self._commit, self._next)
         self._size = 0
         await self._engine.writer.durable(commit)
