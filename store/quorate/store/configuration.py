@@ -64,15 +64,23 @@ class TopicConfiguration(BaseModel):
     pattern: Pattern
     """A regular expression that must match the whole topic."""
     durability: Durability = "fsync"
+    """As for the whole store. Not given: `fsync`, whatever the store's own setting is."""
     source_activity_timeout: Seconds | None = None
+    """As for the whole store. Not given: the store's setting."""
     source_state_lifetime: Seconds | None = None
+    """As for the whole store. Not given: the store's setting."""
     receiver_activity_timeout: Seconds | None = None
+    """As for the whole store. Not given: the store's setting."""
     receiver_state_lifetime: Seconds | None = None
+    """As for the whole store. Not given: the store's setting."""
     retention_bytes: Count | None = None
+    """As for the whole store. Not given: the store's setting."""
     retention_seconds: Seconds | None = None
+    """As for the whole store. Not given: the store's setting."""
     retention_messages: Count | None = None
+    """As for the whole store. Not given: the store's setting."""
     retain_until: tuple[Condition, ...] | None = None
-    """As for the whole store. A setting that is not given here has the store's value."""
+    """As for the whole store. Not given: the store's setting."""
 
 
 class StoreConfiguration(BaseModel):
@@ -133,7 +141,7 @@ class StoreConfiguration(BaseModel):
     batch more is kept, of at most 4,096 messages. 0: no such bound. A batch that is over another
     bound goes all the same."""
     retain_until: tuple[Condition, ...] | None = None
-    """Conditions that a message must meet before it may go, besides the bounds.
+    """Conditions that a message must meet before it may go, also when it is over a bound.
     `acknowledged`: every registered receiver that is waited for has acknowledged the message.
     `archived`: an archive has the message.
     Not given: `acknowledged` for sources that are paced by their receivers, none for all others.
@@ -149,6 +157,7 @@ class StoreConfiguration(BaseModel):
     scrub_interval_seconds: Annotated[float, Field(ge=0)] = 86_400.0
     """Seconds in which the store reads and checks everything that it holds once. 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The lowest level of the log lines that the store writes."""
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> Self:

@@ -75,7 +75,9 @@ def without_grace(world: World, reads: Reads, last_step: Looks) -> Keeper:
     return Keeper(engine, peers, proxying, losses, 0.0)
 
 
-@pytest.mark.expects_log("orders/0x10, which was deleted, stays: .*checksum mismatch.*replace")
+@pytest.mark.expects_log(
+    "orders/0x10, which was deleted, stays on disk: .*checksum mismatch.*replace"
+)
 async def test_a_deleted_source_that_can_not_be_read_keeps_nothing_else(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -186,7 +186,7 @@ class Repair:
                 self._note_not_adopted(source, error)
 
     def _note_not_adopted(self, source: SourceName, error: QuorateError) -> None:
-        """Log an error once; as a warning only if it will not go away by itself."""
+        """Log an error once. One that may pass, or is no fault, is logged for debugging only."""
         level = logging.WARNING
         if error.retryable or isinstance(error, TopicRefused | Fenced):
             level = logging.DEBUG
@@ -357,7 +357,7 @@ class Repair:
     async def now(
         self, source: SourceName | None, thorough: bool
     ) -> AsyncGenerator[store_v1.RepairProgress, None]:
-        """Repair one source, or all, and yield the progress. The last of each has a verdict."""
+        """Repair one source, or all, and yield the progress. Each source's last has a verdict."""
         await self._adopt_all()
         core = self._engine.core
         names = [source] if source is not None else sorted(core.sources)
