@@ -1,4 +1,4 @@
-"""Reads the data directory of a stopped store, for audits of what stores have.
+"""The data directory of a stopped store, read only, for audits of what stores have.
 
 Nothing is changed there, not even the log of RocksDB.
 """

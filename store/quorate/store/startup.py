@@ -1,4 +1,4 @@
-"""Reads back from the tables what the store knew when it stopped.
+"""The first reads of a starting store: what it knew when it stopped, from its tables.
 
 Neither the journal nor the index is read: a restart takes no longer with a full journal than with
 an empty one. Nothing here decides what follows from it.
@@ -152,7 +152,7 @@ def identities(
     for key, value in _rows(reads, Table.META, *LIFE_KEYS):
         reg_id, receiver = life_of(key)
         if reg_id not in names:
-            raise Malformed(f"RegID {reg_id} has a life but no registration")
+            raise Malformed(f"RegID {reg_id} has a sign of life but no registration")
         lives.restore(Who(names[reg_id], receiver), unpack_life(value))
     tombstones = []
     for _, value in _rows(reads, Table.META, *GONE_KEYS):

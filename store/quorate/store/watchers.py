@@ -15,7 +15,7 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 
 Selects = Callable[[str], bool]
-"""Returns whether a watcher asked for a topic."""
+"""A predicate over topics: whether a watcher asked for the topic."""
 
 
 def by_topic(topic: str) -> Selects:

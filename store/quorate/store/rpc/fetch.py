@@ -28,7 +28,7 @@ _CHUNK_BATCHES_MAX = 256
 _CHUNK_BATCHES_FIRST = 4
 
 ReadChunk = Callable[[SourceState, Range, int], Awaitable[Sequence[StoredBatch]]]
-"""Reads the beginning of a held range, at most so many batches, as storage.reader.read does.
+"""A function that reads the beginning of a held range, at most so many batches, as reader.read.
 
 The store may change before the result is there.
 """

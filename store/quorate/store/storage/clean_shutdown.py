@@ -1,4 +1,4 @@
-"""Tells a clean stop from an unclean one, and says which topics may have lost messages.
+"""The trace of an unclean stop, and the topics that may have lost messages by it.
 
 While a store runs its data directory has the file `running`. The file names the boot of the host
 and the durability of the topics; a clean stop syncs everything and then removes the file. Messages

@@ -31,7 +31,7 @@ _ROW_BYTES = 64
 
 
 class Acknowledged(Protocol):
-    """Receives, on the event loop, the number up to which everything is durable."""
+    """A stream that is told, on the event loop, up to which number everything is durable."""
 
     def acknowledge(self, upto: int) -> None: ...
 

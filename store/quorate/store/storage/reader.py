@@ -1,4 +1,4 @@
-"""Reads batches from the journal and checks them. A bad batch comes as a problem, without a frame.
+"""Checked reads of the journal's batches. A bad batch comes as a problem, without its frame.
 
 The running store and quorate.store.offline use it. Nothing is written here, and nothing repaired.
 """

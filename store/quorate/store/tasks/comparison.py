@@ -48,7 +48,7 @@ _READ_AT_ONCE = 16
 
 
 class AskDigests(Protocol):
-    """Asks a peer for its digests. Raises PeerFailed."""
+    """A call that asks a peer for its digests. It raises PeerFailed."""
 
     async def __call__(self, request: store_v1.DigestRequest, /) -> store_v1.DigestResponse: ...
 
@@ -61,11 +61,11 @@ class Asked(NamedTuple):
 
 
 Ask = Callable[[str], AbstractAsyncContextManager[Asked]]
-"""Connects to the peer at an address for as long as the context lasts."""
+"""A function that connects to the peer at an address, for as long as the context lasts."""
 
 
 class Comparing:
-    """Compares the copies of one store with those of its peers, at the pace of the filler."""
+    """The comparison of one store's copies with those of its peers, at the pace of the filler."""
 
     def __init__(self, engine: Engine, apart: Apart, filler: Filler) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""Runs work that reads much from disk outside the event loop. The work itself is elsewhere."""
+"""The runner of work outside the event loop, if it reads much from disk. The work is elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Apart(Protocol):
-    """Runs the work outside the event loop, and returns its result."""
+    """A function that runs work outside the event loop, and returns its result."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 

@@ -1,4 +1,4 @@
-"""Keeps identities: notes signs of life, deletes what outlived its lifetime, answers Deregister.
+"""The keeper of identities: their signs of life, their lifetimes, and their deregistration.
 
 The decisions are made in quorate.store.rules (lifetimes, source_tombstones, receiver_tombstones,
 deregistration). Here they are only carried out.
@@ -325,7 +325,7 @@ class Keeper:
             # Old rows of the index would mix with those of the batches taken from now on.
             await self._purge_all(source)
         if source not in identities.tombstones:
-            return  # the source was faster
+            return  # the source has registered anew meanwhile
         _log.warning("%s was deleted here, but lives on elsewhere: it is back", source)
         self._engine.waits_for.pop(source, None)
         promised = None if lives_on(tombstone, view) else self._asked_for(tombstone, view)

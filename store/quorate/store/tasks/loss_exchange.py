@@ -1,4 +1,4 @@
-"""Takes over losses that operators accepted at other stores, and logs each one once.
+"""Losses that operators accepted at other stores: they are taken over, and each is logged once.
 
 quorate.store.rules.accepted_losses decides which losses are taken over. Here are only the clock and
 the log.

@@ -1,4 +1,4 @@
-"""Reads a peer's answer: whether it counts, and what this store learns from it.
+"""A peer's answer: whether it counts, and what this store learns from it.
 
 The consequences are decided in quorate.store.rules.store_identity. Peers are called elsewhere.
 """

@@ -1,4 +1,4 @@
-"""Polls the peers: each round asks every configured peer for its inventory.
+"""The polling of peers: each round asks every configured peer for its inventory.
 
 The latest answer of each peer is kept. quorate.store.rules.store_identity decides what follows from
 an answer; here it is only carried out.

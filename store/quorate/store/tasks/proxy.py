@@ -1,4 +1,4 @@
-"""Makes this store the proxy of sources that are away, if it is elected.
+"""The proxy: this store answers for a source that is away, if it is elected.
 
 quorate.store.rules.proxy_election decides on the proxy and on stability; here it is carried out.
 """

@@ -1,4 +1,4 @@
-"""Carries out retention in two phases: releases batches, then removes them and frees the disk.
+"""The work of retention in two phases: it releases batches, then removes them and frees the disk.
 
 It runs once a second, a bounded step at a time. quorate.store.rules.retention decides which batches
 may go; nothing of that is decided here.

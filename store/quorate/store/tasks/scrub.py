@@ -39,7 +39,7 @@ _CHUNK_BYTES = 1024 * 1024
 _CHUNK_BATCHES_MAX = 256
 
 Paced = Callable[[int, float], Awaitable[None]]
-"""Awaited after each chunk with its bytes and the seconds that it took."""
+"""A function that is awaited after each chunk, with its bytes and the seconds that it took."""
 
 
 class Scrub:
