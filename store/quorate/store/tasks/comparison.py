@@ -93,7 +93,7 @@ class Comparing:
         for item in divergent:
             _log.error(
                 "stores %s and %s hold other content for %s %s, which is stable; nothing was "
-                "overwritten",
+                "overwritten. `quorate repair` names the stores that differ; replace the wrong one",
                 self._engine.core.store,
                 peer.store,
                 state.name,
