@@ -92,7 +92,7 @@ def take(world: World, step: Step) -> None:
             change = world.core.begin(ORDERS, epoch, lineage, MEMBERSHIP, who.encode(), INCARNATION)
             world.done(change)
         case _:
-            opening = world.core.open(
+            opening = world.core.streams.open(
                 information(ORDERS, epoch), who.encode(), INCARNATION, 0, NOTHING
             )
             opened = world.done(opening)

@@ -273,7 +273,7 @@ class StoreActor:
             self.process,
             self.disk,
             commit.number,
-            lambda: self.core.position,
+            lambda: self.core.streams.position,
             partial(self.checker.submitted, self.label),
         )
         writer = cast(Writer, self.writer)
@@ -529,7 +529,7 @@ class StoreActor:
         name = SourceName(asked.information.source.topic, asked.information.source.session_id)
         before = self.core.sources.get(name)
         lacks_from = before.held.next_sequence if before is not None else 0
-        change = self.core.open(
+        change = self.core.streams.open(
             asked.information,
             request.instance,
             asked.incarnation,
@@ -591,28 +591,28 @@ class StoreActor:
     async def _take(self, stream: AppendStream, call: AppendCall, frame: v1.Frame) -> None:
         self.checker.require(stream.state.takes_data, "I6", f"{self.name} is sent messages")
         engine, batch = self.engine, frame.batch
-        writes = self.core.append(stream, batch, frame.stable_upto)
+        writes = self.core.streams.append(stream, batch, frame.stable_upto)
         if writes is None:
             self.world.reach("batch overlaps what is held", self.name)
             await engine.settled(stream.state)
-            writes = self.core.append_held(stream, batch)
+            writes = self.core.streams.append_held(stream, batch)
         self.checker.changes(self.label, stream.epoch, "takes batches")
         upto = stream.expected - 1
         call.commit = engine.submit(stream.state, writes, self.is_synced, call, upto)
 
     def _control(self, stream: AppendStream, call: AppendCall, frame: v1.Frame) -> None:
         core, engine = self.core, self.engine
-        writes = core.keepalive(stream, frame.stable_upto)
+        writes = core.streams.keepalive(stream, frame.stable_upto)
         match frame.WhichOneof("kind"):
             case "skip":
-                skipped = core.skip(stream, frame.skip.first, frame.skip.last)
+                skipped = core.streams.skip(stream, frame.skip.first, frame.skip.last)
                 self.world.reach("hole opened by Skip", "%s %s", self.name, frame.skip.first)
                 call.commit = engine.submit(stream.state, skipped, True, call, stream.expected - 1)
             case "information":
-                writes += core.inform(stream, frame.information)
+                writes += core.streams.inform(stream, frame.information)
                 engine.directory.changed(stream.state.name)
             case "goodbye":
-                writes += core.goodbye(stream)
+                writes += core.streams.goodbye(stream)
         if writes:
             call.commit = engine.submit(stream.state, writes)
 

@@ -538,7 +538,7 @@ class StoreUpkeep:
             state, retention.conditions(state, bounds), store.core.limbo_of(state), {}, ()
         )
         rows = index.entries(store.disk, state.reg_id, 0, SEQUENCE_MAX)
-        going, _ = retention.choose(rows, state, bounds, limit.upto, store.core.position)
+        going, _ = retention.choose(rows, state, bounds, limit.upto, store.core.streams.position)
         if not going:
             return
         store.checker.lets_go(store, going[-1].last)

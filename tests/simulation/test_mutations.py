@@ -81,6 +81,7 @@ from quorate.store.rules import (
     retention,
     store_runs,
 )
+from quorate.store.rules import stream as stream_rules
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.lifetimes import (
     Lives,
@@ -101,6 +102,7 @@ from quorate.store.rules.store_identity import (
     Met,
     Standing,
 )
+from quorate.store.rules.stream import SourceStreams
 from quorate.store.storage import index
 from quorate.store.storage.clean_shutdown import Run
 from quorate.v1 import messages_pb2 as v1
@@ -108,16 +110,15 @@ from quorate.v1 import store_pb2 as store_v1
 
 _real_decide = recovery.decide
 _real_begin = StoreCore.begin
-_real_open = StoreCore.open
 _real_promise = StoreCore.promise
 _real_again = resend_plan.sent_again
-_real_skip = StoreCore.skip
+_real_skip = SourceStreams.skip
 _real_register = Receivers.register
 
 
 def _promise_leaves_the_stream(to: pytest.MonkeyPatch) -> None:
     """A promise does not end the stream of the lower epoch."""
-    to.setattr(StoreCore, "_end_stream", staticmethod(lambda *_: ()))
+    to.setattr(SourceState, "end_stream", lambda *_: ())
 
 
 def _begin_below_the_promise(to: pytest.MonkeyPatch) -> None:
@@ -200,11 +201,11 @@ def _gaps_are_taken(to: pytest.MonkeyPatch) -> None:
     """A store takes a batch that does not go on where the last one ended."""
     _lose_frames(to)
 
-    def check_next(self: StoreCore, stream: AppendStream, header: Any) -> None:
+    def check_next(self: SourceStreams, stream: AppendStream, header: Any) -> None:
         self._check_open(stream)
         stream.expected = header.first
 
-    to.setattr(StoreCore, "_check_next", check_next)
+    to.setattr(SourceStreams, "_check_next", check_next)
 
 
 def _lose_frames(to: pytest.MonkeyPatch) -> None:
@@ -351,17 +352,17 @@ def _retries_get_new_numbers(to: pytest.MonkeyPatch) -> None:
 def _stores_take_any_epoch(to: pytest.MonkeyPatch) -> None:
     """A store takes a batch of an epoch that its lineage does not name."""
     _old_epochs_are_sent(to)
-    real = StoreCore.append
+    real = SourceStreams.append
 
-    def append(self: StoreCore, stream: AppendStream, frame: bytes, stable_upto: int) -> Any:
+    def append(self: SourceStreams, stream: AppendStream, frame: bytes, stable_upto: int) -> Any:
         epoch, stream.epoch = stream.epoch, read_header(frame).epoch
         try:
             return real(self, stream, frame, stable_upto)
         finally:
             stream.epoch = epoch
 
-    to.setattr(StoreCore, "append", append)
-    to.setattr(store_core, "_check_belongs", lambda *_: None)
+    to.setattr(SourceStreams, "append", append)
+    to.setattr(stream_rules, "_check_belongs", lambda *_: None)
 
 
 def _numbers_are_used_twice(to: pytest.MonkeyPatch) -> None:
@@ -410,11 +411,11 @@ def _skips_of_unstable_are_taken(to: pytest.MonkeyPatch) -> None:
     """A store lets a source skip what is not stable."""
     _unstable_is_forgotten(to)
 
-    def skip(self: StoreCore, stream: AppendStream, first: int, last: int) -> Any:
+    def skip(self: SourceStreams, stream: AppendStream, first: int, last: int) -> Any:
         stream.state.held.stable_upto = max(stream.state.held.stable_upto, last)
         return _real_skip(self, stream, first, last)
 
-    to.setattr(StoreCore, "skip", skip)
+    to.setattr(SourceStreams, "skip", skip)
 
 
 # Limbo, and stores that are not to be believed.

@@ -134,7 +134,7 @@ class World:
         return World(self.storage.crash(), self.topics, takes_data=takes_data)
 
     def write(self, writes: Iterable[Write]) -> None:
-        record = pack_commit(CommitRecord(1, self.core.position))
+        record = pack_commit(CommitRecord(1, self.core.streams.position))
         self.storage.write([*writes, Write(Table.META, COMMIT_KEY, record)])
 
     def done(self, change: Change[Any]) -> Any:
@@ -179,7 +179,9 @@ class World:
     ) -> AppendStream:
         incarnation = self.standing.record.incarnation
         asked = information(source, epoch)
-        opened = self.done(self.core.open(asked, instance, incarnation, retained_from, stable_upto))
+        opened = self.done(
+            self.core.streams.open(asked, instance, incarnation, retained_from, stable_upto)
+        )
         stream: AppendStream = opened.stream
         return stream
 
@@ -191,15 +193,17 @@ class World:
 
     def append(self, stream: AppendStream, frame: bytes, stable_upto: int = NOTHING) -> bool:
         """Whether anything was written."""
-        writes = self.core.append(stream, frame, stable_upto)
+        writes = self.core.streams.append(stream, frame, stable_upto)
         if writes is None:
-            writes = self.core.append_held(stream, frame)
+            writes = self.core.streams.append_held(stream, frame)
         self.write(writes)
         return bool(writes)
 
     def fill(self, frame: bytes, lacking: Range) -> Range | None:
         """What was taken of a peer's batch."""
-        part: Range | None = self.done(self.core.fill(self.core.sources[ORDERS], frame, lacking))
+        part: Range | None = self.done(
+            self.core.streams.fill(self.core.sources[ORDERS], frame, lacking)
+        )
         return part
 
 

@@ -63,8 +63,8 @@ class StoreWorld(RuleBasedStateMachine):
         first = self.stream.expected
         last = first + length - 1
         self.stable_upto = max(self.stable_upto, last)
-        self.world.write(self.world.core.keepalive(self.stream, self.stable_upto))
-        self.world.write(self.world.core.skip(self.stream, first, last))
+        self.world.write(self.world.core.streams.keepalive(self.stream, self.stable_upto))
+        self.world.write(self.world.core.streams.skip(self.stream, first, last))
 
     @rule(begin=st.integers(0, 40), length=st.integers(1, LONGEST))
     def repair(self, begin: int, length: int) -> None:

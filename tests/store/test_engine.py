@@ -10,7 +10,7 @@ from tests.store.support import MEMBERSHIP, ORDERS, World, batch
 
 from quorate.protocol.errors import SourceActive
 from quorate.protocol.lineage import Lineage, Term
-from quorate.store.rules.late import Missed
+from quorate.store.rules.acceptor import Missed
 
 
 class Call:
@@ -46,7 +46,7 @@ def test_who_answers_for_a_source_gives_way_once_that_streams() -> None:
     engine = engine_of(world)
     engine.address = "s1:1"
     stream = world.stream()
-    world.core.closed(stream)
+    world.core.streams.closed(stream)
     engine.proxy_of.add(ORDERS)
     entry = engine.entry(ORDERS)
     assert entry is not None

@@ -27,7 +27,7 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
 from quorate.store.rules import retention
 from quorate.store.rules.accepted_losses import Losses
-from quorate.store.rules.late import Archived
+from quorate.store.rules.acceptor import Archived
 from quorate.store.rules.readmission import Adoption
 from quorate.store.rules.source_state import (
     AppendStream,
@@ -81,8 +81,8 @@ class Setup:
         self.stream: AppendStream = world.stream()
         for first, last in ((0, 9), (10, 13), (16, 19), (20, 29), (30, 39)):
             if first == 16:
-                world.write(self.core.keepalive(self.stream, 19))
-                world.write(self.core.skip(self.stream, 14, 15))
+                world.write(self.core.streams.keepalive(self.stream, 19))
+                world.write(self.core.streams.skip(self.stream, 14, 15))
             world.append(self.stream, batch(first, last))
         self.state: SourceState = self.core.sources[ORDERS]
         for first in (10, 16):
@@ -104,21 +104,21 @@ class Setup:
             list(state.losses),
             state.stream,
             self.stream.expected,
-            self.core.position,
+            self.core.streams.position,
             list(self.losses.records),
         )
 
 
 def _append_again(setup: Setup) -> Any:
     """A source sends what the store can not read any more."""
-    setup.core.closed(setup.stream)
+    setup.core.streams.closed(setup.stream)
     setup.stream = setup.world.open()
     setup.stream.expected = 10
-    return lambda: setup.core.append_held(setup.stream, batch(10, 19))
+    return lambda: setup.core.streams.append_held(setup.stream, batch(10, 19))
 
 
 def _fill(setup: Setup) -> Any:
-    return lambda: setup.core.fill(setup.state, batch(8, 21), Range(0, 39))
+    return lambda: setup.core.streams.fill(setup.state, batch(8, 21), Range(0, 39))
 
 
 def _begin(setup: Setup) -> Any:
@@ -142,7 +142,7 @@ def _let_go(setup: Setup) -> Any:
 
 
 def _leave_limbo(setup: Setup) -> Any:
-    setup.core.closed(setup.stream)
+    setup.core.streams.closed(setup.stream)
     setup.world.write(setup.state.enter_limbo("wiped"))
     adoption = Adoption(1, b"a", 1, FIRST_LINEAGE, stable_upto=30, retained_from=18)
     return lambda: setup.core.leave_limbo(setup.state, adoption)

@@ -26,7 +26,7 @@ def marked(first: int, last: int, marker: str, epoch: int = 1) -> bytes:
 def append(
     world: World, stream: AppendStream, first: int, marker: str, stable_upto: int = -1
 ) -> None:
-    writes = world.core.append(stream, marked(first, first, marker), stable_upto)
+    writes = world.core.streams.append(stream, marked(first, first, marker), stable_upto)
     assert writes is not None
     world.write(writes)
 
@@ -61,8 +61,8 @@ def test_one_that_is_set_aside_with_its_message_is_gone(world: World) -> None:
 
 def test_a_peers_batch_brings_its_marker_only_with_its_last_message(world: World) -> None:
     stream = world.stream()
-    world.write(world.core.keepalive(stream, 9))
-    world.write(world.core.skip(stream, 0, 9))
+    world.write(world.core.streams.keepalive(stream, 9))
+    world.write(world.core.streams.skip(stream, 0, 9))
     frame = marked(0, 9, "done")
     world.fill(frame, Range(0, 4))
     assert markers(world) == []
@@ -74,6 +74,8 @@ def test_the_same_batch_again_changes_nothing(world: World) -> None:
     stream = world.stream()
     append(world, stream, 0, "done")
     stream = world.open()
-    assert world.core.append(stream, marked(0, 0, "done"), -1) is None or stream.expected == 1
+    assert (
+        world.core.streams.append(stream, marked(0, 0, "done"), -1) is None or stream.expected == 1
+    )
     assert markers(world) == [(0, "done")]
     assert world.core.sources[ORDERS].markers == (Marker(0, 1, b"done"),)

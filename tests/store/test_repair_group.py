@@ -42,7 +42,8 @@ from quorate.store.rpc import (
     service,
 )
 from quorate.store.rules import repair_plan
-from quorate.store.rules.acceptor import StoreCore
+from quorate.store.rules.source_state import SourceState
+from quorate.store.rules.stream import SourceStreams
 from quorate.store.storage import reader
 from quorate.store.storage.interface import (
     Table,
@@ -555,17 +556,17 @@ async def test_a_repair_that_was_cut_off_goes_on(
     one = await group.start("s1")
     await begin(one)
     await fill(one, 0, 999, 999)
-    fill_one, reached = StoreCore.fill, asyncio.Event()
+    fill_one, reached = SourceStreams.fill, asyncio.Event()
 
-    def cut(self: StoreCore, *arguments: Any) -> Any:
-        change = fill_one(self, *arguments)
-        if self.sources[ORDERS].held.ranges.high > 400:
+    def cut(self: SourceStreams, state: SourceState, *arguments: Any) -> Any:
+        change = fill_one(self, state, *arguments)
+        if state.held.ranges.high > 400:
             reached.set()
             raise asyncio.CancelledError
         return change
 
     with monkeypatch.context() as patch:
-        patch.setattr(StoreCore, "fill", cut)
+        patch.setattr(SourceStreams, "fill", cut)
         await group.start("s2")
         await asyncio.wait_for(reached.wait(), 20)
     await group.stop("s2")

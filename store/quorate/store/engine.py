@@ -228,7 +228,7 @@ class Engine:
     def closed(self, stream: AppendStream) -> None:
         """Note that the stream's call is over, and submit the stream's last rows."""
         self._calls.pop(stream, None)
-        writes, state = self.core.closed(stream), stream.state
+        writes, state = self.core.streams.closed(stream), stream.state
         # A source of this name may have begun anew meanwhile.
         present = self.core.sources.get(state.name)
         if present is not None and not present.live:

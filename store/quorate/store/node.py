@@ -174,7 +174,7 @@ class StoreNode:
         writer = Writer(
             storage,
             last.number,
-            lambda: core.position,
+            lambda: core.streams.position,
             self._acknowledged,
             self._check_room,
             self._failed,

@@ -46,8 +46,8 @@ def leaving(state: SourceState) -> tuple[str, bool]:
 async def test_a_loss_is_accepted_when_that_is_durable(store: Store) -> None:
     world = store.world
     stream = world.stream()
-    world.write(store.core.keepalive(stream, 9))
-    world.write(store.core.skip(stream, 0, 9))
+    world.write(store.core.streams.keepalive(stream, 9))
+    world.write(store.core.streams.skip(stream, 0, 9))
     asked = await store.held_up(store.upkeep.accept_loss(lost(0, 9)))
     assert not startup.losses(on_disk(store).storage)
     store.writer.let()
@@ -61,7 +61,7 @@ async def test_of_what_is_on_its_way_to_the_disk_nothing_stays_that_was_accepted
 ) -> None:
     stream = store.world.stream()
     state = stream.state
-    store.engine.submit(state, store.core.append(stream, batch(0, 9), NOTHING) or ())
+    store.engine.submit(state, store.core.streams.append(stream, batch(0, 9), NOTHING) or ())
     state.found_unreadable(2, 4)
     asked = await store.held_up(store.upkeep.accept_loss(lost(2, 4)))
     await store.finished(asked)

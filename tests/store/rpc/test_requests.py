@@ -94,7 +94,7 @@ async def test_what_a_deleted_source_had_on_its_way_to_the_disk_makes_way_too(st
     world = store.world
     world.begin(FIRST_LINEAGE)
     stream = world.open()
-    store.engine.submit(stream.state, store.core.append(stream, batch(0, 9), NOTHING) or ())
+    store.engine.submit(stream.state, store.core.streams.append(stream, batch(0, 9), NOTHING) or ())
     gone = await store.held_up(store.keeper.deregister(ORDERS, 0, 1, b""))
     world.core.identities.settled.add(ORDERS)
     asked = await store.held_up(store.requests.promise(promise(4, b"b")))
@@ -110,10 +110,10 @@ async def test_an_epoch_begins_when_all_that_it_may_set_aside_can_be_read(store:
     world.begin(FIRST_LINEAGE)
     stream = world.open()
     state = stream.state
-    taken = store.core.append(stream, batch(0, 4), -1)
+    taken = store.core.streams.append(stream, batch(0, 4), -1)
     assert taken is not None
     engine.submit(state, taken)
-    rest = store.core.append(stream, batch(5, 9), -1)
+    rest = store.core.streams.append(stream, batch(5, 9), -1)
     assert rest is not None
     engine.submit(state, rest)
     store.core.promise(ORDERS, 2, b"a", 0, True)

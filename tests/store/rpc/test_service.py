@@ -376,7 +376,7 @@ async def test_what_fills_a_hole_during_a_fetch_is_not_taken_for_unreadable(
 
     def fill() -> None:
         monkeypatch.setattr(engine.writer, "_check_room", written.wait)
-        change = engine.core.fill(engine.core.sources[ORDERS], batch(10, 19), Range(10, 19))
+        change = engine.core.streams.fill(engine.core.sources[ORDERS], batch(10, 19), Range(10, 19))
         engine.submit(engine.core.sources[ORDERS], change.writes)
         filled.set_result(None)
 

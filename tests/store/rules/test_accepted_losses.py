@@ -31,12 +31,12 @@ class Lossy(World):
     def with_holes(self) -> Lossy:
         stream = self.stream()
         self.append(stream, batch(0, 9))
-        self.write(self.core.keepalive(stream, 39))
-        self.write(self.core.skip(stream, 10, 19))
+        self.write(self.core.streams.keepalive(stream, 39))
+        self.write(self.core.streams.skip(stream, 10, 19))
         self.append(stream, batch(20, 29))
-        self.write(self.core.skip(stream, 30, 34))
+        self.write(self.core.streams.skip(stream, 30, 34))
         self.append(stream, batch(35, 39))
-        self.write(self.core.closed(stream))
+        self.write(self.core.streams.closed(stream))
         return self
 
     @property
@@ -121,9 +121,9 @@ def test_a_source_skips_a_loss_that_is_not_stable() -> None:
     stream = other.stream()
     other.append(stream, batch(0, 9), stable_upto=4)
     with pytest.raises(InvalidArgument, match="not all stable"):
-        other.core.skip(stream, 10, 19)
+        other.core.streams.skip(stream, 10, 19)
     other.write(other.losses.learn(other.state, [HeldRange(10, 19, 1)], "store s1", 8))
-    other.write(other.core.skip(stream, 10, 19))
+    other.write(other.core.streams.skip(stream, 10, 19))
     other.append(stream, batch(20, 29))
     assert other.state.holes() == []
     assert other.losses.learn(other.state, [HeldRange(10, 19, 1)], "store s3", 9) == ()

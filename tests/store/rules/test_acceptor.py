@@ -210,28 +210,28 @@ def test_a_fenced_stream_changes_nothing(world: World) -> None:
     world.append(stream, batch(0, 4))
     world.promise(2, b"b", take_over=True)
     attempts: list[Callable[[], object]] = [
-        lambda: world.core.append(stream, batch(5, 5), 4),
-        lambda: world.core.append_held(stream, batch(0, 4)),
-        lambda: world.core.keepalive(stream, 4),
-        lambda: world.core.skip(stream, 5, 5),
-        lambda: world.core.inform(stream, information(version=9)),
-        lambda: world.core.goodbye(stream),
+        lambda: world.core.streams.append(stream, batch(5, 5), 4),
+        lambda: world.core.streams.append_held(stream, batch(0, 4)),
+        lambda: world.core.streams.keepalive(stream, 4),
+        lambda: world.core.streams.skip(stream, 5, 5),
+        lambda: world.core.streams.inform(stream, information(version=9)),
+        lambda: world.core.streams.goodbye(stream),
     ]
     for attempt in attempts:
         with pytest.raises(Fenced):
             attempt()
     state = world.core.sources[ORDERS]
     assert (held(world), state.held.stable_upto) == ([(0, 4, 1)], NOTHING)
-    assert world.core.closed(stream) == ()
+    assert world.core.streams.closed(stream) == ()
 
 
 def test_a_second_stream_of_one_instance_ends_the_first(world: World) -> None:
     first = world.stream()
-    change = world.core.open(information(), b"a", INCARNATION, 0, NOTHING)
+    change = world.core.streams.open(information(), b"a", INCARNATION, 0, NOTHING)
     assert [(ending.stream, type(ending.error)) for ending in change.endings] == [(first, Closed)]
     with pytest.raises(Closed):
         world.append(first, batch(0, 0))
-    world.core.closed(first)
+    world.core.streams.closed(first)
     assert world.core.sources[ORDERS].live
     assert world.append(change.answer.stream, batch(0, 0))
 
@@ -276,7 +276,7 @@ def test_who_dealt_with_another_incarnation_can_neither_begin_nor_send(world: Wo
         world.core.begin(ORDERS, 1, FIRST_LINEAGE, MEMBERSHIP, b"a", b"another")
     world.begin(FIRST_LINEAGE)
     with pytest.raises(NotRegistered, match="another incarnation"):
-        world.core.open(information(), b"a", b"another", 0, NOTHING)
+        world.core.streams.open(information(), b"a", b"another", 0, NOTHING)
     assert world.core.sources[ORDERS].stream is None
 
 
@@ -393,7 +393,7 @@ def test_batches_in_order_are_held_and_indexed(world: World) -> None:
         assert world.append(stream, batch(first, first + 3))
     assert held(world) == [(0, 11, 1)]
     assert [item[:2] for item in stored(world, 2, 9)] == [(2, 3), (4, 7), (8, 9)]
-    assert world.core.position == 3
+    assert world.core.streams.position == 3
 
 
 def test_a_gap_is_refused_and_nothing_is_taken(world: World) -> None:
@@ -452,7 +452,7 @@ def test_duplicates_are_acknowledged_and_not_written(world: World) -> None:
     assert not world.append(stream, batch(4, 7))
     assert not world.append(stream, batch(2, 9)), "the same content in other batches"
     assert stream.expected == 12
-    assert world.core.position == 3
+    assert world.core.streams.position == 3
 
 
 def test_an_overlap_is_taken_where_it_is_new(world: World) -> None:
@@ -519,10 +519,10 @@ def test_only_what_is_stable_and_next_is_skipped(world: World) -> None:
     stream = world.stream()
     world.append(stream, batch(0, 3), stable_upto=9)
     with pytest.raises(OutOfOrder):
-        world.core.skip(stream, 5, 6)
+        world.core.streams.skip(stream, 5, 6)
     with pytest.raises(InvalidArgument, match="not all stable"):
-        world.core.skip(stream, 4, 10)
-    world.write(world.core.skip(stream, 4, 9))
+        world.core.streams.skip(stream, 4, 10)
+    world.write(world.core.streams.skip(stream, 4, 9))
     world.append(stream, batch(10, 10))
     assert world.core.sources[ORDERS].holes() == [Range(4, 9)]
 
@@ -531,19 +531,19 @@ def test_stable_upto_only_grows_and_is_kept(world: World) -> None:
     stream = world.stream()
     world.append(stream, batch(0, 3), stable_upto=2)
     world.append(stream, batch(4, 7), stable_upto=1)
-    world.write(world.core.keepalive(stream, 5))
-    assert world.core.keepalive(stream, 4) == ()
+    world.write(world.core.streams.keepalive(stream, 5))
+    assert world.core.streams.keepalive(stream, 4) == ()
     assert world.restarted().core.sources[ORDERS].held.stable_upto == 5
 
 
 def test_information_only_gets_newer(world: World) -> None:
     stream = world.stream()
-    world.write(world.core.inform(stream, information(version=3)))
-    assert world.core.inform(stream, information(version=2)) == ()
+    world.write(world.core.streams.inform(stream, information(version=3)))
+    assert world.core.streams.inform(stream, information(version=2)) == ()
     with pytest.raises(InvalidArgument):
-        world.core.inform(stream, information(TRADES, version=9))
+        world.core.streams.inform(stream, information(TRADES, version=9))
     with pytest.raises(InvalidArgument):
-        world.core.inform(stream, information(epoch=2, version=9))
+        world.core.streams.inform(stream, information(epoch=2, version=9))
     found = world.restarted().core.sources[ORDERS].registration.information
     assert found is not None
     assert found.version == 3
@@ -551,8 +551,8 @@ def test_information_only_gets_newer(world: World) -> None:
 
 def test_goodbye_is_remembered_until_the_source_returns(world: World) -> None:
     stream = world.stream()
-    world.write(world.core.goodbye(stream))
-    world.write(world.core.closed(stream))
+    world.write(world.core.streams.goodbye(stream))
+    world.write(world.core.streams.closed(stream))
     after = world.restarted()
     assert after.core.sources[ORDERS].registration.clean
     after.open(1)
@@ -606,9 +606,9 @@ def test_what_was_fetched_for_a_deleted_source_is_not_taken_for_the_one_after_it
     """It has the same name and may have the same epoch and numbers, but is another stream."""
     before = holed.core.sources[ORDERS]
     holed.core.remove(ORDERS, Closed("The source"))
-    assert holed.core.fill(before, batch(10, 19), Range(10, 29)) == Change(None)
+    assert holed.core.streams.fill(before, batch(10, 19), Range(10, 29)) == Change(None)
     holed.stream()
-    assert holed.core.fill(before, batch(10, 19), Range(10, 29)) == Change(None)
+    assert holed.core.streams.fill(before, batch(10, 19), Range(10, 29)) == Change(None)
     assert not holed.core.sources[ORDERS].held.ranges
     adoption = Adoption(1, b"a", lineage=before.lineage)
     assert holed.core.leave_limbo(before, adoption) == Change(False)
@@ -683,7 +683,7 @@ def test_a_restart_knows_all(world: World) -> None:
     world.append(stream, batch(0, 9), stable_upto=3)
     world.append(world.stream(source=TRADES), batch(0, 0, source=TRADES))
     after = world.restarted()
-    assert after.core.position == 2
+    assert after.core.streams.position == 2
     for source in (ORDERS, TRADES):
         before, now = world.core.sources[source], after.core.sources[source]
         assert now.registration == before.registration

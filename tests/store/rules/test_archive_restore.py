@@ -156,9 +156,9 @@ def test_a_crash_leaves_what_running_it_again_completes(world: World) -> None:
     fill(after, refill, (0, 49), (50, 99))
     assert after.done(close_refill(after.core, refill))
     assert frames(after) == [batch(0, 49, 1), batch(50, 99, 4)]
-    position = after.core.position
+    position = after.core.streams.position
     restore(after)
-    assert after.core.position == position, "the third time nothing is written"
+    assert after.core.streams.position == position, "the third time nothing is written"
     assert not after.core.sources[ORDERS].limbo
 
 
@@ -183,7 +183,7 @@ def test_what_was_promised_when_it_was_archived_stays_fenced(world: World) -> No
 def test_the_instance_that_had_the_epoch_can_not_go_on_without_asking(world: World) -> None:
     restore(world)
     with pytest.raises(NotRegistered):
-        world.core.open(information(epoch=4), b"a", INCARNATION, 100, 99)
+        world.core.streams.open(information(epoch=4), b"a", INCARNATION, 100, 99)
     with pytest.raises(NotRegistered):
         world.core.begin(ORDERS, 4, LINEAGE, RECORD, b"a", INCARNATION)
 
@@ -295,17 +295,17 @@ def known(world: World, last: int = 99, stable_upto: int = 99) -> None:
     stream = world.open(4, b"n", retained_from=50)
     if last >= 50:
         world.append(stream, batch(50, last, 4), stable_upto)
-    world.write(world.core.keepalive(stream, stable_upto))
-    world.write(world.core.closed(stream))
+    world.write(world.core.streams.keepalive(stream, stable_upto))
+    world.write(world.core.streams.closed(stream))
 
 
 def test_what_agrees_is_left_as_it_is(world: World) -> None:
     known(world)
     before = replace(world.core.sources[ORDERS].registration)
-    position = world.core.position
+    position = world.core.streams.position
     restore(world)
     assert world.core.sources[ORDERS].registration == before
-    assert world.core.position == position
+    assert world.core.streams.position == position
 
 
 def test_other_content_is_a_conflict_and_nothing_is_overwritten(world: World) -> None:
@@ -339,7 +339,7 @@ def test_a_store_that_did_not_know_how_far_it_is_stable_learns_it(world: World) 
     assert state.held.ranges == RangeSet([Range(0, 99)])
     # Who had decided from what was here before must look again.
     with pytest.raises(NotRegistered):
-        world.core.open(information(epoch=4), b"n", INCARNATION, 70, 69)
+        world.core.streams.open(information(epoch=4), b"n", INCARNATION, 70, 69)
     assert world.promise(4, b"n").stable_upto == 99
 
 
@@ -359,7 +359,7 @@ def test_nothing_is_given_to_a_source_that_streams_above_what_is_stable(world: W
 def test_a_history_that_went_on_otherwise_is_refused(world: World) -> None:
     stream = world.stream(epoch=6)
     world.append(stream, batch(0, 9, 6))
-    world.write(world.core.closed(stream))
+    world.write(world.core.streams.closed(stream))
     with pytest.raises(OtherHistory) as caught:
         open_refill(world.core, HISTORY)
     assert (caught.value.first, caught.value.epoch, caught.value.archived_epoch) == (0, 6, 1)
@@ -371,7 +371,7 @@ def test_an_archive_can_not_take_back_what_is_stable(world: World) -> None:
     """A store that knows less epochs, but that more of the old one is stable."""
     stream = world.stream()
     world.append(stream, batch(0, 59), 55)
-    world.write(world.core.closed(stream))
+    world.write(world.core.streams.closed(stream))
     with pytest.raises(OtherHistory) as caught:
         open_refill(world.core, HISTORY)
     assert caught.value.first == 50
@@ -382,7 +382,7 @@ def test_an_epoch_that_the_store_missed_is_taken_from_the_archive(world: World) 
     world.append(stream, batch(0, 59), 40)
     with pytest.raises(OtherHistory):
         open_refill(world.core, HISTORY)  # it streams
-    world.write(world.core.closed(stream))
+    world.write(world.core.streams.closed(stream))
     refill = open_it(world)
     state = world.core.sources[ORDERS]
     assert (state.lineage, state.held.set_aside) == (LINEAGE, 10)

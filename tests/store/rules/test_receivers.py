@@ -93,7 +93,7 @@ def test_a_position_never_moves_back_nor_past_what_is_held(world: World) -> None
 def test_what_is_stable_elsewhere_can_be_acknowledged_though_it_is_not_here(world: World) -> None:
     """Else who was told that all of it is lost would hold up a source that waits for it."""
     register(world, 1)
-    world.write(world.core.learn_stable(world.core.sources[ORDERS], 14))
+    world.write(world.core.streams.learn_stable(world.core.sources[ORDERS], 14))
     assert acknowledge(world, 1, 99) == 14
 
 
@@ -211,7 +211,7 @@ def test_positions_never_move_back_whatever_order_things_come_in() -> None:
                 stream = world.stream()
                 if held >= 0:
                     world.append(stream, batch(0, held))
-                world.write(world.core.keepalive(stream, told))
+                world.write(world.core.streams.keepalive(stream, told))
                 register(world, 1)
                 position = NOTHING
                 for step in (*order, acknowledged[3]):

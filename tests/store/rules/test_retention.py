@@ -50,7 +50,7 @@ class Retaining(World):
         stream = self.stream()
         for at in range(count):
             self.append(stream, batch(10 * at, 10 * at + 9))
-        self.write(self.core.keepalive(stream, stable_upto))
+        self.write(self.core.streams.keepalive(stream, stable_upto))
         return self
 
     @property
@@ -275,7 +275,7 @@ def test_what_can_not_be_read_stays_alone(whole: bool) -> None:
     else:
         # Its second half comes from a peer: nothing of it is used any more.
         world.done(lost(ORDERS, 20, 24, "gone", 7))
-        world.done(world.core.fill(world.state, batch(25, 29), Range(25, 29)))
+        world.done(world.core.streams.fill(world.state, batch(25, 29), Range(25, 29)))
     world.let_go(59)
     storage.bad.add((Table.JOURNAL, bad))
     for _ in range(2):
@@ -398,12 +398,12 @@ def test_what_was_set_aside_and_can_not_be_read_keeps_nobody_from_beginning(
 def test_a_batch_with_several_rows_stays_until_the_last_of_them_goes() -> None:
     world = Retaining()
     stream = world.stream()
-    world.write(world.core.keepalive(stream, 29))
-    world.write(world.core.skip(stream, 0, 9))
+    world.write(world.core.streams.keepalive(stream, 29))
+    world.write(world.core.streams.skip(stream, 0, 9))
     world.append(stream, batch(10, 12))
-    world.write(world.core.closed(stream))
+    world.write(world.core.streams.closed(stream))
     # A peer's batch fills what is around it: it gets two rows.
-    world.done(world.core.fill(world.state, batch(0, 29), Range(0, 29)))
+    world.done(world.core.streams.fill(world.state, batch(0, 29), Range(0, 29)))
     assert [(row.first, row.last, bool(row.size)) for row in world.rows()] == [
         (0, 9, False),
         (10, 12, True),
@@ -539,11 +539,11 @@ def test_any_order_of_things(seed: int) -> None:
                 world.append(stream, batch(upto + 1, last, epoch))
                 upto = last
             case "stable" if upto >= 0:
-                world.write(world.core.keepalive(stream, chooser.randint(0, upto)))
+                world.write(world.core.streams.keepalive(stream, chooser.randint(0, upto)))
             case "let go":
                 # The last is over by age with all that there is.
                 bounds = chooser.choice((Bounds(messages=10), Bounds(messages=40), Bounds(0, 1.0)))
-                limit, old_before = limit_of(world.state), world.core.position
+                limit, old_before = limit_of(world.state), world.core.streams.position
                 going, _ = retention.choose(world.rows(), world.state, bounds, limit, old_before)
                 if going:
                     world.write(retention.let_go(world.storage, world.state, going))

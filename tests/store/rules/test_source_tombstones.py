@@ -44,6 +44,7 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 from quorate.protocol.recovery import Decision, Marker, NeedMore, Promise, decide
 from quorate.store.rules import receiver_positions
 from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.acceptor import Missed
 from quorate.store.rules.deregistration import (
     Verdict,
     deregistered_elsewhere,
@@ -54,7 +55,6 @@ from quorate.store.rules.identity_records import (
     pack_tombstone,
     unpack_tombstone,
 )
-from quorate.store.rules.late import Missed
 from quorate.store.rules.lifetimes import (
     Lifetimes,
     Who,
@@ -556,7 +556,7 @@ def test_a_store_that_was_away_when_a_stream_was_ended_follows_the_next_one(ende
     assert world.done(begin()) == 30
     # Who still works on what there was must not speak of what is there now.
     assert world.core.sources[ORDERS] is not state
-    assert world.core.learn_stable(state, 29) == ()
+    assert world.core.streams.learn_stable(state, 29) == ()
     back = world.restarted().core.sources[ORDERS]
     assert (list(back.held.ranges), back.held.stable_upto, back.lineage) == ([], -1, lineage)
     assert back.registration.ended_epoch == 1

@@ -81,7 +81,7 @@ def test_it_says_truthfully_that_it_holds_nothing(world: World) -> None:
 
 def test_it_keeps_registrations_and_positions_on_the_disk(world: World) -> None:
     stream = world.stream()
-    world.write(world.core.keepalive(stream, 7))
+    world.write(world.core.streams.keepalive(stream, 7))
     world.done(world.receivers.register(ORDERS, 0x20, 0, 1, b"r"))
     world.write(world.receivers.acknowledge(ORDERS, 0x20, 1, 6, 1, b"r"))
     after = world.restarted()
@@ -97,10 +97,10 @@ def test_a_position_goes_as_far_as_it_knows_of_messages(world: World) -> None:
     world.done(world.receivers.register(ORDERS, 0x20, 0, 1, b"r"))
     record = world.core.sources[ORDERS].receivers[0x20]
     assert world.receivers.acknowledge(ORDERS, 0x20, 1, 9, 1, b"r") == ()
-    world.write(world.core.keepalive(stream, 4))
+    world.write(world.core.streams.keepalive(stream, 4))
     world.write(world.receivers.acknowledge(ORDERS, 0x20, 1, 9, 1, b"r"))
     assert record.acknowledged_upto == 4
-    world.write(world.core.keepalive(stream, 20))
+    world.write(world.core.streams.keepalive(stream, 20))
     world.write(world.receivers.acknowledge(ORDERS, 0x20, 1, 9, 1, b"r"))
     assert record.acknowledged_upto == 9
 
@@ -113,14 +113,14 @@ def test_it_takes_no_batch_and_notes_no_hole(world: World) -> None:
     assert stream.expected == NOTHING
     for call in (
         lambda: world.append(stream, batch(0, 9)),
-        lambda: world.core.append_held(stream, batch(0, 9)),
-        lambda: world.core.skip(stream, 0, 9),
-        lambda: world.core.skip(stream, NOTHING, 9),
+        lambda: world.core.streams.append_held(stream, batch(0, 9)),
+        lambda: world.core.streams.skip(stream, 0, 9),
+        lambda: world.core.streams.skip(stream, NOTHING, 9),
     ):
         with pytest.raises(InvalidArgument, match="state-only"):
             call()
     assert not held(world)
-    assert world.core.position == 0
+    assert world.core.streams.position == 0
 
 
 def test_a_source_that_goes_on_late_opens_no_hole(world: World) -> None:
@@ -135,10 +135,10 @@ def test_a_source_that_goes_on_late_opens_no_hole(world: World) -> None:
 
 def test_what_is_stable_elsewhere_is_not_repaired_into_it(world: World) -> None:
     stream = world.stream()
-    world.write(world.core.keepalive(stream, 99))
+    world.write(world.core.streams.keepalive(stream, 99))
     state = stream.state
     assert not repair_plan.lacking(own_view("s1", state), 99)
-    world.core.closed(stream)
+    world.core.streams.closed(stream)
     assert not repair_plan.lacking(own_view("s1", state), 99), "nor while the source is away"
 
 
@@ -167,7 +167,7 @@ def test_what_it_took_before_it_keeps_says_and_takes_no_more() -> None:
         after.append(stream, batch(10, 19, 2))
     assert held(after) == RangeSet([Range(0, 9)])
     state = stream.state
-    after.write(after.core.keepalive(stream, 19))
+    after.write(after.core.streams.keepalive(stream, 19))
     assert not repair_plan.lacking(own_view("s1", state), 19)
     after.write(state.found_unreadable(3, 4))
     assert repair_plan.lacking(own_view("s1", state), 19) == RangeSet([Range(3, 4)])
@@ -184,7 +184,7 @@ def test_what_a_later_epoch_voids_is_set_aside_there_too() -> None:
 
 def test_who_keeps_messages_again_lacks_what_came_meanwhile(world: World) -> None:
     stream = world.stream()
-    world.write(world.core.keepalive(stream, 30))
+    world.write(world.core.streams.keepalive(stream, 30))
     after = world.restarted(takes_data=True)
     state = after.core.sources[ORDERS]
     assert repair_plan.lacking(own_view("s1", state), 30) == RangeSet([Range(0, 30)])

@@ -53,6 +53,7 @@ class AppendCall:
 
     def __init__(self, engine: Engine, context: Context, address: str) -> None:
         self._engine = engine
+        self._streams = engine.core.streams
         self._context = context
         self._address = address
         self._over: asyncio.Future[QuorateError] = asyncio.get_running_loop().create_future()
@@ -106,7 +107,7 @@ class AppendCall:
         # The whole request is checked first: a later error would leave a stream without a call.
         engine, lifetimes = self._engine, lifetimes_from_wire(request.lifetimes)
         waits = pacing_from_wire(request.information) is not None
-        change = engine.core.open(
+        change = self._streams.open(
             request.information,
             check_instance(request.instance),
             request.incarnation,
@@ -190,10 +191,10 @@ class AppendCall:
 
     async def _take(self, stream: AppendStream, frame: v1.Frame, durability: v1.Durability) -> None:
         engine, batch = self._engine, frame.batch
-        writes = engine.core.append(stream, batch, frame.stable_upto)
+        writes = self._streams.append(stream, batch, frame.stable_upto)
         if writes is None:
             await engine.settled(stream.state)
-            writes = engine.core.append_held(stream, batch)
+            writes = self._streams.append_held(stream, batch)
         sync, upto = durability == v1.DURABILITY_FSYNC, stream.expected - 1
         if durability == v1.DURABILITY_MEMORY:
             self._commit = engine.submit(stream.state, writes, sync)
@@ -205,19 +206,19 @@ class AppendCall:
             self._silent_checks = 0
 
     def _control(self, stream: AppendStream, frame: v1.Frame) -> None:
-        engine, core = self._engine, self._engine.core
-        writes = core.keepalive(stream, frame.stable_upto)
+        engine, streams = self._engine, self._streams
+        writes = streams.keepalive(stream, frame.stable_upto)
         match frame.WhichOneof("kind"):
             case "keepalive":
                 pass
             case "skip":
-                skipped = core.skip(stream, frame.skip.first, frame.skip.last)
+                skipped = streams.skip(stream, frame.skip.first, frame.skip.last)
                 self._commit = engine.submit(stream.state, skipped, True, self, stream.expected - 1)
             case "information":
-                writes += core.inform(stream, frame.information)
+                writes += streams.inform(stream, frame.information)
                 engine.directory.changed(stream.state.name)
             case "goodbye":
-                writes += core.goodbye(stream)
+                writes += streams.goodbye(stream)
             case other:
                 raise InvalidArgument("append", f"a frame of kind {other} is out of place")
         if writes:

@@ -186,9 +186,9 @@ class _Call:
         if not state.lacks_all(header.first, header.last):
             await engine.settled_range(state, header.first, header.last)
         lacks = RangeSet([part]).minus(state.held.ranges).count()
-        position = engine.core.position
+        position = engine.core.streams.position
         change = take(engine.core, self._refill, frame, part.first, part.last)
-        self._filler.wrote(engine.core.position - position)
+        self._filler.wrote(engine.core.streams.position - position)
         self.written += lacks
         self.held_already += len(part) - lacks
         self._commit = engine.submit(state, change.writes)

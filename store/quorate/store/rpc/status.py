@@ -60,7 +60,7 @@ def status(
         data_directory=str(facts.data_directory),
         disk_bytes=disk_bytes,
         disk_free_bytes=disk_free_bytes,
-        position=engine.core.position,
+        position=engine.core.streams.position,
         messages=sum(len(item) for state in sources for item in state.held.ranges),
         bytes=sum(state.held.bytes for state in sources),
         syncs=writer.syncs,

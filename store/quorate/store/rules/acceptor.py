@@ -13,34 +13,26 @@ from dataclasses import dataclass, replace
 
 from quorate.protocol.errors import (
     DELETED_HERE,
-    Closed,
     ContentConflict,
     Fenced,
     InLimbo,
     InvalidArgument,
     NotRegistered,
-    OutOfOrder,
     QuorateError,
     SourceActive,
     TopicRefused,
 )
-from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, diverges_at
-from quorate.protocol.ranges import HeldRange, Range, RangeSet
+from quorate.protocol.ranges import HeldRange, RangeSet
 from quorate.protocol.recovery import Marker
 from quorate.protocol.wire import membership_from_wire, membership_to_wire
 from quorate.store.rules import (
     receiver_positions,
     retention,
-    state_only,
 )
 from quorate.store.rules.identities import Identities
-from quorate.store.rules.late import (
-    Archived,
-    Missed,
-)
 from quorate.store.rules.lifetimes import Who
 from quorate.store.rules.readmission import Adoption
 from quorate.store.rules.receiver_tombstones import (
@@ -49,25 +41,21 @@ from quorate.store.rules.receiver_tombstones import (
 )
 from quorate.store.rules.reg_ids import RegIds
 from quorate.store.rules.source_state import (
-    AppendStream,
     Change,
     Ending,
     SourceState,
 )
 from quorate.store.rules.source_tombstones import check_not_ended
 from quorate.store.rules.store_identity import Standing
+from quorate.store.rules.stream import SourceStreams
 from quorate.store.storage import index
 from quorate.store.storage.interface import (
     Reads,
-    Table,
     Write,
 )
 from quorate.store.storage.records import (
     Held,
     Registration,
-    index_key,
-    pack_index,
-    position_key,
 )
 from quorate.v1 import messages_pb2 as v1
 
@@ -87,11 +75,35 @@ class Promised:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """The answer to the opening of a stream."""
+class Missed:
+    """A begin that a peer has taken and this store has not."""
 
-    stream: AppendStream
-    next_sequence: int
+    lineage: Lineage
+    membership: v1.Membership
+    promised_to: bytes
+    """The instance that the epoch was promised to; empty if that is not known any more."""
+    information: v1.SourceInformation | None
+    reg_id: int = 0
+    """That it says that it wants here, or has at the peer; taken if it is free."""
+    ended_epoch: int = 0
+    """Up to here epochs were of streams that are deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What an archive says of a source whose begin this store has missed, or lost."""
+
+    lineage: Lineage
+    membership: v1.Membership
+    promised_epoch: int
+    """The highest that was known when it was archived."""
+    information: v1.SourceInformation | None
+    reg_id: int = 0
+    """That the source had: if the application chose it, it wants the same here."""
+    first: int = 0
+    """What is below had been let go by all stores before it could be archived."""
+    markers: tuple[Marker, ...] = ()
+    """The newest of what is below."""
 
 
 class StoreCore:
@@ -118,13 +130,12 @@ class StoreCore:
         self.identities = identities or Identities.immortal()
         self.sources = sources
         self.reg_ids = reg_ids
-        self.position = position
-        """The journal's next position."""
         self.takes_data = takes_data
         self._topics = tuple(topics)
         self._reads = reads
         for name, state in sources.items():
             state.takes_data = takes_data(name.topic)
+        self.streams = SourceStreams(store, reads, sources, standing, self.check_vouches, position)
 
     @property
     def in_limbo(self) -> bool:
@@ -160,7 +171,7 @@ class StoreCore:
         tombstone = identities.tombstones.get(source)
         return tombstone is not None and not (source in identities.settled and tombstone.emptied)
 
-    def _check_vouches(self, source: SourceName, state: SourceState | None) -> None:
+    def check_vouches(self, source: SourceName, state: SourceState | None) -> None:
         reason = self.limbo_of(state) if state is not None else self.limbo_without(source)
         if reason:
             raise InLimbo(str(source), self.store, reason)
@@ -220,7 +231,7 @@ class StoreCore:
         state.registration = replace(
             record, promised_epoch=epoch, promised_to=instance, taken_over=False, fences=fences
         )
-        endings = self._end_stream(state, Fenced(str(source), record.begun_epoch, epoch))
+        endings = state.end_stream(Fenced(str(source), record.begun_epoch, epoch))
         # What is held goes with it: the answer must not be taken back by a crash.
         return Change(self._promised(state), (state.registration_row(), state.held_row()), endings)
 
@@ -259,7 +270,7 @@ class StoreCore:
         state = self.sources.get(source)
         if state is not None and epoch < state.registration.promised_epoch:
             raise Fenced(str(source), epoch, state.registration.promised_epoch)
-        self._check_vouches(source, state)
+        self.check_vouches(source, state)
         self.standing.check_named(source, incarnation)
         if state is None or not self._was_promised(state.registration, epoch, instance):
             raise NotRegistered(
@@ -287,7 +298,7 @@ class StoreCore:
             raise InvalidArgument("lineage", "names no epoch")
         self.check_topic(source.topic)
         state = self.sources.get(source)
-        self._check_vouches(source, state)
+        self.check_vouches(source, state)
         if state is None and self.deleting(source):
             raise NotRegistered(str(source), f"store {self.store} is deleting what it had of it")
         if state is None:
@@ -367,7 +378,7 @@ class StoreCore:
             moves += forget_all(state)
             for session_id in list(state.receivers):
                 moves += self.identities.forget_receiver(state, session_id, self.reg_ids)
-        endings = self._end_stream(former, Fenced(name, before.begun_epoch, lineage.epoch))
+        endings = former.end_stream(Fenced(name, before.begun_epoch, lineage.epoch))
         self.sources[state.name] = state
         state.registration = replace(
             record,
@@ -446,7 +457,7 @@ class StoreCore:
 
     def remove(self, source: SourceName, error: QuorateError) -> tuple[Ending, ...]:
         """Take a source out of service; its stream ends with this error."""
-        return self._end_stream(self.sources.pop(source), error)
+        return self.sources.pop(source).end_stream(error)
 
     # Limbo.
 
@@ -459,7 +470,7 @@ class StoreCore:
         endings: tuple[Ending, ...] = ()
         for state in self.sources.values():
             writes += state.enter_limbo(reason)
-            endings += self._end_stream(state, InLimbo(str(state.name), self.store, reason))
+            endings += state.end_stream(InLimbo(str(state.name), self.store, reason))
         return Change(None, writes, endings)
 
     def take_over(self, source: SourceName, adoption: Adoption, reg_id: int = 0) -> Change[int]:
@@ -533,259 +544,6 @@ class StoreCore:
             ),
         )
 
-    @staticmethod
-    def _end_stream(state: SourceState, error: QuorateError) -> tuple[Ending, ...]:
-        stream, state.stream = state.stream, None
-        return (Ending(stream, error),) if stream is not None else ()
-
-    # The stream.
-
-    def open(
-        self,
-        information: v1.SourceInformation,
-        instance: bytes,
-        incarnation: bytes,
-        retained_from: int,
-        stable_upto: int,
-    ) -> Change[Opened]:
-        """Open a source's stream; it goes on at the first number from retained_from on that lacks.
-
-        Raises NotRegistered, Fenced, InLimbo, OutOfOrder, InvalidArgument.
-        """
-        source = SourceName(information.source.topic, information.source.session_id)
-        epoch = information.epoch
-        state = self.sources.get(source)
-        if state is not None and epoch < state.registration.promised_epoch:
-            raise Fenced(str(source), epoch, state.registration.promised_epoch)
-        self._check_vouches(source, state)
-        self.standing.check_named(source, incarnation)
-        if state is None:
-            raise NotRegistered(str(source), f"store {self.store} does not know it")
-        record = state.registration
-        if epoch != record.begun_epoch or record.taken_over:
-            raise NotRegistered(str(source), f"epoch {epoch} was not begun at store {self.store}")
-        if record.promised_to not in (b"", instance):
-            raise Fenced(f"{source}, another instance", epoch, record.promised_epoch)
-        if not 0 <= retained_from <= SEQUENCE_MAX:
-            raise InvalidArgument("retained_from", f"{retained_from} is no sequence number")
-        held = state.held
-        stable_upto = max(stable_upto, held.stable_upto)
-        open_from = max(held.next_sequence, stable_upto + 1)
-        if open_from < retained_from and not state.is_lost(open_from, retained_from - 1):
-            raise OutOfOrder(str(source), held.next_sequence, retained_from, self.store)
-
-        held.stable_upto = stable_upto
-        state.goes_on_at(retained_from)
-        state.registration = replace(
-            record, promised_to=instance, information=information, clean=False
-        )
-        endings = self._end_stream(state, Closed(f"The older stream of {source}"))
-        next_sequence = state.has_upto(retained_from) + 1
-        term = record.lineage.terms[-1]
-        expected = state_only.expected_of(state, next_sequence)
-        state.stream = AppendStream(state, epoch, term.first, instance, expected)
-        return Change(
-            Opened(state.stream, next_sequence),
-            (state.registration_row(), state.held_row()),
-            endings,
-        )
-
-    def append(
-        self, stream: AppendStream, frame: bytes, stable_upto: int
-    ) -> tuple[Write, ...] | None:
-        """Take a batch; None if some of its numbers are held: then `append_held` decides.
-
-        Raises CorruptBatch, InvalidArgument, OutOfOrder, Fenced, Closed. This is the hot path.
-        """
-        header = check_batch(frame)
-        state = stream.state
-        held = state.held
-        first, last = header.first, header.last
-        if not (
-            first == stream.expected == held.next_sequence
-            and header.epoch == stream.epoch
-            and first >= stream.epoch_from
-            and last <= SEQUENCE_MAX
-            and header.source == state.registration.name
-            and state.stream is stream
-        ):
-            self._check_next(stream, header)
-            held.stable_upto = max(held.stable_upto, stable_upto)
-            if not state.lacks_all(first, last):
-                return None
-        if stable_upto > held.stable_upto:
-            held.stable_upto = stable_upto
-        self._hold(state, first, last)
-        stream.expected = max(stream.expected, last + 1)
-        return self._batch_writes(state, header, frame, last)
-
-    def append_held(self, stream: AppendStream, frame: bytes) -> tuple[Write, ...]:
-        """Take a batch some or all of whose numbers are held; nothing is written if all are.
-
-        Every write of this source so far must be readable. Raises what `append` raises, and
-        ContentConflict.
-        """
-        header = check_batch(frame)
-        self._check_next(stream, header)
-        writes = self._take(stream.state, header, frame, header.last)
-        stream.expected = max(stream.expected, header.last + 1)
-        return writes
-
-    def _check_next(self, stream: AppendStream, header: BatchHeader) -> None:
-        self._check_open(stream)
-        state_only.check_takes_data(self.store, stream.state)
-        _check_belongs(stream.state, header)
-        if header.first > stream.expected:
-            raise OutOfOrder(str(stream.state.name), stream.expected, header.first, self.store)
-
-    @staticmethod
-    def _check_open(stream: AppendStream) -> None:
-        record = stream.state.registration
-        if stream.state.stream is stream:
-            return
-        if record.promised_epoch > stream.epoch:
-            raise Fenced(str(record.name), stream.epoch, record.promised_epoch)
-        raise Closed(f"The stream of {record.name}")
-
-    def keepalive(self, stream: AppendStream, stable_upto: int) -> tuple[Write, ...]:
-        """Note how far the stream is stable; raises Fenced, Closed."""
-        self._check_open(stream)
-        return self.learn_stable(stream.state, stable_upto)
-
-    def skip(self, stream: AppendStream, first: int, last: int) -> tuple[Write, ...]:
-        """Note a hole that the source can not fill: all of it stable, or an accepted loss.
-
-        Raises OutOfOrder, InvalidArgument, Fenced, Closed.
-        """
-        self._check_open(stream)
-        state_only.check_takes_data(self.store, stream.state)
-        held = stream.state.held
-        if first != stream.expected:
-            raise OutOfOrder(str(stream.state.name), stream.expected, first, self.store)
-        if not first <= last <= held.stable_upto and not stream.state.is_lost(first, last):
-            raise InvalidArgument(
-                "skip", f"[{first}, {last}] is not all stable; that is so up to {held.stable_upto}"
-            )
-        stream.expected = last + 1
-        held.next_sequence = max(held.next_sequence, last + 1)
-        return (stream.state.held_row(),)
-
-    def inform(self, stream: AppendStream, information: v1.SourceInformation) -> tuple[Write, ...]:
-        """Take newer registration information; raises InvalidArgument, Fenced, Closed."""
-        self._check_open(stream)
-        state = stream.state
-        source = SourceName(information.source.topic, information.source.session_id)
-        if source != state.name or information.epoch != stream.epoch:
-            raise InvalidArgument("information", f"is not of {state.name}, epoch {stream.epoch}")
-        known = state.registration.information
-        if known is not None and information.version <= known.version:
-            return ()
-        state.registration = replace(state.registration, information=information)
-        return (state.registration_row(),)
-
-    def goodbye(self, stream: AppendStream) -> tuple[Write, ...]:
-        """The source leaves of its own will; raises Fenced, Closed."""
-        self._check_open(stream)
-        state = stream.state
-        state.registration = replace(state.registration, clean=True)
-        return (state.registration_row(),)
-
-    def closed(self, stream: AppendStream) -> tuple[Write, ...]:
-        """The stream is over, however it ended."""
-        if stream.state.stream is not stream:
-            return ()
-        stream.state.stream = None
-        return (stream.state.held_row(),)
-
-    # Repair.
-
-    def fill(self, state: SourceState, frame: bytes, lacking: Range) -> Change[Range | None]:
-        """Take from a peer's batch what this store lacks of a range that is stable.
-
-        The answer is the part that was taken, None if there is none: a peer may follow another
-        lineage, or the source was deleted meanwhile and may have begun another stream. Unless all
-        of its numbers are lacking, every write of this source so far must be readable. Raises
-        CorruptBatch, InvalidArgument, ContentConflict.
-        """
-        header = check_batch(frame, "from a peer")
-        if self.sources.get(state.name) is not state:
-            return Change(None)
-        if header.source != state.name:
-            raise InvalidArgument("batch", f"is of {header.source}, not of {state.name}")
-        valid = state.lineage.valid(HeldRange(header.first, header.last, header.epoch))
-        if valid is None or valid.first != header.first:
-            return Change(None)
-        first, last = max(valid.first, lacking.first), min(valid.last, lacking.last)
-        if first > last:
-            return Change(None)
-        return Change(Range(first, last), self._take(state, header, frame, last))
-
-    def learn_stable(self, state: SourceState, upto: int) -> tuple[Write, ...]:
-        """Note that everything up to here is stable, in the lineage that this store follows."""
-        if upto <= state.held.stable_upto or self.sources.get(state.name) is not state:
-            return ()
-        state.held.stable_upto = upto
-        return (state.held_row(),)
-
-    # What both need.
-
-    def _take(
-        self, state: SourceState, header: BatchHeader, frame: bytes, last: int
-    ) -> tuple[Write, ...]:
-        """Take a batch as far as `last`, having compared it with what is held of its numbers."""
-        if state.lacks_all(header.first, last):
-            self._hold(state, header.first, last)
-            return self._batch_writes(state, header, frame, last)
-        compared = index.compare(self._reads, state.reg_id, header, frame, last)
-        if (where := compared.conflict) is not None:
-            raise ContentConflict(str(state.name), where.first, where.last, self.store)
-        needed = compared.agreed.holes(header.first, last)
-        # What reads comes first: a failure must leave everything as it was.
-        rows = index.serve(self._reads, state.reg_id, needed, self.position, header)
-        read_well = state.read_well(header.first, last)
-        if not needed:
-            return read_well
-        state.held.released_bytes += index.leaving_bytes(rows)
-        self._hold(state, header.first, last)
-        return (
-            self._journal_write(state, frame),
-            *rows,
-            *_marker_writes(state, header, last),
-            *read_well,
-            state.held_row(),
-        )
-
-    @staticmethod
-    def _hold(state: SourceState, first: int, last: int) -> None:
-        state.held.ranges.add(first, last)
-        state.held.next_sequence = max(state.held.next_sequence, last + 1)
-
-    def _batch_writes(
-        self, state: SourceState, header: BatchHeader, frame: bytes, last: int
-    ) -> tuple[Write, ...]:
-        """For a batch none of whose numbers were held."""
-        size = len(frame) if last == header.last else 0
-        row = pack_index(self.position, last, header.epoch, header.checksum, size)
-        return (
-            self._journal_write(state, frame),
-            Write(Table.INDEX, index_key(state.reg_id, header.first), row),
-            *_marker_writes(state, header, last),
-            state.held_row(),
-        )
-
-    def _journal_write(self, state: SourceState, frame: bytes) -> Write:
-        position = self.position
-        self.position = position + 1
-        state.held.bytes += len(frame)
-        return Write(Table.JOURNAL, position_key(position), frame)
-
-
-def _marker_writes(state: SourceState, header: BatchHeader, last: int) -> tuple[Write, ...]:
-    """A marker goes with the last message of its batch: whoever has that has it."""
-    if not header.marker or last != header.last:
-        return ()
-    return state.add_marker(Marker(last, header.epoch, header.marker))
-
 
 def _forgets(known: v1.Membership | None, other: v1.Membership) -> bool:
     """Whether the known record of an epoch is the confirmed one of the two."""
@@ -793,21 +551,6 @@ def _forgets(known: v1.Membership | None, other: v1.Membership) -> bool:
         return False
     named = len(membership_from_wire(known).policies)
     return 0 < named < len(membership_from_wire(other).policies)
-
-
-def _check_belongs(state: SourceState, header: BatchHeader) -> None:
-    if header.source != state.name:
-        raise InvalidArgument("batch", f"is of {header.source}, not of {state.name}")
-    if header.last > SEQUENCE_MAX:
-        raise InvalidArgument("batch", f"ends at {header.last}, past the last sequence number")
-    lineage = state.lineage
-    for sequence in (header.first, header.last):
-        if lineage.epoch_at(sequence) != header.epoch:
-            raise InvalidArgument(
-                "batch",
-                f"{state.name} [{header.first}, {header.last}] has epoch {header.epoch}, where "
-                f"the lineage names {lineage.epoch_at(sequence)}",
-            )
 
 
 def _newer(

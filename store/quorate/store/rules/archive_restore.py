@@ -30,8 +30,7 @@ from quorate.protocol.wire import (
     membership_from_wire,
     source_from_wire,
 )
-from quorate.store.rules.acceptor import StoreCore
-from quorate.store.rules.late import Archived
+from quorate.store.rules.acceptor import Archived, StoreCore
 from quorate.store.rules.source_state import (
     Change,
     SourceState,
@@ -195,7 +194,7 @@ def take(core: StoreCore, refill: Refill, frame: bytes, first: int, last: int) -
     if core.sources.get(state.name) is not state:
         raise BeingDeleted(str(state.name), core.store)
     _check_vouches(core, state.name, state)
-    change = core.fill(state, frame, Range(first, last))
+    change = core.streams.fill(state, frame, Range(first, last))
     if change.answer is None:
         raise InvalidArgument(
             "batch", f"[{first}, {last}] does not belong to the lineage of {state.name} here"

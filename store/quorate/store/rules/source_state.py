@@ -61,6 +61,13 @@ class AppendStream:
     the store takes no message."""
 
 
+class Ending(NamedTuple):
+    """A stream that must end now, and what its source is told."""
+
+    stream: AppendStream
+    error: QuorateError
+
+
 @dataclass(eq=False, slots=True)
 class SourceState:
     """One source as this store knows it."""
@@ -275,6 +282,11 @@ class SourceState:
         key = ended_key(self.reg_id, session_id)
         return Write(Table.META, key, pack_end(end) if end is not None else None)
 
+    def end_stream(self, error: QuorateError) -> tuple[Ending, ...]:
+        """End the source's stream into this store, if it has one, with this error."""
+        stream, self.stream = self.stream, None
+        return (Ending(stream, error),) if stream is not None else ()
+
     def held_row(self) -> Write:
         return Write(Table.HELD, reg_id_key(self.reg_id), pack_held(self.held))
 
@@ -297,13 +309,6 @@ class SourceState:
 
     def limbo_row(self) -> Write:
         return Write(Table.META, limbo_key(self.reg_id), self.limbo.encode() or None)
-
-
-class Ending(NamedTuple):
-    """A stream that must end now, and what its source is told."""
-
-    stream: AppendStream
-    error: QuorateError
 
 
 @dataclass(frozen=True, slots=True)

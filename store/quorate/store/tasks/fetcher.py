@@ -141,7 +141,7 @@ class Filler:
     def _look(self) -> None:
         # Whatever else went into the journal came from a source. None streams to a store in limbo.
         elsewhere = any(heard.busy for heard in self._answering().values())
-        self.pace.taken(self._engine.core.position - self._batches, elsewhere=elsewhere)
+        self.pace.taken(self._engine.core.streams.position - self._batches, elsewhere=elsewhere)
 
     async def fill(
         self,
@@ -221,13 +221,13 @@ class Filler:
         engine = self._engine
         if not state.lacks_all(header.first, header.last):
             await engine.settled_range(state, header.first, header.last)
-        position = engine.core.position
-        change = engine.core.fill(state, frame, wanted)
-        self.wrote(engine.core.position - position)
+        position = engine.core.streams.position
+        change = engine.core.streams.fill(state, frame, wanted)
+        self.wrote(engine.core.streams.position - position)
         part = change.answer
         if part is None:
             return None
-        stable = engine.core.learn_stable(state, min(part.last, stable_upto))
+        stable = engine.core.streams.learn_stable(state, min(part.last, stable_upto))
         return part, engine.submit(state, change.writes + stable)
 
 

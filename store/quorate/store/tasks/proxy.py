@@ -110,7 +110,7 @@ class Proxying:
 
     async def _gather(self, state: SourceState, part: _Part, among: Electorate, now: float) -> None:
         upto = part.gathering.look(now, among)
-        writes = self._engine.core.learn_stable(state, upto)
+        writes = self._engine.core.streams.learn_stable(state, upto)
         if writes:
             self._found_stable(state.name, upto, among)
             await self._engine.writer.durable(self._engine.submit(state, writes))

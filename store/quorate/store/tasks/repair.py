@@ -28,8 +28,8 @@ from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.store.engine import Engine
 from quorate.store.rules import repair_plan as plan
 from quorate.store.rules.accepted_losses import Losses
+from quorate.store.rules.acceptor import Missed
 from quorate.store.rules.digest import BLOCK
-from quorate.store.rules.late import Missed
 from quorate.store.rules.readmission import reg_id_of
 from quorate.store.rules.retention import take_over
 from quorate.store.rules.source_state import SourceState
@@ -251,7 +251,7 @@ class Repair:
             await self._take_over(state, views)
         if wanted:
             await self._run_errands(state, views, stable_upto)
-        self._engine.submit(state, core.learn_stable(state, stable_upto))
+        self._engine.submit(state, core.streams.learn_stable(state, stable_upto))
         rest = plan.lacking(own_view(core.store, state), stable_upto)
         if rest and list(rest) != case.complained:
             # Peers may have let messages go since they were asked.

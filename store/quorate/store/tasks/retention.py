@@ -166,10 +166,10 @@ class Releasing:
         marks, core = self._ages.marks, self._engine.core
         due = not marks or (
             self._observed >= marks[-1].observed + retention.mark_seconds(self._shortest)
-            and core.position > marks[-1].position
+            and core.streams.position > marks[-1].position
         )
         if self._shortest and due:
-            self._ages = self._ages.noted(Mark(core.position, self._observed, time.time()))
+            self._ages = self._ages.noted(Mark(core.streams.position, self._observed, time.time()))
             self._engine.writer.submit((retention.ages_row(self._ages),), sync=False)
 
     async def _try_to_look_at(self, state: SourceState, bounds: Bounds) -> None:
