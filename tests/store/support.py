@@ -39,6 +39,7 @@ from quorate.store.storage.interface import (
     Write,
 )
 from quorate.store.storage.memory import MemoryStorage
+from quorate.store.storage.reader import read
 from quorate.store.storage.records import (
     COMMIT_KEY,
     CommitRecord,
@@ -433,3 +434,17 @@ class Fetched:
                 self.missing.append((missing.first, missing.last, missing.why))
             case "end":
                 self.high, self.stable_upto = answer.end.high, answer.end.stable_upto
+
+
+def held(world: World) -> list[tuple[int, int, int]]:
+    """The ranges that the store holds of ORDERS: first, last and epoch."""
+    state = world.core.sources[ORDERS]
+    return [(item.first, item.last, item.epoch) for item in state.held_by_epoch()]
+
+
+def stored(world: World, first: int, last: int) -> list[tuple[int, int, bytes]]:
+    """Read [first, last] of ORDERS: first, last and batch; all of it must be held."""
+    state = world.core.sources[ORDERS]
+    found = read(world.storage, state.reg_id, ORDERS, Range(first, last), 100)
+    assert [item.problem for item in found if item.problem] == []
+    return [(item.part.first, item.part.last, item.frame) for item in found]
