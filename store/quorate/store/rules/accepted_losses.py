@@ -1,9 +1,8 @@
-"""The store's rules for losses that an operator accepts: what may be recorded, and what follows.
+"""The store's rules for losses that an operator accepts, and for the records of them.
 
-A state machine without I/O, like quorate.store.rules.acceptor. A record is kept for ever. It
-counts for the
-numbers that the lineage named when it was recorded: once another epoch is in force for them they
-are other messages.
+A state machine without I/O, like quorate.store.rules.acceptor. A record is kept for ever. It counts
+as long as the lineage names the same epochs for its numbers. Under another epoch these numbers are
+other messages.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _REASON_BYTES_MAX = 4096
 
 
 class Losses:
-    """All that operators accepted on one store, and what it learnt of that from others."""
+    """The losses that operators accepted on one store, and those that it learnt from peers."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class Losses:
         reads: Reads,
         records: Sequence[LossRecord] = (),
     ) -> None:
-        """records: those there are, in the order in which they were recorded."""
+        """Begin with the records on disk, in the order in which they were recorded."""
         self._store = store
         self._sources = sources
         self._reads = reads
@@ -53,16 +52,17 @@ class Losses:
             self.count_again(state)
 
     def count_again(self, state: SourceState) -> None:
-        """Have the records of a source count that was read, or given back, without them."""
+        """Apply the records to a source whose state came without them."""
         state.accepted = tuple(record for record in self.records if record.source == state.name)
         state.renew_losses()
 
     def accept(
         self, source: SourceName, first: int, last: int, reason: str, time_ns: int
     ) -> Change[LossRecord]:
-        """Record that these numbers are lost; every write of the source must be readable.
+        """Record that an operator accepts these numbers as lost.
 
-        What was held of them and can not be read is given up. Raises NotLost, InvalidArgument.
+        Held numbers among them that are unreadable no longer count as held. Every write of the
+        source must be readable. Raises NotLost, InvalidArgument.
         """
         _check_reason(reason)
         if not 0 <= first <= last:
@@ -90,7 +90,7 @@ class Losses:
     def learn(
         self, state: SourceState, losses: Iterable[HeldRange], told_by: str, time_ns: int
     ) -> tuple[Write, ...]:
-        """Note losses that were accepted elsewhere, as far as they are news here."""
+        """Record the losses accepted on another store that are neither known nor held here."""
         news = state.lineage.belonging(losses).minus(state.losses).minus(state.held.ranges)
         writes: list[Write] = []
         for item in news:
@@ -108,9 +108,9 @@ class Losses:
     def left_limbo(
         self, state: SourceState | None, reason: str, time_ns: int
     ) -> Change[LossRecord]:
-        """Record that the store leaves limbo with what it has; None: for all sources.
+        """Record that the store leaves limbo with what it has. Raises InvalidArgument.
 
-        Raises InvalidArgument.
+        None as the state stands for all sources.
         """
         _check_reason(reason)
         name = state.name if state is not None else None
@@ -125,13 +125,13 @@ class Losses:
         return (Write(Table.META, loss_key(len(self.records)), pack_loss(record)),)
 
     def _give_up(self, state: SourceState, record: LossRecord) -> list[Write]:
-        """What can not be read of the lost numbers does not count as held any more."""
+        """Remove the lost numbers that are unreadable from what is held."""
         writes: list[Write] = []
         gone = state.held.ranges.both(RangeSet([Range(record.first, record.last)]))
         for part in gone:
             for entry in index.entries(self._reads, state.reg_id, part.first, part.last):
                 writes += index.cut_out(state.reg_id, entry, part)
-        # All is read: a failure leaves everything as it was.
+        # The reads come first: their failure must leave everything as it was.
         for part in gone:
             state.held.ranges.remove(part.first, part.last)
             writes += state.read_well(part.first, part.last)

@@ -1,8 +1,9 @@
-"""The store's rules for sources: promise, begin, the stream of batches (DESIGN 4.2, 4.3).
+"""The store's rules for who may write: promise, begin, adoption and limbo (DESIGN 4.2).
 
-A state machine without I/O: a request goes in, a Change comes out, whose writes must be durable
-before its answer may be seen. Reads come through quorate.store.storage.interface.Reads. Everything
-that decides whether a message is safe is here; receivers are in quorate.store.rules.receivers.
+A state machine without I/O. A request goes in, and a Change comes out. The writes of the Change
+must be durable before its answer may be seen. Reads come through
+quorate.store.storage.interface.Reads. The batches of a source that may write are taken in
+quorate.store.rules.stream. Receivers are in quorate.store.rules.receivers.
 """
 
 from __future__ import annotations
@@ -70,44 +71,44 @@ class Promised:
     stable_upto: int
     markers: tuple[Marker, ...]
     limbo: str
-    """Why the store can not vouch for what it lacks, and has promised nothing; empty: it has."""
+    """Why the store cannot vouch for what it lacks, and promised nothing; empty: it promised."""
     retained_from: int
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A begin that a peer has taken and this store has not."""
+    """A begin that a peer has taken and this store has missed."""
 
     lineage: Lineage
     membership: v1.Membership
     promised_to: bytes
-    """The instance that the epoch was promised to; empty if that is not known any more."""
+    """The instance that the epoch was promised to; empty: no longer known."""
     information: v1.SourceInformation | None
     reg_id: int = 0
-    """That it says that it wants here, or has at the peer; taken if it is free."""
+    """The RegID that the source asks for here, or has at the peer; used if it is free."""
     ended_epoch: int = 0
-    """Up to here epochs were of streams that are deleted."""
+    """The highest epoch of the source's deleted streams; 0: no stream was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What an archive says of a source whose begin this store has missed, or lost."""
+    """A source in an archive, for a store that missed its begin or lost it."""
 
     lineage: Lineage
     membership: v1.Membership
     promised_epoch: int
-    """The highest that was known when it was archived."""
+    """The highest promised epoch that was known when the source was archived."""
     information: v1.SourceInformation | None
     reg_id: int = 0
-    """That the source had: if the application chose it, it wants the same here."""
+    """The RegID that the source had. An application that chose it wants it here as well."""
     first: int = 0
-    """What is below had been let go by all stores before it could be archived."""
+    """The lowest archived number. All stores had let go of everything below."""
     markers: tuple[Marker, ...] = ()
-    """The newest of what is below."""
+    """The newest markers below `first`."""
 
 
 class StoreCore:
-    """All sources of one store."""
+    """The sources of one store, and the decisions about who may write to them."""
 
     def __init__(
         self,
@@ -121,9 +122,10 @@ class StoreCore:
         identities: Identities | None = None,
         takes_data: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """topics: regular expressions, one of which must match all of a topic.
+        """Hold these sources. Of a topic for which takes_data is False no message is kept.
 
-        takes_data: of which topics messages are kept.
+        topics: regular expressions; one of them must match the whole topic.
+        position: the journal's next position.
         """
         self.store = store
         self.standing = standing
@@ -139,34 +141,38 @@ class StoreCore:
 
     @property
     def in_limbo(self) -> bool:
-        """There is a source that this store can not vouch for."""
+        """Whether the store cannot vouch for some source, or as a whole."""
         return bool(self.standing.limbo) or any(each.limbo for each in self.sources.values())
 
     def limbo_of(self, state: SourceState | None) -> str:
-        """Why this store can not vouch for what it lacks of a source; empty: it can."""
+        """Return why the store cannot vouch for what it lacks of a source; empty: it vouches.
+
+        None as the state stands for the store as a whole.
+        """
         own = state.limbo if state is not None else self.standing.limbo
         return own or self.standing.unchecked
 
     def doubt_of(self, state: SourceState) -> str:
-        """Why what this store lacks of a source says nothing; empty: it vouches.
+        """Return why no one may conclude anything from what the store lacks of a source.
 
-        Besides limbo: a store that can not read what it had stays in service for that source.
+        An empty text means that the store vouches. Besides limbo, unreadable messages are a reason,
+        although the store stays in service for that source.
         """
         if reason := self.limbo_of(state):
             return reason
         if state.unreadable:
-            return f"it can not read {', '.join(map(str, state.unreadable))}"
+            return f"it cannot read {', '.join(map(str, state.unreadable))}"
         return ""
 
     def limbo_without(self, source: SourceName) -> str:
-        """The same, of a source that this store does not know, or deleted."""
+        """Return why the store cannot vouch for a source that it does not know, or deleted."""
         identities = self.identities
         if source in identities.tombstones and source not in identities.settled:
             return DELETED_HERE
         return self.standing.limbo
 
     def deleting(self, source: SourceName) -> bool:
-        """Whether a source was deleted, and may not be taken up again yet."""
+        """Return whether a source was deleted here and cannot come back from a peer yet."""
         identities = self.identities
         tombstone = identities.tombstones.get(source)
         return tombstone is not None and not (source in identities.settled and tombstone.emptied)
@@ -187,9 +193,12 @@ class StoreCore:
         take_over: bool,
         decided_epoch: int = 0,
     ) -> Change[Promised]:
-        """Promise to take nothing of a lower epoch; in limbo only say what is known.
+        """Promise to refuse every lower epoch. A store in limbo answers without a promise.
 
-        decided_epoch: the newest that this instance has decided itself; 0: it was not open yet.
+        take_over: whether to fence a former instance that still gives signs of life.
+
+        decided_epoch: the newest epoch that this instance has decided itself; 0: none so far.
+
         Raises TopicRefused, InvalidArgument, RegIdInUse, Fenced, SourceActive.
         """
         if epoch < 1:
@@ -218,28 +227,28 @@ class StoreCore:
         if epoch <= record.promised_epoch:
             raise Fenced(str(source), epoch, record.promised_epoch)
         if 0 < decided_epoch < record.begun_epoch:
-            # It was open, and another one has gone on since. Promising would fence that one.
+            # Another instance has begun since this one was open. A promise would fence that one.
             raise Fenced(str(source), epoch, record.begun_epoch)
         if self.limbo_of(state):
             return Change(self._promised(state))
-        # Who was open, and is followed by nobody, is kept out by nobody: not by what it left
-        # behind in an older instance, nor by the signs of life that it gave itself.
+        # An instance that was open, and that no other has followed, may always go on. Signs of life
+        # are then its own, or those of an older instance.
         if not (take_over or decided_epoch) and self.identities.protected(state, instance):
             raise SourceActive(str(source), self.store)
-        # Whoever was promised something before may have begun at other stores.
+        # An instance with an earlier promise may have begun at other stores.
         fences = record.fences or (record.promised_epoch > 0 and record.promised_to != instance)
         state.registration = replace(
             record, promised_epoch=epoch, promised_to=instance, taken_over=False, fences=fences
         )
         endings = state.end_stream(Fenced(str(source), record.begun_epoch, epoch))
-        # What is held goes with it: the answer must not be taken back by a crash.
+        # The row of what is held goes along: no crash may take the answer back.
         return Change(self._promised(state), (state.registration_row(), state.held_row()), endings)
 
     def _promise_again(self, state: SourceState) -> Change[Promised]:
-        """The same instance asks for the same epoch."""
+        """Answer an instance that asks once more for the epoch that it was promised."""
         if self.limbo_of(state) or not state.registration.taken_over:
             return Change(self._promised(state))
-        # It learns from this answer what this store really has: now it may begin.
+        # The instance learns from this answer what the store really has: now it may begin.
         state.registration = replace(state.registration, taken_over=False)
         return Change(self._promised(state), (state.registration_row(), state.held_row()))
 
@@ -253,16 +262,17 @@ class StoreCore:
         incarnation: bytes,
         ended_epoch: int = 0,
     ) -> Change[int]:
-        """Take a lineage over; answers how many messages were set aside.
+        """Take over the lineage of a source's new epoch; answers how many messages were set aside.
 
-        ended_epoch: up to there epochs were of streams that are deleted; this store may have been
-        away.
+        Only the instance that was promised the epoch, by this incarnation of the store, may begin.
+        Any other instance decided from answers that may no longer be true.
+        Every write of this source so far must be readable.
 
-        Only from the instance that this very incarnation promised the epoch: what another one was
-        told, or the same by a former incarnation of this store, may not be true any more.
-        Every write of this source so far must be readable. Raises TopicRefused, InvalidArgument,
-        Fenced, InLimbo, NotRegistered, and ContentConflict if the lineage would take back what this
-        store was told is stable.
+        ended_epoch: the highest epoch of the
+        source's deleted streams, of which this store may not have heard.
+
+        Raises TopicRefused, InvalidArgument, Fenced, InLimbo, NotRegistered. Raises ContentConflict
+        if the lineage would take back messages that are known to be stable.
         """
         if epoch < 1 or lineage.epoch != epoch:
             raise InvalidArgument("lineage", f"its newest epoch is {lineage.epoch}, not {epoch}")
@@ -288,10 +298,11 @@ class StoreCore:
         return promised == (epoch, instance) and not record.taken_over
 
     def adopt(self, source: SourceName, missed: Missed) -> Change[int]:
-        """Take over a begin that this store missed, as if its promise and itself came late.
+        """Take over a begin that this store missed, as if the promise and the begin came late.
 
         Answers how many messages were set aside. Every write of this source so far must be
-        readable. Raises TopicRefused, InvalidArgument, Fenced, InLimbo, ContentConflict.
+        readable. Raises TopicRefused, InvalidArgument, Fenced, InLimbo, NotRegistered,
+        ContentConflict.
         """
         epoch = missed.lineage.epoch
         if epoch < 1:
@@ -302,7 +313,7 @@ class StoreCore:
         if state is None and self.deleting(source):
             raise NotRegistered(str(source), f"store {self.store} is deleting what it had of it")
         if state is None:
-            # What a peer said before it deleted the source, too, would bring it back to life.
+            # A peer's answer from before its own deletion would bring the source back to life.
             self.identities.check_outlives(source, epoch)
         ended = self.identities.ended_epoch(source)
         ended = state.registration.ended_epoch if state is not None else ended
@@ -327,11 +338,11 @@ class StoreCore:
         return replace(change, writes=(*old, *change.writes))
 
     def take_up(self, source: SourceName, archived: Archived) -> Change[SourceState]:
-        """Follow the lineage of an archive, promised to nobody who knows what is here now.
+        """Follow the lineage of an archive.
 
-        Whoever was promised a higher epoch must ask once more: what it was answered is not true any
-        more. What is to be checked before is in quorate.store.rules.archive_restore. Raises
-        ContentConflict.
+        An instance that was promised an epoch must ask for it once more, since the answer to its
+        promise is no longer true. The checks that come first are in
+        quorate.store.rules.archive_restore. Raises ContentConflict.
         """
         state, old = self.sources.get(source), list[Write]()
         if state is None:
@@ -348,7 +359,7 @@ class StoreCore:
             record = replace(record, promised_epoch=epoch, promised_to=b"")
         was_begun = record.begun_epoch > 0
         change = self._follow(state, record, archived.lineage, archived.membership)
-        # Nobody can be asked any more for what is not even in the archive.
+        # No store or source still has the messages that are missing in the archive itself.
         first = 0 if was_begun else archived.first
         released = retention.take_over(self._reads, state, first, archived.markers)
         return Change(state, (*old, *change.writes, *released), change.endings)
@@ -361,7 +372,7 @@ class StoreCore:
         membership: v1.Membership,
         ended_epoch: int = 0,
     ) -> Change[int]:
-        """Follow a lineage from now on, with this record of who was promised what."""
+        """Follow a lineage from now on, with this record of the promise."""
         name, before, former = str(state.name), state.registration, state
         was_ended = 0 < before.begun_epoch <= ended_epoch
         parts_at = diverges_at(before.lineage, lineage)
@@ -369,11 +380,11 @@ class StoreCore:
             raise ContentConflict(name, parts_at, state.held.stable_upto, self.store)
         if was_ended:
             state = former.without_stream()
-        # What reads comes first: a failure must leave everything as it was.
+        # The read comes first: its failure must leave everything as it was.
         count, moves = self._set_aside(state, parts_at)
         spent = record.spent_receiver_epoch
         if was_ended:
-            # Its receivers ended with it, and begin anew with what follows.
+            # The receivers of the former stream ended with it.
             spent = spent_by_all(former)
             moves += forget_all(state)
             for session_id in list(state.receivers):
@@ -400,7 +411,7 @@ class StoreCore:
                 "lineage", f"epoch {record.begun_epoch} of {record.name} began with another one"
             )
         if membership == record.membership or _forgets(record.membership, membership):
-            return Change(0)  # the latter was sent before the one that came already
+            return Change(0)  # a begin that was sent before the confirmed one, and came late
         # A source confirms its begin by naming fewer policies.
         state.registration = replace(record, membership=membership)
         return Change(0, (state.registration_row(),))
@@ -421,7 +432,7 @@ class StoreCore:
     def _new_source(
         self, source: SourceName, epoch: int, instance: bytes, reg_id: int
     ) -> SourceState:
-        """One that is not here; of one that was deleted it has what must not be used again."""
+        """Add a source; if it was deleted here, with the receiver epochs that stay used up."""
         state = SourceState(
             self.reg_ids.claim(reg_id, f"source {source}"),
             Registration(
@@ -435,12 +446,12 @@ class StoreCore:
             takes_data=self.takes_data(source.topic),
         )
         self.sources[source] = state
-        # Also if a peer said so: how long nobody was heard before is not known here.
+        # The silence before this moment is unknown, also for a source that a peer told of.
         self.identities.lives.begins(Who(source))
         return state
 
     def check_topic(self, topic: str) -> None:
-        """Raises TopicRefused."""
+        """Raise TopicRefused if the store does not keep this topic."""
         if not any(re.fullmatch(pattern, topic) for pattern in self._topics):
             raise TopicRefused(topic, self.store, ", ".join(self._topics))
 
@@ -462,7 +473,7 @@ class StoreCore:
     # Limbo.
 
     def enter_limbo(self, reason: str, incarnation: bytes) -> Change[None]:
-        """Vouch no more, under a new incarnation, for what is lacking of any source."""
+        """Put every source in limbo, under a new incarnation of the store."""
         writes = (
             *self.standing.enter_limbo(reason, incarnation),
             *self.identities.enter_limbo(),
@@ -474,10 +485,10 @@ class StoreCore:
         return Change(None, writes, endings)
 
     def take_over(self, source: SourceName, adoption: Adoption, reg_id: int = 0) -> Change[int]:
-        """Take over, still in limbo, who was promised what and the lineage.
+        """Take over the promise and the lineage of a source that stays in limbo for now.
 
-        Every write of this source so far must be readable. Answers how many messages were set
-        aside. Raises ContentConflict, and NotRegistered if it was deleted here meanwhile.
+        Answers how many messages were set aside. Every write of this source so far must be
+        readable. Raises ContentConflict, and NotRegistered if the source is being deleted here.
         """
         state, old = self.sources.get(source), list(self.standing.fill())
         if state is None:
@@ -486,7 +497,7 @@ class StoreCore:
             old += self.identities.replaced(source)
             state = self._new_source(source, 0, b"", reg_id)
             state.limbo = self.standing.limbo
-        assert state.limbo, "only what is in limbo is taken over whole"
+        assert state.limbo, "the promise is taken over only for a source in limbo"
         record = replace(
             state.registration,
             promised_epoch=adoption.promised_epoch,
@@ -505,12 +516,13 @@ class StoreCore:
         return replace(change, writes=(*old, *change.writes, state.limbo_row()))
 
     def leave_limbo(self, state: SourceState, adoption: Adoption) -> Change[bool]:
-        """Vouch again for a source; answers whether all is there that was to be taken over.
+        """Vouch again for a source; answers whether the store has all that the adoption asks for.
 
-        Every write of this source so far must be readable. Raises StorageFailed, CorruptBatch.
+        If not, nothing changes and the source stays in limbo. Every write of this source so far
+        must be readable. Raises StorageFailed, CorruptBatch.
         """
         if self.sources.get(state.name) is not state:
-            return Change(False)  # it was deleted meanwhile, and what is there now is another one
+            return Change(False)  # the source was deleted meanwhile
         record = state.registration
         expected = (adoption.promised_epoch, adoption.lineage)
         if (record.promised_epoch, record.lineage) != expected or adoption.fetch.minus(
@@ -546,7 +558,10 @@ class StoreCore:
 
 
 def _forgets(known: v1.Membership | None, other: v1.Membership) -> bool:
-    """Whether the known record of an epoch is the confirmed one of the two."""
+    """Return whether the known membership of an epoch is the confirmed one of the two.
+
+    A confirmed begin no longer names the policies that the source came from.
+    """
     if known is None:
         return False
     named = len(membership_from_wire(known).policies)

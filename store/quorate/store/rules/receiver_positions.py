@@ -1,8 +1,8 @@
-"""Receivers' positions, as stores know them together, and their taking over from peers.
+"""The positions of receivers: what the stores know together, and how a store takes them over.
 
-What a store in limbo has of receivers may be of one that ended since, and its peers know better: a
-receiver is registered with a stable set, and acknowledges to all. So it says nothing of what it
-has, and takes over what they say. Pure.
+A receiver registers with a stable set of stores, and acknowledges to all. A store in limbo may
+still have a receiver that was deregistered since. So it reports no positions, and replaces its own
+by those that its peers report. Pure functions.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ from quorate.store.storage.records import ReceiverRecord
 
 @dataclass(frozen=True, slots=True)
 class ReceiverKnowledge:
-    """The highest that anyone knows of a receiver."""
+    """The highest epoch and position that any store knows of a receiver."""
 
     epoch: int
     acknowledged_upto: int
     reg_id: int = 0
-    """That it has at a peer: if its application chose it, it wants the same here."""
+    """The RegID that it has at a peer. An application that chose it wants it here as well."""
     waited_for: bool = True
-    """As it said when it registered last."""
+    """Whether it is waited for, by its last registration."""
     confirmed_epoch: int = 0
-    """Of the registration with that position."""
+    """The epoch of the registration that acknowledged up to that position."""
 
 
 def positions(known: Iterable[SourceKnowledge], lineage: Lineage) -> dict[int, ReceiverKnowledge]:
-    """Where each receiver was, as far as what it acknowledged belongs to the lineage, and it has
-    not ended since as far as anyone tells; by session ID."""
+    """Return what the stores know of each receiver together, by session ID.
+
+    A position counts only as far as the acknowledged numbers belong to the lineage. A receiver that
+    any store reports as deregistered is left out.
+    """
     told = list(known)
     ended = merged(told)
     highest: dict[int, ReceiverKnowledge] = {}
@@ -76,12 +79,14 @@ def take_over(
     identities: Identities,
     reg_ids: RegIds,
 ) -> list[Write]:
-    """Have the receivers that peers outside limbo know, and the ends, in place of what comes from
-    the disk; what happened here since the store is in limbo counts as well."""
+    """Replace the receivers and tombstones from the disk by those that peers outside limbo know.
+
+    Registrations and ends that came while the store was in limbo stay.
+    """
     writes = _take_over_ends(state, ended)
     for session_id, record in list(state.receivers.items()):
         if record.instance:
-            continue  # registered since: what it acknowledged is known from then on only
+            continue  # it registered while in limbo, and its position counts from then on
         if session_id not in receivers:
             writes += identities.forget_receiver(state, session_id, reg_ids)
         else:
@@ -103,14 +108,18 @@ def learn(
     identities: Identities,
     reg_ids: RegIds,
 ) -> list[Write]:
-    """Have also those receivers that peers know, if they know enough to say that these are all.
+    """Add the receivers that peers know, once enough peers have answered to name them all.
 
-    For a store that left limbo by an operator's word. policies: in force. told: what those say that
-    vouch, by the names that the policies use.
+    An operator may order a store out of limbo before it knows all receivers. Then it learns them
+    here.
+
+    policies: the policies in force.
+
+    told: the knowledge of the peers that vouch, by the names that the policies use.
     """
     sure = {store: each for store, each in told.items() if not each.may_miss_receivers}
     in_force = tuple(policies)
-    # Whoever is registered is known to a stable set, and so to one of a blocking set.
+    # A stable set knows each registered receiver, so a store of every blocking set does as well.
     if not in_force or not all(policy.blocks(policy.stores & sure.keys()) for policy in in_force):
         return []
     writes: list[Write] = []

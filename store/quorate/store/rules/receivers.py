@@ -1,6 +1,7 @@
 """The store's rules for receivers: registration and positions (DESIGN 4.4).
 
-A state machine without I/O, like quorate.store.rules.acceptor.
+A state machine without I/O, like quorate.store.rules.acceptor. Tombstones of receivers are in
+quorate.store.rules.receiver_tombstones.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from quorate.store.storage.records import ReceiverRecord
 from quorate.v1 import store_pb2 as store_v1
 
 TOPICS_MAX = 100
-"""How many topics are listed for people who asked for an unknown one."""
+"""The most topics that an error lists for people who asked for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,13 @@ class Registered:
     known: bool
     retained_from: int
     ended_epoch: int = 0
-    """Up to there registrations of this receiver are over, which others may not have heard."""
+    """The epoch up to which this receiver was deregistered; other stores may not know it."""
     spent_epoch: int = 0
-    """The highest in which any receiver of the source was over."""
+    """The highest epoch in which any receiver of the source was deregistered."""
 
 
 def statuses(state: SourceState) -> list[store_v1.ReceiverStatus]:
-    """Every receiver of a source, as others are told of it."""
+    """Return every receiver of a source, as the store reports it to others."""
     return [
         store_v1.ReceiverStatus(
             session_id=session_id,
@@ -69,7 +70,7 @@ def statuses(state: SourceState) -> list[store_v1.ReceiverStatus]:
 
 
 def ended_receivers(state: SourceState) -> list[store_v1.EndedReceiver]:
-    """Every end of a receiver that the store remembers, as others are told of it."""
+    """Return every deregistered receiver of a source, as the store reports it to others."""
     return [
         store_v1.EndedReceiver(session_id=session_id, epoch=end.epoch, settled=end.settled)
         for session_id, end in sorted(state.ended.items())
@@ -77,7 +78,7 @@ def ended_receivers(state: SourceState) -> list[store_v1.EndedReceiver]:
 
 
 def waited_for(state: SourceState) -> store_v1.WaitedFor:
-    """Of these those that are waited for, in an order that tells whether anything has changed."""
+    """Return the receivers that the source waits for, in a fixed order, fit for comparison."""
     receivers = {each.session_id: each for each in statuses(state) if not each.not_waited_for}
     return store_v1.WaitedFor(
         receivers=[receivers[each] for each in sorted(receivers)],
@@ -87,7 +88,7 @@ def waited_for(state: SourceState) -> store_v1.WaitedFor:
 
 
 class Receivers:
-    """All receivers of one store."""
+    """The receivers of all sources of one store."""
 
     def __init__(
         self, store: str, sources: Mapping[SourceName, SourceState], reg_ids: RegIds
@@ -97,12 +98,12 @@ class Receivers:
         self._reg_ids = reg_ids
 
     def topics(self) -> list[str]:
-        """Topics that the store has, for people; at most TOPICS_MAX."""
+        """Return the topics that the store has, for people; at most TOPICS_MAX."""
         began = {n.topic for n, state in self._sources.items() if state.registration.begun_epoch}
         return sorted(began)[:TOPICS_MAX]
 
     def source(self, source: SourceName) -> SourceState:
-        """The state of a source; raises UnknownTopic."""
+        """Return the state of a source. Raises UnknownTopic."""
         state = self._sources.get(source)
         if state is None:
             raise UnknownTopic(source.topic, ", ".join(self.topics()))
@@ -120,17 +121,20 @@ class Receivers:
         ended_epoch: int = 0,
         spent_epoch: int = 0,
     ) -> Change[Registered]:
-        """Fence every lower epoch of the receiver; answers where it was.
+        """Register a receiver in an epoch, and fence every lower epoch; answers its position.
 
-        waited_for: sources that are paced by their receivers, and retention, wait for it.
-        ended_epoch: up to there its registrations are over, as other stores have answered; this one
-        may have been away, and what it has of them is of another receiver. In limbo it says nothing
-        of what it has of any (quorate.store.rules.receiver_positions).
-        spent_epoch: up to there epochs are not to be used again by any receiver that is new, as
-        other stores have answered. Nobody is refused for it: whoever lives may have a lower one.
+        The same instance may register again in the same epoch. Another instance that chose the same
+        epoch is fenced. A store in limbo reports no position of a receiver
+        (quorate.store.rules.receiver_positions).
 
-        The instance that registered it may ask again in the same epoch: its answer was lost, or is
-        wanted anew. Another one that chose the same epoch is fenced.
+        waited_for: whether retention, and a source that its receivers pace, wait for it.
+
+        ended_epoch: the epoch up to which the receiver was deregistered, as other stores answered.
+        A row of such an epoch here belongs to a former receiver.
+
+        spent_epoch: the epoch up to which new receivers may not draw theirs, as other stores
+        answered. It only becomes known here: an older receiver may live in a lower epoch.
+
         Raises UnknownTopic, Fenced, RegIdInUse, InvalidArgument.
         """
         if epoch < 1:
@@ -182,13 +186,16 @@ class Receivers:
         source_epoch: int = 0,
         instance: bytes = b"",
     ) -> tuple[Write, ...]:
-        """Move the receiver's position, never back, never past what is held, or is known to exist.
+        """Move the receiver's position: never back, and never past the messages known to exist.
 
-        source_epoch: of the lineage that the receiver counts in. While this store follows an older
-        one its own end is no bound, for it may be void: only what it was told is stable is the same
-        in both. upto -1 moves nothing, and is refused like any other; so does what was acknowledged
-        of a stream that was deregistered before this one began. instance: who registered in that
-        epoch, which after a registration was ended may be another one's.
+        upto -1, and the acknowledgement of a deregistered stream, pass the checks and move nothing.
+
+        source_epoch: the epoch of the lineage that the receiver counts in. If it is newer than this
+        store's lineage, only stable numbers bound the position. The lineages agree on no others.
+
+        instance: the instance that registered in that epoch. After a deregistration another
+        instance may have the same epoch.
+
         Raises UnknownTopic, NotRegistered, Fenced.
         """
         state = self.source(source)

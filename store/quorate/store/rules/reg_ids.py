@@ -1,4 +1,4 @@
-"""The RegIDs of a store: each names one source, chosen by the application or drawn by the store."""
+"""The RegIDs of a store. A RegID names one source or receiver; the store draws it by default."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from quorate.protocol.errors import RegIdInUse
 
 
 class RegIds:
-    """The RegIDs of one store: sources and receivers share them."""
+    """The RegIDs that are in use at one store, by sources and receivers together."""
 
     def __init__(self, store: str) -> None:
         self._store = store
@@ -14,7 +14,7 @@ class RegIds:
         self._next = 1
 
     def claim(self, wanted: int, holder: str) -> int:
-        """The wanted RegID, or a free one if that is 0; raises RegIdInUse."""
+        """Claim the wanted RegID, or a free one if that is 0. Raises RegIdInUse."""
         if not wanted:
             while self._next in self._holders:
                 self._next += 1
@@ -25,18 +25,18 @@ class RegIds:
         return wanted
 
     def release(self, reg_id: int) -> None:
-        """Nobody has it any more."""
+        """Free a RegID."""
         self._holders.pop(reg_id, None)
 
     def is_free(self, reg_id: int) -> bool:
-        """Whether nobody has this RegID; 0 is none."""
+        """Return whether this RegID is free; False for 0, which is none."""
         return reg_id > 0 and reg_id not in self._holders
 
     def check_not_of_another(self, has: int, wanted: int) -> None:
-        """An identity keeps the RegID that it has; its session says who it is.
+        """Raise RegIdInUse if another identity has the wanted RegID.
 
-        A store that took it over from its peers may not have known what it wants here. Raises
-        RegIdInUse if another identity has what it asks for.
+        An identity keeps the RegID that it has, even if it wants another one. It may have come here
+        from peers, which do not know the RegID that it wants at this store.
         """
         other = self._holders.get(wanted) if wanted not in (0, has) else None
         if other is not None:

@@ -1,10 +1,11 @@
-"""Retention: what a store lets go of, what keeps it, and how it goes (DESIGN 4.5).
+"""Retention: the messages that a store lets go, the reasons to keep them, the steps (DESIGN 4.5).
 
-Pure rules. A source's oldest batches go for any bound that they are over, if every condition holds,
-and never above what is stable. In two phases: first `retained_from` becomes durable together with
-the batches' rows leaving the index; then, in bounded steps, the batches leave the journal. A crash
-in between leaves batches that nothing refers to, and that the table RELEASED still names. Nothing
-is let go because something is not known: whoever is in doubt keeps everything.
+Pure rules. The oldest batches of a source go when they exceed any bound and every condition holds.
+Only stable messages go. A store in doubt keeps everything.
+
+A batch goes in two phases. First the batch's row leaves the index, and `retained_from` becomes
+durable with it. Then, in bounded steps, the batch leaves the journal. A crash in between leaves
+batches that no row refers to. The table RELEASED still names them.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ from quorate.store.storage.records import (
 )
 
 ACKNOWLEDGED, ARCHIVED = "acknowledged", "archived"
-"""Conditions."""
+"""The names of the conditions that can hold messages back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a store keeps of a source; 0: no such bound."""
+    """The bounds on what a store keeps of a source; 0: no such bound."""
 
     bytes: int = 0
-    """Of its batches in the journal, at most; but the newest is kept."""
+    """The most bytes of its batches in the journal. The newest batch is always kept."""
     seconds: float = 0.0
-    """Since the store took a batch."""
+    """The greatest age of a batch, in seconds since the store took it."""
     messages: int = 0
-    """At least: of the batch that has the oldest of them, all are kept."""
+    """The number of newest messages to keep. The batch with the oldest of them is kept whole."""
     until: frozenset[str] | None = None
-    """Conditions that must hold before anything goes; None: those that the source asks for."""
+    """Conditions that must hold before any message goes; None: those that the source asks for."""
 
     def __bool__(self) -> bool:
         return bool(self.bytes or self.seconds or self.messages)
@@ -64,17 +65,17 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How far a source's messages may go."""
+    """The number up to which a source's messages may go."""
 
     upto: int
     why: str
-    """What keeps the next one, for people."""
+    """The reason to keep the next message, as text for people."""
 
 
 def conditions(state: SourceState, bounds: Bounds) -> frozenset[str]:
-    """What must hold before anything of a source goes.
+    """Return the conditions that must hold before a message of a source goes.
 
-    A source that waits for its receivers asks its stores to keep what these have not acknowledged.
+    A source that waits for its receivers asks the stores to keep unacknowledged messages.
     """
     if bounds.until is not None:
         return bounds.until
@@ -90,11 +91,14 @@ def limit(
     positions: Mapping[int, int],
     silent: Iterable[str],
 ) -> Limit:
-    """How far the conditions, and stability, let messages go.
+    """Return how far stability and the conditions let messages go.
 
-    doubt: why the store can not vouch for the source. positions: the highest that each receiver of
-    it that is waited for has acknowledged, as far as any store knows. silent: stores that were not
-    heard since the start, and may know more receivers.
+    doubt: why the store cannot vouch for the source; empty: it vouches.
+
+    positions: the highest acknowledged number of each receiver that is waited for, as far as any
+    store knows.
+
+    silent: stores that were not heard since the start. They may know more receivers.
     """
     if doubt:
         return Limit(NOTHING, f"the store is in limbo for it: {doubt}")
@@ -115,12 +119,12 @@ def limit(
 
 
 def is_over(state: SourceState, bounds: Bounds) -> bool:
-    """Whether a source is over a bound other than that of age; not every batch may go then."""
+    """Return whether a source exceeds its bound of bytes or of messages."""
     return 0 < bounds.bytes < state.journal_bytes or 0 < bounds.messages < state.held.ranges.count()
 
 
 def is_due(oldest: IndexEntry, state: SourceState, bounds: Bounds, old_before: int) -> bool:
-    """Whether its oldest row goes, if the limit lets it. old_before: as for choose."""
+    """Return whether the oldest row of a source exceeds a bound. old_before: as for `choose`."""
     messages = state.held.ranges.count()
     return _is_due(oldest, state, bounds, old_before, state.journal_bytes, messages)
 
@@ -128,10 +132,13 @@ def is_due(oldest: IndexEntry, state: SourceState, bounds: Bounds, old_before: i
 def choose(
     rows: Iterable[IndexEntry], state: SourceState, bounds: Bounds, upto: int, old_before: int
 ) -> tuple[list[IndexEntry], bool]:
-    """Which of the oldest rows go, and whether it is the limit that keeps the next.
+    """Return the oldest rows to let go, and whether the limit alone keeps the next row.
 
-    rows: of the index, ascending from the first. upto: the limit. old_before: batches before this
-    position of the journal are older than the bound.
+    rows: the source's rows of the index, ascending from the first.
+
+    upto: the limit.
+
+    old_before: the position of the journal before which batches exceed the bound of age.
     """
     size, messages = state.journal_bytes, state.held.ranges.count()
     going: list[IndexEntry] = []
@@ -142,7 +149,7 @@ def choose(
             return going, True
         going.append(row)
         count = _count(row)
-        # Of a batch that has several rows the size is not known here.
+        # A batch with several rows has no known size in each row: estimate by its messages.
         size -= row.size or size * count // max(messages, count)
         messages -= count
     return going, False
@@ -156,10 +163,10 @@ def _is_due(
     size: int,
     messages: int,
 ) -> bool:
-    """size, messages: what there is of the source, from this row on.
+    """Return whether a row exceeds a bound. size, messages: those from this row on.
 
-    Batches go as a whole. So many messages stay at least; so many bytes at most, but for the
-    newest batch: a bound that is less than one is not to keep nothing.
+    Batches go as a whole. At least `bounds.messages` messages stay. At most `bounds.bytes` bytes
+    stay, but the newest batch stays even if it is larger than that.
     """
     return (
         (0 < bounds.bytes < size and row.last < state.held.ranges.high)
@@ -173,10 +180,10 @@ def _count(row: IndexEntry) -> int:
 
 
 def readable(reads: Reads, state: SourceState, going: Iterable[IndexEntry]) -> frozenset[int]:
-    """Where in the journal the batches are of which nothing is known to be unreadable.
+    """Return the journal positions of the batches that are not known to be unreadable.
 
-    What a source has that was deleted, and is back, may only be noted (see bad_batches). Raises
-    StorageFailed.
+    A batch may be unreadable by a note alone (see `bad_batches`), if its source was deleted and is
+    back. Raises StorageFailed.
     """
     positions = [
         row.position
@@ -189,9 +196,9 @@ def readable(reads: Reads, state: SourceState, going: Iterable[IndexEntry]) -> f
 
 
 def let_go(reads: Reads, state: SourceState, going: Sequence[IndexEntry]) -> list[Write]:
-    """The first phase, for the oldest rows of a source; every write of it must be readable.
+    """Do the first phase for the oldest rows of a source.
 
-    Raises StorageFailed, CorruptBatch.
+    Every write of the source must be readable. Raises StorageFailed, CorruptBatch.
     """
     held, last = state.held, going[-1].last
     assert last <= held.stable_upto, (last, held.stable_upto)
@@ -214,11 +221,13 @@ def let_go(reads: Reads, state: SourceState, going: Sequence[IndexEntry]) -> lis
 def take_over(
     reads: Reads, state: SourceState, retained_from: int, markers: Iterable[Marker] = ()
 ) -> list[Write]:
-    """Note that others let go what is below: this store need not have it any more, but keeps it.
+    """Note that other stores let go everything below retained_from.
 
-    What can not be read of it is given up. markers: what they know; the newest is not in a batch
-    that will be fetched. Every write of the source must be readable. Raises StorageFailed,
-    CorruptBatch.
+    This store keeps the messages that it has of those, and gives up those that it cannot read.
+    Every write of the source must be readable. Raises StorageFailed, CorruptBatch.
+
+    markers: markers that the other stores know. The newest one below may be in no batch that this
+    store will fetch.
     """
     held = state.held
     retained_from = max(retained_from, held.retained_from)
@@ -242,7 +251,7 @@ def take_over(
 
 
 def _newest_below(retained_from: int, lineage: Lineage, markers: Iterable[Marker]) -> Marker | None:
-    """The newest marker of what was let go, if there is one."""
+    """Return the newest marker below retained_from that belongs to the lineage, if any."""
     belonging = (
         marker
         for marker in markers
@@ -252,9 +261,9 @@ def _newest_below(retained_from: int, lineage: Lineage, markers: Iterable[Marker
 
 
 def archived(state: SourceState, upto: int) -> tuple[Write, ...]:
-    """Note that an archive has everything up to there.
+    """Note that an archive has everything up to this number.
 
-    Raises InvalidArgument above what is stable.
+    Raises InvalidArgument if the number is not known to be stable.
     """
     held = state.held
     if upto > held.stable_upto:
@@ -272,26 +281,26 @@ def archived(state: SourceState, upto: int) -> tuple[Write, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """What leaves the journal in one step; if nothing was found there is nothing to write."""
+    """The batches that leave the journal in one step; no writes if none was found."""
 
     writes: list[Write]
     batches: int
     bytes: int
     late: Mapping[int, int]
-    """By RegID: bytes that were not counted as let go before."""
+    """Bytes that were not counted as let go before, by RegID."""
     positions: Range | None
-    """Where in the journal; None: nothing was found."""
+    """The positions in the journal that this step looked at; None: there were none."""
     unread: Mapping[int, str]
-    """By position: why what was let go stays nevertheless."""
+    """The reason why a released batch stays nevertheless, by position."""
 
 
 def reclaim(reads: Reads, position: int, rows_max: int, trusted: Collection[int] = ()) -> Reclaimed:
-    """Take batches that nothing refers to out of the journal, from a position on.
+    """Remove released batches that no row refers to from the journal, from a position on.
 
-    One that can not be read stays, and so does its row of RELEASED: what may refer to it is not
-    known, and the disk must not be made to compact it (see unreadable). It keeps no other. Those
-    at the trusted positions need not be looked at. Every row of RELEASED that can be read must be
-    durable. Raises StorageFailed if these can not be.
+    An unreadable batch stays, with its row of RELEASED, and keeps no other. The rows that refer to
+    it are unknown, and the disk must not compact it (see `unreadable`). The step does not read the
+    batches at trusted positions. Every readable row of RELEASED must be durable. Raises
+    StorageFailed if RELEASED cannot be read.
     """
     writes: list[Write] = []
     late: dict[int, int] = {}
@@ -323,7 +332,7 @@ _HIGHEST = 2**64 - 1
 
 
 def _unreferred(reads: Reads, reg_id: int, key: bytes) -> int | None:
-    """The size of a batch that no row names any more; None if one does."""
+    """Return the bytes of a batch that no row refers to; None if a row does."""
     frame = reads.get(Table.JOURNAL, [key])[0]
     if frame is None:
         return 0
@@ -331,17 +340,17 @@ def _unreferred(reads: Reads, reg_id: int, key: bytes) -> int | None:
         header = read_header(frame, "in the journal")
         numbers = Range(header.first, min(header.last, SEQUENCE_MAX))
     except (CorruptBatch, AssertionError):
-        return len(frame)  # it serves nobody
+        return len(frame)  # no row can serve a corrupt batch
     if index.is_referred_to(reads, reg_id, position_of(key), numbers):
         return None
     return len(frame)
 
 
 def unreadable(reads: Reads, reg_id: int, parts: Iterable[Range]) -> str:
-    """Why the disk does not give a batch of these numbers; empty: it gives all of them.
+    """Return why the disk fails to read a batch of these numbers; empty: it reads all of them.
 
-    What it gives may be corrupt in itself. Where it gives nothing it must not be made to compact:
-    RocksDB writes nothing any more once it has met a block that it can not read while it does.
+    A batch that the disk reads may be corrupt in itself. The store must not compact a table with an
+    unreadable block: RocksDB then refuses every further write.
     """
     try:
         for part in parts:
@@ -353,21 +362,21 @@ def unreadable(reads: Reads, reg_id: int, parts: Iterable[Range]) -> str:
 
 
 def bad_batches(reads: Reads, reg_id: int, part: Range) -> list[Write]:
-    """Note where in the journal what was found unreadable is, for as long as it is there.
+    """Return notes of the journal positions of unreadable batches.
 
-    Also when its numbers are those of other messages by then, or nobody's.
+    A note stays as long as the batch does, even when other messages have its numbers by then.
     """
     try:
         found = list(index.entries(reads, reg_id, part.first, part.last))
     except (StorageFailed, CorruptBatch):
-        return []  # it is not known where it is
+        return []  # the position is unknown
     return [Write(Table.META, bad_batch_key(entry.position), b"") for entry in found]
 
 
 def still_bad(reads: Reads) -> tuple[str, list[Write]]:
-    """Why the disk does not give a batch that was noted (see unreadable); empty: none is left.
+    """Return why the disk fails to read a noted batch; empty: it reads all of them.
 
-    With what forgets those that it gives again. What was noted must be durable. Raises
+    The writes drop the notes of batches that it reads again. The notes must be durable. Raises
     StorageFailed.
     """
     writes: list[Write] = []
@@ -383,38 +392,37 @@ def still_bad(reads: Reads) -> tuple[str, list[Write]]:
     return "", writes
 
 
-# How old what is.
+# The age of batches.
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What was taken by a time: all batches before a position of the journal."""
+    """A moment, and the journal's next position then."""
 
     position: int
     observed: float
-    """Seconds for which the store had run and looked around by then, over all its runs."""
+    """The seconds that the store had run and heard its peers by then, over all its runs."""
     wall: float
-    """s since 1970 by the store's clock."""
+    """The seconds since 1970 by the store's clock."""
 
 
 _STEPS = 64
-"""Ages are known to about this part of themselves."""
+"""The precision of an age: it is known to about one part in so many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """How long ago the store took what, by its own receive order.
+    """The ages of the batches in the journal, as marks of past moments.
 
-    The wall clock alone would let everything go when it jumps. So a batch counts as older than a
-    time only if the store itself has seen half of that time pass since, too: whatever the clock
-    says, what is younger than that stays.
+    By the wall clock alone, a jump of the clock would let everything go. So a batch counts as older
+    than a time only if the store has also run for half of that time since.
     """
 
     marks: tuple[Mark, ...] = ()
-    """Ascending."""
+    """The marks, ascending."""
 
     def noted(self, mark: Mark) -> Ages:
-        """With one more; the older they are the fewer are kept."""
+        """Return the ages with one more mark. Older marks are kept at wider distances."""
         kept = [mark]
         for at in range(len(self.marks) - 1, -1, -1):
             known = self.marks[at]
@@ -425,7 +433,10 @@ class Ages:
         return replace(self, marks=tuple(reversed(kept)))
 
     def old_before(self, seconds: float, observed: float, wall: float) -> int:
-        """The position before which everything was taken longer ago than this; times are now."""
+        """Return the position before which all batches are older than this many seconds.
+
+        observed, wall: the present times, in seconds, as in a Mark.
+        """
         return max(
             (
                 mark.position
@@ -449,9 +460,9 @@ def unpack_ages(value: bytes) -> Ages:
     try:
         return Ages(tuple(Mark(*fields) for fields in _MARK.iter_unpack(value)))
     except struct.error as error:
-        raise Malformed(f"how old what is can not be read: {error}") from None
+        raise Malformed(f"the ages of batches cannot be read: {error}") from None
 
 
 def mark_seconds(shortest: float) -> float:
-    """How often to note how far the journal has come, for the shortest of all bounds."""
+    """Return the seconds between two marks, for the shortest of all bounds in seconds."""
     return min(max(1.0, shortest / _STEPS), 600.0)

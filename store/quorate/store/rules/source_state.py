@@ -1,7 +1,8 @@
-"""What a store knows of one source, in memory, and the plain questions about it.
+"""The state of one source in a store's memory, and plain questions about it.
 
-The state is as accepted: what was put into it may still be on its way to the disk. Who answers from
-it waits for that (see quorate.store.rules.acceptor). Nothing here decides anything.
+The state is ahead of the disk: an accepted change is in it at once. An answer that comes from it
+must wait until the change is durable. The decisions are in quorate.store.rules.acceptor and
+quorate.store.rules.stream.
 """
 
 from __future__ import annotations
@@ -57,12 +58,11 @@ class AppendStream:
     """The first sequence number of that epoch."""
     instance: bytes
     expected: int
-    """The next sequence number; everything from the stream's start to before it was taken. NOTHING:
-    the store takes no message."""
+    """The sequence number of the next message. NOTHING: the store takes no messages."""
 
 
 class Ending(NamedTuple):
-    """A stream that must end now, and what its source is told."""
+    """A stream that must end now, and the error that its source is told."""
 
     stream: AppendStream
     error: QuorateError
@@ -77,23 +77,21 @@ class SourceState:
     held: Held
     stream: AppendStream | None = None
     receivers: dict[int, ReceiverRecord] = field(default_factory=dict)
-    """By session ID."""
+    """The registered receivers, by session ID."""
     ended: dict[int, End] = field(default_factory=dict)
-    """By session ID of receivers that were deregistered
-    (quorate.store.rules.receiver_tombstones)."""
+    """The deregistered receivers, by session ID (quorate.store.rules.receiver_tombstones)."""
     markers: tuple[Marker, ...] = ()
-    """Ascending: the newest of what is stable, and all above."""
+    """The newest stable marker and every later one, ascending."""
     limbo: str = ""
-    """Why the store can not vouch for what it lacks of this source; empty: it can."""
+    """Why the store cannot vouch for what it lacks of this source; empty: it vouches."""
     unreadable: RangeSet = field(default_factory=RangeSet)
-    """What is held but was found unreadable. The set is replaced, never changed."""
+    """The held numbers that were found unreadable. The set is replaced, never changed."""
     accepted: tuple[LossRecord, ...] = ()
-    """What operators accepted for this source, ever."""
+    """All losses of this source that operators ever accepted."""
     losses: RangeSet = field(default_factory=RangeSet)
-    """The numbers of those that still count. The set is replaced, never changed."""
+    """The numbers that count as lost in this lineage. The set is replaced, never changed."""
     takes_data: bool = True
-    """False: of its topic only registrations and positions are kept
-    (quorate.store.rules.state_only)."""
+    """Whether the store keeps messages of this topic (quorate.store.rules.state_only)."""
 
     @property
     def name(self) -> SourceName:
@@ -105,71 +103,80 @@ class SourceState:
 
     @property
     def live(self) -> bool:
-        """The source is streaming to this store now."""
+        """Whether the source is streaming to this store now."""
         return self.stream is not None
 
     def is_of_former_stream(self, epoch: int) -> bool:
-        """Whether this epoch is older than the whole stream; 0 is none."""
+        """Return whether an epoch is older than the whole stream; False for 0, which is none."""
         terms = self.lineage.terms
         return bool(terms) and 0 < epoch < terms[0].epoch
 
     def as_it_is(self) -> SourceState:
-        """A copy in which what is held stays what it is now."""
+        """Return a copy whose held ranges no longer change."""
         return replace(self, held=replace(self.held, ranges=RangeSet(self.held.ranges)))
 
     def held_by_epoch(self) -> tuple[HeldRange, ...]:
-        """What is held and can be read, by epoch. Everything held belongs to the lineage."""
+        """Return the readable ranges by epoch. Everything held belongs to the lineage."""
         return self.lineage.parted(self.readable())
 
     def readable(self) -> RangeSet:
-        """What is held, without what was found unreadable."""
+        """Return the held numbers that were not found unreadable."""
         return self.held.ranges.minus(self.unreadable) if self.unreadable else self.held.ranges
 
     def unneeded(self, retained_from: int) -> RangeSet:
-        """What can not be read, and is not needed here if others let go what is below that."""
+        """Return the unreadable numbers below retained_from, which other stores have let go."""
         if not (self.unreadable and retained_from):
             return RangeSet()
         return self.unreadable.both(RangeSet((Range(0, retained_from - 1),)))
 
     @property
     def journal_bytes(self) -> int:
-        """Of all its batches in the journal, those that were set aside among them."""
+        """The bytes of all its batches in the journal, including those that were set aside."""
         return self.held.bytes - self.held.released_bytes
 
     def released(self) -> RangeSet:
-        """What was let go on purpose, here or at another store, and is not here."""
+        """Return the numbers that were let go on purpose, here or elsewhere, and are not here."""
         below = self.held.retained_from
         return RangeSet((Range(0, below - 1),) if below else ()).minus(self.held.ranges)
 
     def released_at(self, first: int) -> Range | None:
-        """What was let go and is not here from this number on; None if that is not so of it."""
+        """Return the released range from this number on; None if this number was not released.
+
+        An accepted loss does not count as released.
+        """
         for item in self.released().minus(self.losses):
             if item.first <= first <= item.last:
                 return Range(first, item.last)
         return None
 
     def lost(self) -> RangeSet:
-        """What an operator accepted as lost and is not here either."""
+        """Return the numbers that an operator accepted as lost and that are not here."""
         return self.losses.minus(self.held.ranges)
 
     def is_lost(self, first: int, last: int) -> bool:
-        """Whether an operator accepted all of [first, last] as lost; False if it is no range."""
+        """Return whether an operator accepted all of [first, last] as lost; False for no range."""
         return 0 <= first <= last <= self.losses.contiguous_upto(first)
 
     def has_upto(self, first: int) -> int:
-        """The highest n such that [first, n] can be read, or need not be had by anybody."""
+        """Return the highest n for which no store has to send a number of [first, n] here.
+
+        Each of them is readable here, was let go, or is an accepted loss.
+        """
         has = self.readable()
         if self.losses:
             has = has.union(self.losses)
         return has.contiguous_upto(max(first, self.held.retained_from))
 
     def goes_on_at(self, sequence: int) -> None:
-        """The stream goes on here: what is lacking below is a hole, unless none of it is kept."""
+        """Note that the stream goes on at this number; lacking numbers below become holes.
+
+        A state-only store has no holes.
+        """
         if self.takes_data:
             self.held.next_sequence = max(self.held.next_sequence, sequence)
 
     def holes(self) -> list[Range]:
-        """The ranges below where the stream goes on that are lacking, and should not."""
+        """Return the ranges that the store should have and lacks, below the next number."""
         if not self.takes_data:
             return []
         begins = self.lineage.terms[0].first if self.lineage.terms else 0
@@ -178,11 +185,14 @@ class SourceState:
         return list(RangeSet(holes).minus(self.losses)) if self.losses else holes
 
     def is_as_readable_as(self, known: SourceState) -> bool:
-        """Whether what was found bad since is bad: no copy was found unreadable, or mended."""
+        """Return whether no number was found unreadable, or was mended, since that copy.
+
+        The copy comes from `as_it_is`.
+        """
         return self.unreadable is known.unreadable
 
     def found_unreadable(self, first: int, last: int) -> tuple[Write, ...]:
-        """Note what can not be read of [first, last]; nothing is written if it was known."""
+        """Note that held numbers of [first, last] are unreadable; no writes if it was known."""
         found = RangeSet([Range(first, last)]).both(self.held.ranges).minus(self.unreadable)
         if not found:
             return ()
@@ -190,14 +200,17 @@ class SourceState:
         return (self.unreadable_row(),)
 
     def read_well(self, first: int, last: int) -> tuple[Write, ...]:
-        """Note that a good copy of [first, last] is here, or that none is needed any more."""
+        """Note that a good copy of [first, last] is here, or is no longer needed."""
         if not self.unreadable:
             return ()
         self.unreadable = self.unreadable.minus((Range(first, last),))
         return (self.unreadable_row(),)
 
     def renew_losses(self) -> None:
-        """Have the losses count that were accepted of what the lineage names now."""
+        """Compute `losses` anew: the accepted losses as far as the lineage still names them.
+
+        A number that another epoch has taken over since is another message.
+        """
         losses = RangeSet()
         for record in self.accepted:
             upto = min(record.last, diverges_at(record.lineage, self.lineage) - 1)
@@ -206,25 +219,28 @@ class SourceState:
         self.losses = losses
 
     def without_stream(self) -> SourceState:
-        """Another state in its place, as that stream is deleted elsewhere: nothing is known to be
-        stable, and who still works on the former one must notice."""
+        """Return a new state in place of this one, whose stream is deleted.
+
+        Nothing of it counts as stable. Code that still works on the former state can notice, as it
+        is another object.
+        """
         ranges = RangeSet(self.held.ranges)
         held = replace(self.held, ranges=ranges, stable_upto=NOTHING, retained_from=0)
         return replace(self, held=held, stream=None)
 
     def lacks_all(self, first: int, last: int) -> bool:
-        """Whether not one number of [first, last] is held."""
+        """Return whether no number of [first, last] is held."""
         return self.held.ranges.holes(first, last) == [Range(first, last)]
 
     def piece(self, first: int, last: int) -> tuple[Range, bool]:
-        """The longest part of [first, last], from first on, that is all held or all lacking."""
+        """Return the longest range from first on that is all held or all lacking, and which."""
         held_upto = self.held.ranges.contiguous_upto(first)
         if held_upto >= first:
             return Range(first, min(held_upto, last)), True
         return self.held.ranges.holes(first, last)[0], False
 
     def add_marker(self, marker: Marker) -> tuple[Write, ...]:
-        """Keep it, and drop those that nobody can ask for any more."""
+        """Keep a marker, and drop the stable markers before the newest stable one."""
         known = [known for known in self.markers if known.sequence != marker.sequence]
         ascending = sorted([*known, marker], key=lambda each: each.sequence)
         stable = sum(each.sequence <= self.held.stable_upto for each in ascending)
@@ -236,14 +252,14 @@ class SourceState:
         )
 
     def prune_markers(self) -> tuple[Write, ...]:
-        """Drop those that nobody can ask for any more: of what is stable all but the newest."""
+        """Drop the stable markers before the newest stable one."""
         stable = sum(each.sequence <= self.held.stable_upto for each in self.markers)
         gone = self.markers[: max(0, stable - 1)]
         self.markers = self.markers[len(gone) :]
         return self._markers_gone(gone)
 
     def drop_markers(self, first: int) -> tuple[Write, ...]:
-        """Those from this number on do not belong to the stream any more."""
+        """Drop the markers from this number on, which no longer belong to the stream."""
         gone = [marker for marker in self.markers if marker.sequence >= first]
         self.markers = tuple(marker for marker in self.markers if marker.sequence < first)
         return self._markers_gone(gone)
@@ -255,11 +271,11 @@ class SourceState:
         )
 
     def positions_below(self, first: int) -> list[Write]:
-        """Move receivers' positions to below this number: from it on there are other messages.
+        """Move receivers' positions below this number: from it on there are other messages.
 
-        Only what is stable is acknowledged, and begin never takes that back; so this moves none,
-        unless something else went wrong before. Then a receiver is given messages again, rather
-        than none of the new ones.
+        Normally no position moves. Receivers acknowledge only stable messages, and no begin takes
+        those back. If something went wrong before, a receiver gets messages twice rather than
+        missing the new ones.
         """
         rows = []
         for session_id, record in self.receivers.items():
@@ -273,7 +289,7 @@ class SourceState:
         return Write(Table.RECEIVERS, key, pack_receiver(record))
 
     def ended_upto(self, session_id: int) -> int:
-        """Up to which epoch this receiver is over; 0: it never ended, as far as is known."""
+        """Return the epoch up to which this receiver is deregistered; 0: no end is known."""
         end = self.ended.get(session_id)
         return end.epoch if end is not None else 0
 
@@ -300,7 +316,7 @@ class SourceState:
         )
 
     def enter_limbo(self, reason: str) -> tuple[Write, ...]:
-        """Vouch no more for what is lacking; whoever was promised something must ask again."""
+        """Put the source in limbo. An instance that was promised an epoch must ask again."""
         self.limbo = reason
         self.registration = replace(self.registration, taken_over=True)
         for record in self.receivers.values():
@@ -313,7 +329,7 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[A]):
-    """What a request changes. All writes must be durable before anyone sees the answer."""
+    """The outcome of a request. All writes must be durable before anyone sees the answer."""
 
     answer: A
     writes: tuple[Write, ...] = ()

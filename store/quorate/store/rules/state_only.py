@@ -1,8 +1,8 @@
-"""What a store does that keeps registrations and positions, and no messages (DESIGN 4.5).
+"""State-only stores: stores that keep registrations and positions, but no messages (DESIGN 4.5).
 
-It promises, begins, vouches and keeps positions like any other, and says truthfully what it holds:
-nothing, or what it took before it was configured so, which it goes on to keep and serve. It takes
-no message and acknowledges none, so that nobody counts it as a holder. Pure.
+A state-only store promises, begins, vouches and keeps positions like any other store. It takes and
+acknowledges no message, so that no source counts it as a holder. Messages from before it was
+configured so stay, and are served. Pure functions.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from quorate.store.rules.source_state import SourceState
 
 
 def expected_of(state: SourceState, next_sequence: int) -> int:
-    """What a source's stream expects next; NOTHING, which no batch begins with, if it takes none.
+    """Return the sequence number that a stream expects next; NOTHING for a state-only store.
 
-    So that the hot path needs no question of its own.
+    No batch begins with NOTHING, so the hot path of a batch needs no further question.
     """
     return next_sequence if state.takes_data else NOTHING
 
 
 def check_takes_data(store: str, state: SourceState) -> None:
-    """Raises InvalidArgument if this store takes no messages of the source."""
+    """Raise InvalidArgument if this store takes no messages of the source."""
     if not state.takes_data:
         raise InvalidArgument(
             "append",
@@ -36,31 +36,33 @@ def check_takes_data(store: str, state: SourceState) -> None:
 
 
 def answered_upto(state: SourceState) -> int:
-    """How far a fetch is answered, behind what is held.
+    """Return the number up to which a fetch may report messages as absent.
 
-    What is not there yet may be so in a moment, and is not said to be absent; here it will not be.
+    A store that takes messages may still receive numbers above the held ones, so it reports none of
+    those. A state-only store will never receive them.
     """
     return NOTHING if state.takes_data else SEQUENCE_MAX
 
 
 def absence(state: SourceState) -> str:
-    """Why a message is not here; for people."""
+    """Return the reason why a message is not here, as text for people."""
     return "lacks it" if state.takes_data else "keeps no messages of this topic"
 
 
 def not_kept_elsewhere(
     lacking: RangeSet, policies: Iterable[Policy], holders: Mapping[str, RangeSet]
 ) -> RangeSet:
-    """What of it other stores do not hold so that it would be stable without this one.
+    """Return the lacking numbers that would not be stable without this store.
 
-    A store that lost its disk counts as a holder of what may be stable: it may have been a store
-    that takes messages. Before it vouches that it has none, they have to be safe without it.
-    holders: what stores hold that vouch, by the names that the policies use.
+    A store that lost its disk counts as a holder, as it may have taken messages before. Those
+    messages must be safe without it before it vouches that it has none.
+
+    holders: the ranges of the stores that vouch, by the names that the policies use.
     """
     policies = tuple(policies)
     needed = RangeSet()
     for wanted in lacking:
-        # Who holds a number changes only at the ends of ranges.
+        # The set of holders changes only at the ends of ranges.
         edges = {wanted.first, wanted.last + 1}
         for held in holders.values():
             for item in held.both(RangeSet([wanted])):
@@ -73,10 +75,10 @@ def not_kept_elsewhere(
 
 
 def kept_here(state: SourceState, holes: RangeSet) -> RangeSet:
-    """What of these holes is to be filled: all, or what was here and can not be read any more."""
+    """Return the holes to fill. A state-only store fills only holes that it cannot read."""
     return holes if state.takes_data else holes.both(state.held.ranges)
 
 
 def wanted_range(state: SourceState, first: int, last: int) -> Range | None:
-    """What of a history is taken from an archive; None: nothing."""
+    """Return the range to take from an archive; None for an empty range, or if state-only."""
     return Range(first, last) if first <= last and state.takes_data else None

@@ -1,8 +1,8 @@
-"""The store's rules for the messages of sources: their streams of batches, and repair (DESIGN 4.3).
+"""The store's rules for messages: the streams of batches, and batches from peers (DESIGN 4.3).
 
 A state machine without I/O. A method takes a batch, and returns the rows that must be durable
-before the batch is acknowledged. Reads come through quorate.store.storage.interface.Reads. Who may
-write at all is decided in quorate.store.rules.acceptor.
+before the batch is acknowledged. Reads come through quorate.store.storage.interface.Reads. The
+permission to write (promise, begin, limbo) is decided in quorate.store.rules.acceptor.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Opened:
 
     stream: AppendStream
     next_sequence: int
+    """The first number that the store lacks, and that the source sends first."""
 
 
 class SourceStreams:
@@ -64,9 +65,9 @@ class SourceStreams:
         check_vouches: Callable[[SourceName, SourceState | None], None],
         position: int,
     ) -> None:
-        """check_vouches: raises InLimbo if the store does not vouch for what it lacks of a source.
+        """Begin at this position of the journal.
 
-        position: the journal's next position.
+        check_vouches: raises InLimbo if the store cannot vouch for what it lacks of a source.
         """
         self.position = position
         """The journal's next position."""
@@ -84,8 +85,10 @@ class SourceStreams:
         retained_from: int,
         stable_upto: int,
     ) -> Change[Opened]:
-        """Open a source's stream; it goes on at the first number from retained_from on that lacks.
+        """Open a source's stream. An older stream of the same instance ends.
 
+        retained_from: the lowest number that the source still has. The stream goes on at the first
+        number from there on that the store lacks.
         Raises NotRegistered, Fenced, InLimbo, OutOfOrder, InvalidArgument.
         """
         source = SourceName(information.source.topic, information.source.session_id)
@@ -129,9 +132,10 @@ class SourceStreams:
     def append(
         self, stream: AppendStream, frame: bytes, stable_upto: int
     ) -> tuple[Write, ...] | None:
-        """Take a batch; None if some of its numbers are held: then `append_held` decides.
+        """Take a batch on the hot path; None if the store holds some of its numbers.
 
-        Raises CorruptBatch, InvalidArgument, OutOfOrder, Fenced, Closed. This is the hot path.
+        The caller then makes earlier writes readable, and calls `append_held`.
+        Raises CorruptBatch, InvalidArgument, OutOfOrder, Fenced, Closed.
         """
         header = check_batch(frame)
         state = stream.state
@@ -156,7 +160,7 @@ class SourceStreams:
         return self._batch_writes(state, header, frame, last)
 
     def append_held(self, stream: AppendStream, frame: bytes) -> tuple[Write, ...]:
-        """Take a batch some or all of whose numbers are held; nothing is written if all are.
+        """Take a batch of which the store holds some numbers; write nothing if it holds all.
 
         Every write of this source so far must be readable. Raises what `append` raises, and
         ContentConflict.
@@ -184,13 +188,14 @@ class SourceStreams:
         raise Closed(f"The stream of {record.name}")
 
     def keepalive(self, stream: AppendStream, stable_upto: int) -> tuple[Write, ...]:
-        """Note how far the stream is stable; raises Fenced, Closed."""
+        """Note that everything up to stable_upto is stable. Raises Fenced, Closed."""
         self._check_open(stream)
         return self.learn_stable(stream.state, stable_upto)
 
     def skip(self, stream: AppendStream, first: int, last: int) -> tuple[Write, ...]:
-        """Note a hole that the source can not fill: all of it stable, or an accepted loss.
+        """Note a hole that the source cannot fill.
 
+        Every number of the hole must be stable, or all must be accepted losses.
         Raises OutOfOrder, InvalidArgument, Fenced, Closed.
         """
         self._check_open(stream)
@@ -207,7 +212,7 @@ class SourceStreams:
         return (stream.state.held_row(),)
 
     def inform(self, stream: AppendStream, information: v1.SourceInformation) -> tuple[Write, ...]:
-        """Take newer registration information; raises InvalidArgument, Fenced, Closed."""
+        """Keep newer information about the source. Raises InvalidArgument, Fenced, Closed."""
         self._check_open(stream)
         state = stream.state
         source = SourceName(information.source.topic, information.source.session_id)
@@ -220,28 +225,28 @@ class SourceStreams:
         return (state.registration_row(),)
 
     def goodbye(self, stream: AppendStream) -> tuple[Write, ...]:
-        """The source leaves of its own will; raises Fenced, Closed."""
+        """Note that the source leaves of its own will. Raises Fenced, Closed."""
         self._check_open(stream)
         state = stream.state
         state.registration = replace(state.registration, clean=True)
         return (state.registration_row(),)
 
     def closed(self, stream: AppendStream) -> tuple[Write, ...]:
-        """The stream is over, however it ended."""
+        """Note that the stream is over, however it ended."""
         if stream.state.stream is not stream:
             return ()
         stream.state.stream = None
         return (stream.state.held_row(),)
 
-    # Repair.
+    # Batches from peers.
 
     def fill(self, state: SourceState, frame: bytes, lacking: Range) -> Change[Range | None]:
-        """Take from a peer's batch what this store lacks of a range that is stable.
+        """Take from a peer's batch the part that this store lacks of a stable range.
 
-        The answer is the part that was taken, None if there is none: a peer may follow another
-        lineage, or the source was deleted meanwhile and may have begun another stream. Unless all
-        of its numbers are lacking, every write of this source so far must be readable. Raises
-        CorruptBatch, InvalidArgument, ContentConflict.
+        Answers the part that was taken. None if no part belongs to the source's lineage here, or if
+        the source was deleted meanwhile. Unless the store lacks all numbers of the batch, every
+        write of this source so far must be readable. Raises CorruptBatch, InvalidArgument,
+        ContentConflict.
         """
         header = check_batch(frame, "from a peer")
         if self._sources.get(state.name) is not state:
@@ -257,18 +262,18 @@ class SourceStreams:
         return Change(Range(first, last), self._take(state, header, frame, last))
 
     def learn_stable(self, state: SourceState, upto: int) -> tuple[Write, ...]:
-        """Note that everything up to here is stable, in the lineage that this store follows."""
+        """Note that everything up to this number is stable in the lineage of this store."""
         if upto <= state.held.stable_upto or self._sources.get(state.name) is not state:
             return ()
         state.held.stable_upto = upto
         return (state.held_row(),)
 
-    # What both need.
+    # The rows of a batch, from a source or from a peer.
 
     def _take(
         self, state: SourceState, header: BatchHeader, frame: bytes, last: int
     ) -> tuple[Write, ...]:
-        """Take a batch as far as `last`, having compared it with what is held of its numbers."""
+        """Compare a batch with the messages held of its numbers, and take the rest up to `last`."""
         if state.lacks_all(header.first, last):
             self._hold(state, header.first, last)
             return self._batch_writes(state, header, frame, last)
@@ -276,7 +281,7 @@ class SourceStreams:
         if (where := compared.conflict) is not None:
             raise ContentConflict(str(state.name), where.first, where.last, self._store)
         needed = compared.agreed.holes(header.first, last)
-        # What reads comes first: a failure must leave everything as it was.
+        # The read comes first: its failure must leave everything as it was.
         rows = index.serve(self._reads, state.reg_id, needed, self.position, header)
         read_well = state.read_well(header.first, last)
         if not needed:
@@ -299,7 +304,7 @@ class SourceStreams:
     def _batch_writes(
         self, state: SourceState, header: BatchHeader, frame: bytes, last: int
     ) -> tuple[Write, ...]:
-        """For a batch none of whose numbers were held."""
+        """Return the rows of a batch of which the store held no number."""
         size = len(frame) if last == header.last else 0
         row = pack_index(self.position, last, header.epoch, header.checksum, size)
         return (
@@ -317,7 +322,7 @@ class SourceStreams:
 
 
 def _marker_writes(state: SourceState, header: BatchHeader, last: int) -> tuple[Write, ...]:
-    """A marker goes with the last message of its batch: whoever has that has it."""
+    """Return the row of a batch's marker, which belongs to the last message of the batch."""
     if not header.marker or last != header.last:
         return ()
     return state.add_marker(Marker(last, header.epoch, header.marker))
