@@ -271,7 +271,7 @@ async def test_what_can_not_be_read_does_not_vouch_until_it_is_repaired(group: G
     for _ in range(2):
         promised = await one.promise(1)
         assert promised.limbo
-        assert promised.limbo_reason == "it can not read [30, 39]"
+        assert promised.limbo_reason == "it cannot read [30, 39]"
         assert [(item.first, item.last) for item in promised.held] == [(0, 29), (40, 49)]
         assert promised.begun_epoch == 1
         await group.stop("s1")

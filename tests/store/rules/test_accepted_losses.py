@@ -86,7 +86,7 @@ def test_what_nobody_sent_is_not_lost_and_a_loss_has_a_reason() -> None:
 def test_what_can_not_be_read_is_given_up() -> None:
     world = Lossy().with_holes()
     world.write(world.state.found_unreadable(22, 25))
-    assert world.core.doubt_of(world.state) == "it can not read [22, 25]"
+    assert world.core.doubt_of(world.state) == "it cannot read [22, 25]"
     assert list(world.state.readable().both(RangeSet([Range(20, 29)]))) == [
         Range(20, 21),
         Range(26, 29),

@@ -1,11 +1,11 @@
-"""The store's rules for a history that comes back from an archive: what is taken, and what is not.
+"""The store's rules for a source's history that comes back from an archive.
 
-A state machine without I/O, like quorate.store.rules.acceptor. All of an archive is stable, so
-that what is
-here may lack parts of it, but must not differ from it. A store that learns from an archive of
-numbers that it did not know to be stable says from the first commit on how far the stream is
-stable, and is in limbo for the source until it has all of that: nobody can take what is still to
-come for something that never was, and no number of it can be given to another message.
+A state machine without I/O, like quorate.store.rules.acceptor. Everything in an archive is stable.
+So the store may lack parts of a history, but must not differ from it.
+
+An archive may have stable numbers that the store did not know. Then the first commit already notes
+how far the stream is stable, and puts the source in limbo until all of it is here. So no one can
+take a message that is still to come for one that never was, or use its number again.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 RESTORING = "it is being restored from an archive, and not all of that is here yet"
-"""Durable, as the reason of a limbo that ends with the last message; must never change."""
+"""The reason of the limbo during a restore. It is durable, so the text must never change."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What an archive has of one source."""
+    """One source, as an archive has it."""
 
     source: SourceName
     lineage: Lineage
-    """In force up to `last`; none of its terms begins above that."""
+    """The lineage in force up to `last`. None of its terms begins above that."""
     membership: v1.Membership
     first: int
     last: int
@@ -58,23 +58,23 @@ class History:
     """Parts of [first, last] that an operator accepted as lost."""
     information: v1.SourceInformation | None = None
     promised_epoch: int = 0
-    """The highest that was known when it was archived."""
+    """The highest promised epoch that was known when the source was archived."""
     reg_id: int = 0
     markers: tuple[Marker, ...] = ()
-    """The newest that was committed below `first`, which nobody has."""
+    """The newest marker below `first`, where no store has messages; empty: there is none."""
 
 
 def history_from_wire(wire: store_v1.RestoreOpen) -> History:
-    """Raises InvalidArgument if it can not be one."""
+    """Return the history in a request. Raises InvalidArgument if the request contradicts itself."""
     lineage, last = lineage_from_wire(wire.lineage), wire.last
     if not 0 <= wire.first <= last <= SEQUENCE_MAX:
         raise InvalidArgument("restore", f"[{wire.first}, {last}] is no range")
     if not lineage.terms or not 0 <= lineage.terms[0].first <= wire.first:
         raise InvalidArgument("lineage", f"names no epoch for {wire.first}")
     if lineage.terms[-1].first > last:
-        raise InvalidArgument("lineage", f"has an epoch of which nothing up to {last} is")
+        raise InvalidArgument("lineage", f"names an epoch that begins above {last}")
     if not membership_from_wire(wire.membership).policies:
-        raise InvalidArgument("membership", "names no policy, so that nobody could go on")
+        raise InvalidArgument("membership", "names no policy, so that no source could go on")
     source = source_from_wire(wire.source)
     information = wire.information if wire.HasField("information") else None
     if information is not None and source_from_wire(information.source) != source:
@@ -95,19 +95,20 @@ def history_from_wire(wire: store_v1.RestoreOpen) -> History:
 
 @dataclass(frozen=True, slots=True)
 class Refill:
-    """A source that is open for what an archive has of it."""
+    """A source that is open for its history from an archive."""
 
     state: SourceState
     upto: int
-    """What is above is not taken: the source streams, and sends that itself."""
+    """The highest number to take. A source that streams sends the numbers above itself."""
     losses: tuple[HeldRange, ...]
-    """What nobody has to have."""
+    """The archive's accepted losses, which no store has to have."""
 
 
 def open_refill(core: StoreCore, history: History) -> Change[Refill]:
     """Begin to take a history, or go on with it.
 
-    Unless the source streams, every write of it so far must be readable. Raises TopicRefused,
+    A store that missed the history's begin follows its lineage from now on. Unless the source
+    streams, every write of it so far must be readable. Raises TopicRefused,
     BeingDeleted, RestoreRefused, OtherHistory.
     """
     source, last = history.source, history.last
@@ -151,9 +152,9 @@ def _check_vouches(core: StoreCore, source: SourceName, state: SourceState | Non
 
 
 def _follows(core: StoreCore, state: SourceState, history: History) -> bool:
-    """Whether the lineage here is that of the archive as far as that goes.
+    """Return whether the store's lineage is that of the archive, up to the archive's last number.
 
-    False if the store only missed what came later; raises OtherHistory if it is another one.
+    False if the store only missed later epochs. Raises OtherHistory if the lineages contradict.
     """
     record = state.registration
     if not record.begun_epoch:
@@ -174,7 +175,10 @@ def _follows(core: StoreCore, state: SourceState, history: History) -> bool:
 
 
 def lacking(state: SourceState, losses: tuple[HeldRange, ...] = ()) -> RangeSet:
-    """What is stable and should be here, or can not be read; losses: what nobody has to have."""
+    """Return the stable numbers that the store should have, and lacks or cannot read.
+
+    losses: numbers that no store has to have, besides the losses accepted here.
+    """
     stable_upto = state.held.stable_upto
     begins = max(state.lineage.terms[0].first, state.held.retained_from)
     if stable_upto < begins:
@@ -184,11 +188,11 @@ def lacking(state: SourceState, losses: tuple[HeldRange, ...] = ()) -> RangeSet:
 
 
 def take(core: StoreCore, refill: Refill, frame: bytes, first: int, last: int) -> Change[Range]:
-    """Take of a batch [first, last] what is lacking of it, and compare the rest.
+    """Take from a batch the lacking numbers of [first, last], and compare the others.
 
-    Unless all of its numbers are lacking, every write of this source that concerns them must be
-    readable. Raises CorruptBatch, InvalidArgument, ContentConflict; BeingDeleted and RestoreRefused
-    if the source was deleted, or lost what it had, since it was opened.
+    Unless the store lacks all of them, every write that concerns them must be readable. Raises
+    CorruptBatch, InvalidArgument, ContentConflict. Raises BeingDeleted or RestoreRefused if the
+    source was deleted, or entered limbo, since it was opened.
     """
     state = refill.state
     if core.sources.get(state.name) is not state:
@@ -203,7 +207,7 @@ def take(core: StoreCore, refill: Refill, frame: bytes, first: int, last: int) -
 
 
 def close_refill(core: StoreCore, refill: Refill) -> Change[bool]:
-    """End the limbo if all is here that is stable; answers whether the store vouches."""
+    """End the limbo once every stable message is here; answers whether the store vouches."""
     state = refill.state
     if state.limbo == RESTORING and not lacking(state):
         state.limbo = ""

@@ -1,8 +1,8 @@
-"""Digests of what a store holds of a stream, block by block, in a form that is quick to compare.
+"""Digests of the messages that a store holds of a stream, block by block, for quick comparison.
 
-A digest is over index rows (first, last, epoch, checksum), each clipped to its block: no message is
-read. Equal digests mean equal content; different ones may only mean that the batches begin and end
-elsewhere, which is found out by reading (see quorate.store.tasks.comparison). Reads only.
+A digest covers index rows (first, last, epoch, checksum), each clipped to its block. No message is
+read. Equal digests mean equal content. Different digests may only mean that the batches begin and
+end elsewhere. quorate.store.tasks.comparison reads the messages then.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from quorate.store.storage.interface import Reads
 from quorate.store.storage.records import IndexEntry
 
 BLOCK = 1 << 16
-"""How many sequence numbers a block has, unless it is looked at more closely."""
+"""The sequence numbers in a block of the first comparison."""
 CLOSE_BLOCK = 1 << 12
-"""The same for a closer look."""
+"""The sequence numbers in a block of the closer comparison, where the first one differed."""
 BLOCKS_MAX = 1 << 14
 """The most blocks that one request may ask for."""
 
@@ -30,26 +30,25 @@ _PART = struct.Struct("<qqQI")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What a store holds of the numbers of one block."""
+    """The part of one block that was asked for, and the digest of what a store holds of it."""
 
     first: int
-    """As far as it was asked for."""
     last: int
     held: int
-    """How many of the numbers are held."""
+    """The count of numbers in [first, last] that the store holds."""
     digest: int
 
 
 def blocks(reads: Reads, reg_id: int, wanted: Range, block: int) -> list[Block]:
-    """The digest of each block that has a wanted number; a block begins at a multiple of its size.
+    """Return the digest of each block with a wanted number. Block n begins at n times the size.
 
-    To be called off the event loop: it reads the index. Raises StorageFailed, CorruptBatch.
+    Call it off the event loop, since it reads the index. Raises StorageFailed, CorruptBatch.
     """
     return digests(entries(reads, reg_id, wanted.first, wanted.last, _ROWS_AT_ONCE), wanted, block)
 
 
 def digests(rows: Iterable[IndexEntry], wanted: Range, block: int) -> list[Block]:
-    """The same, of rows that are at hand; they ascend and do not overlap."""
+    """Return the digests of the blocks, computed from rows that ascend and do not overlap."""
     found: list[Block] = []
     parts = _parts(rows, wanted, block)
     part = next(parts, None)
@@ -70,7 +69,7 @@ def digests(rows: Iterable[IndexEntry], wanted: Range, block: int) -> list[Block
 def _parts(
     rows: Iterable[IndexEntry], wanted: Range, block: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """First, last, epoch and checksum of each row, cut at the borders of blocks."""
+    """Return first, last, epoch and checksum of each row, cut at the borders of blocks."""
     for row in rows:
         first, upto = max(row.first, wanted.first), min(row.last, wanted.last)
         while first <= upto:
@@ -80,7 +79,7 @@ def _parts(
 
 
 def differing(ours: Iterable[Block], theirs: Iterable[Block]) -> list[Range]:
-    """The blocks of which both hold something, but not the same."""
+    """Return the blocks of which both stores hold messages, with different digests."""
     by_first = {block.first: block for block in theirs}
     return [
         Range(block.first, min(block.last, other.last))

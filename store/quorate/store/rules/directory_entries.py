@@ -1,6 +1,7 @@
-"""What the directory of one store says of each source: merged from what all stores know. Pure.
+"""The entries of a store's directory of sources, merged from the claims of all stores.
 
-The newest information wins, by (epoch, version); a source lives if it lives anywhere in that epoch.
+Pure functions and values. The newest information wins, by (epoch, version). A source is live if it
+streams to any store in that epoch.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from quorate.v1.store_pb2 import DirectoryEntry
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one store says of a source."""
+    """The knowledge of one store about a source, as it enters the directory."""
 
     address: str
-    """Where that store is reached."""
+    """The address of that store."""
     information: SourceInformation
     live: bool
     proxy: bool
-    """The store itself answers for the source."""
+    """Whether that store answers for the source as its proxy."""
 
     @property
     def order(self) -> tuple[int, int]:
-        """The higher of two is the newer."""
+        """The age of the information: the higher of two claims is the newer one."""
         return self.information.epoch, self.information.version
 
 
 def claim_of(state: SourceState, address: str, *, proxy: bool) -> Claim | None:
-    """What this store says itself; None if it was told nothing yet."""
+    """Return this store's own claim; None if the source has not described itself here yet."""
     information = state.registration.information
     return Claim(address, information, state.live, proxy) if information is not None else None
 
 
 def merged(claims: Mapping[str, Claim]) -> DirectoryEntry | None:
-    """The entry that follows from the claims, by store; None if there are none."""
+    """Return the entry that follows from the claims, which are by store; None without claims."""
     if not claims:
         return None
     newest = max(claims.values(), key=lambda claim: claim.order).information
@@ -54,7 +55,7 @@ def merged(claims: Mapping[str, Claim]) -> DirectoryEntry | None:
 
 
 class Elsewhere:
-    """What the peers that can be heard say of their sources."""
+    """The claims of the peers that can be heard."""
 
     def __init__(self) -> None:
         self._claims: dict[SourceName, dict[str, Claim]] = {}
@@ -64,11 +65,14 @@ class Elsewhere:
         return self._claims.keys()
 
     def of(self, source: SourceName) -> Mapping[str, Claim]:
-        """By store."""
+        """Return the claims about a source, by store."""
         return self._claims.get(source, {})
 
     def hear(self, answers: Iterable[PeerAnswer]) -> list[SourceName]:
-        """These are the latest answers of all that can be heard. Returns what that changes."""
+        """Replace all claims by the latest answers of the peers that can be heard.
+
+        Returns the sources whose claims have changed.
+        """
         heard: dict[SourceName, dict[str, Claim]] = {}
         for answer in answers:
             for source, known in answer.sources.items():

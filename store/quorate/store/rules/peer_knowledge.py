@@ -1,6 +1,6 @@
-"""What a peer knows: of each source, of itself, and when it was heard.
+"""The knowledge of a peer: about each source, about itself, and the time when it was heard.
 
-Values only. The rules that use them are in quorate.store.rules.
+Values only. The rules that use them are in the other modules of quorate.store.rules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quorate.v1.store_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class SourceKnowledge:
-    """What a peer knows of one source."""
+    """The knowledge of a peer about one source."""
 
     promised_epoch: int = 0
     promised_to: bytes = b""
@@ -35,33 +35,33 @@ class SourceKnowledge:
     held: tuple[HeldRange, ...] = ()
     stable_upto: int = NOTHING
     limbo: bool = False
-    """The peer can not vouch for what it lacks of this source."""
+    """Whether the peer cannot vouch for what it lacks of this source."""
     live: bool = False
     clean: bool = False
     information: SourceInformation | None = None
     receivers: tuple[ReceiverStatus, ...] = ()
     accepted_losses: tuple[HeldRange, ...] = ()
     deletion: int = DELETION_UNSPECIFIED
-    """Why the peer deleted it, if it did: then this is what it remembers of it."""
+    """Why the peer deleted the source, if it did. The other fields come from its tombstone then."""
     proxy: bool = False
-    """The peer answers for it while it is away."""
+    """Whether the peer answers for the source as its proxy while it is away."""
     reg_id: int = 0
-    """That the source has at the peer."""
+    """The RegID that the source has at the peer."""
     retained_from: int = 0
-    """Everything below was stable and was let go on purpose."""
+    """The lowest number not let go. Everything below was stable."""
     markers: tuple[Marker, ...] = ()
-    """The newest of what is stable, and all above."""
+    """The newest stable marker and every later one."""
     takes_data: bool = True
-    """The peer keeps messages of that topic."""
+    """Whether the peer keeps messages of the topic."""
     ended_epoch: int = 0
-    """Up to here epochs were of streams that are deleted."""
+    """The highest epoch of the source's deleted streams; 0: no stream was deleted."""
     ended_receivers: tuple[EndedReceiver, ...] = ()
     may_miss_receivers: bool = False
-    """That it does not know a receiver says nothing."""
+    """Whether the peer may lack receivers that are registered."""
     spent_receiver_epoch: int = 0
-    """The highest in which any receiver was over."""
+    """The highest epoch in which any receiver was deregistered."""
     deleted_upto: int = 0
-    """Up to which epoch the peer deleted it, as whoever had it deleted said."""
+    """The epoch up to which the peer was told to delete the source."""
 
 
 UNKNOWN = SourceKnowledge()
@@ -76,40 +76,40 @@ class PeerAnswer:
     incarnation: bytes
     starts: int = 1
     limbo: bool = False
-    """The peer as a whole can not vouch for what it lacks."""
+    """Whether the peer as a whole cannot vouch for what it lacks."""
     blank: bool = False
     founders: tuple[Greeting, ...] = ()
     remembered: Greeting | None = None
-    """What the peer remembered of this store, from before it was asked."""
+    """The greeting of this store that the peer remembered from before the question."""
     sources: Mapping[SourceName, SourceKnowledge] = field(default_factory=dict)
     known: tuple[Greeting, ...] = ()
-    """The other stores that it knows."""
+    """The other stores that the peer knows."""
     advertised: str = ""
-    """The address that it says of itself; `address` is where it was asked."""
+    """The address that the peer announces; `address` is where this store asked it."""
 
     def knowledge(self, source: SourceName) -> SourceKnowledge:
-        """What it knows of a source; nothing, if it does not name it."""
+        """Return the peer's knowledge of a source; UNKNOWN if it does not name the source."""
         return self.sources.get(source, UNKNOWN)
 
     def vouches(self, source: SourceName) -> bool:
-        """Whether it can say what it lacks of this source."""
+        """Return whether the peer vouches for what it lacks of this source."""
         knowledge = self.sources.get(source)
         return not (self.limbo if knowledge is None else knowledge.limbo)
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The latest answer of a peer. Times are of this store's clock, in seconds, monotonic."""
+    """The latest answer of a peer. Times are this store's monotonic clock, in seconds."""
 
     answer: PeerAnswer
     asked: float
-    """When the question was sent that this answers."""
+    """The time when this store sent the question."""
     at: float
-    """When the answer was complete."""
+    """The time when the answer was complete."""
     first: float
-    """When this incarnation was first heard."""
+    """The time when this incarnation was first heard."""
     counts: bool = True
-    """Both know which incarnation the other one has. Else the peer may not have told its sources
-    yet that this store was replaced, and what it says is nothing to leave limbo by (G3)."""
+    """Whether both stores know each other's incarnation. Otherwise the peer may not have told its
+    sources yet that this store was replaced. No store may leave limbo by such an answer."""
     busy: bool = False
-    """Sources stream to it: see quorate.store.tasks.throttle."""
+    """Whether sources stream to the peer (see quorate.store.tasks.throttle)."""

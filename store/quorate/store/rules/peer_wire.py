@@ -1,4 +1,4 @@
-"""What stores tell each other of a source, as the wire contract has it, both ways."""
+"""Conversion of a store's knowledge of a source, to and from the wire contract between stores."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 
 
 def knowledge_of(state: SourceState, limbo: bool) -> SourceKnowledge:
-    """What a store knows of a source, as its peers would hear it."""
+    """Return a store's knowledge of a source, as its peers would hear it."""
     return knowledge_from_wire(source_inventory(state, limbo))
 
 
 def source_inventory(state: SourceState, limbo: bool) -> store_v1.SourceInventory:
+    """Return a store's knowledge of a source as a wire message."""
     record = state.registration
     return store_v1.SourceInventory(
         source=source_to_wire(state.name),
@@ -57,6 +58,7 @@ def source_inventory(state: SourceState, limbo: bool) -> store_v1.SourceInventor
 
 
 def knowledge_from_wire(wire: store_v1.SourceInventory) -> SourceKnowledge:
+    """Return the knowledge of a source in a wire message."""
     return SourceKnowledge(
         wire.promised_epoch,
         wire.promised_to,

@@ -1,7 +1,7 @@
-"""What a store takes over from its peers, and what it fetches from whom.
+"""The plan of a repair: the begin to adopt from a peer, and the ranges to fetch from each peer.
 
-Pure. Ordinary repair never goes above what is stable: the rest belongs to the source that may come
-back to it. The one exception is what the store had acknowledged itself and can not read any more.
+Pure functions. A repair fetches only stable messages: its source may still send the ones above
+again. The one exception are messages that the store had acknowledged and can no longer read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quorate.v1.messages_pb2 import SourceInformation
 
 @dataclass(frozen=True, slots=True)
 class PeerView:
-    """What a peer said of one source; only the address if it has not said anything yet."""
+    """One source as a peer reported it; only the address if the peer has not answered yet."""
 
     address: str
     store: str = ""
@@ -31,21 +31,21 @@ class PeerView:
     stable_upto: int = NOTHING
     answered: bool = False
     promised_to: bytes = b""
-    """The instance that the begun epoch was promised to; empty if it does not say."""
+    """The instance that the begun epoch was promised to; empty: the peer does not say."""
     information: SourceInformation | None = None
     reg_id: int = 0
-    """That the source has there."""
+    """The RegID that the source has at the peer."""
     retained_from: int = 0
-    """Everything below was stable and was let go on purpose."""
+    """The lowest number not let go. Everything below was stable."""
     markers: tuple[Marker, ...] = ()
     ended_epoch: int = 0
-    """Up to here epochs were of streams that are deleted."""
+    """The highest epoch of the source's deleted streams; 0: no stream was deleted."""
     incarnation: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnView:
-    """What this store knows of the same source itself."""
+    """One source as this store knows it."""
 
     store: str
     promised_epoch: int = 0
@@ -57,32 +57,33 @@ class OwnView:
     unreadable: RangeSet = field(default_factory=RangeSet)
     losses: RangeSet = field(default_factory=RangeSet)
     live: bool = False
-    """The source streams to this store now."""
+    """Whether the source streams to this store now."""
     promised_to: bytes = b""
-    """The instance that was promised that epoch."""
+    """The instance that the promised epoch was promised to."""
     address: str = ""
-    """Where sources reach this store: some call it so."""
+    """The address at which sources reach this store. Some policies name the store by it."""
     retained_from: int = 0
-    """Everything below was let go, here or elsewhere."""
+    """The lowest number not let go, here or elsewhere."""
     takes_data: bool = True
-    """It keeps messages of that topic."""
+    """Whether the store keeps messages of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """A range to be fetched from one peer."""
+    """A range to fetch from one peer."""
 
     peer: PeerView
     wanted: Range
 
 
 def begin_to_adopt(own: OwnView, peers: Iterable[PeerView]) -> PeerView | None:
-    """The peer whose begun record this store missed and takes over; None if it missed none.
+    """Return the peer whose begin this store missed and should adopt; None if it missed none.
 
-    Only one that names this store, and only if it has promised nothing higher: so it is as if the
-    source's own promise and begin came late. A backup, or a member for which one stands in, only
-    while it can not read something: it takes no begin from the source then, and what it can not
-    read need not belong to the stream any more.
+    The begin must name this store, and the store must have promised no higher epoch. Then adopting
+    is as if the source's own promise and begin came late.
+
+    A store that the begin names only as a backup adopts it only while it has unreadable messages.
+    The source sends it no begin, and the new lineage may say that these messages are void.
     """
     newest = max(
         (peer for peer in peers if peer.begun_epoch > own.begun_epoch and _names(peer, own)),
@@ -106,7 +107,7 @@ def _names(peer: PeerView, own: OwnView) -> bool:
 
 
 def stable_upto(own: OwnView, peers: Iterable[PeerView]) -> int:
-    """How far the stream is stable, in the lineage of this store, as far as anyone was told."""
+    """Return how far the stream is stable in this store's lineage, as far as any store knows."""
     told = [
         min(peer.stable_upto, diverges_at(own.lineage, peer.lineage) - 1)
         for peer in peers
@@ -116,7 +117,10 @@ def stable_upto(own: OwnView, peers: Iterable[PeerView]) -> int:
 
 
 def retained_from(own: OwnView, peers: Iterable[PeerView]) -> int:
-    """What is below need not be had, in the lineage of this store, as far as anyone let it go."""
+    """Return the number below which some store let go of this store's lineage.
+
+    This store need not fetch the messages below it.
+    """
     told = [
         released_below(own.lineage, peer.lineage, peer.retained_from, peer.stable_upto)
         for peer in peers
@@ -126,9 +130,11 @@ def retained_from(own: OwnView, peers: Iterable[PeerView]) -> int:
 
 
 def lacking(own: OwnView, stable: int) -> RangeSet:
-    """What this store should have of the stream and can not give: holes, what it can not read,
-    and, while the source is away, the end of what is stable. Who keeps no messages should have only
-    what it had already."""
+    """Return the numbers that this store should have of the stream and cannot serve.
+
+    These are the holes and the unreadable numbers. While the source is away, the stable numbers
+    above the last held one count as well. A state-only store repairs only its unreadable numbers.
+    """
     if not own.takes_data:
         return RangeSet(own.unreadable)
     upto = stable if not own.live else min(stable, own.next_sequence - 1)
@@ -137,18 +143,17 @@ def lacking(own: OwnView, stable: int) -> RangeSet:
     wanted = RangeSet(own.held.holes(begins, upto) if upto >= begins else ())
     for item in own.losses:
         wanted.remove(item.first, item.last)
-    # Also what was once lost and turned up again: the store is doubted while it can not read it.
+    # An accepted loss may be held again: while it is unreadable, the store does not vouch.
     for item in own.unreadable:
         wanted.add(item.first, item.last)
     return wanted
 
 
 def errands(wanted: RangeSet, own: OwnView, peers: Sequence[PeerView]) -> list[Errand]:
-    """Who is asked for what, in this order: those that say that they have most of it first.
+    """Return the ranges to ask each peer for. The peer that has most of them comes first.
 
-    A range stands under every peer that may have it: what the first one gave is not asked for
-    again by whoever runs the errands. Peers that have not said what they have come last, and are
-    asked for everything.
+    A range appears under every peer that may have it. The caller skips the parts that an earlier
+    peer gave. Peers that have not answered come last, and are asked for everything.
     """
     plans: list[tuple[int, list[Errand]]] = []
     for peer in peers:
@@ -162,7 +167,7 @@ def errands(wanted: RangeSet, own: OwnView, peers: Sequence[PeerView]) -> list[E
 
 
 def comparable_upto(own: OwnView, peer: PeerView) -> int:
-    """As far as what this store and a peer hold must be the same."""
+    """Return the highest number up to which this store and a peer must hold the same messages."""
     if not (own.begun_epoch and peer.begun_epoch):
         return NOTHING
     upto = min(own.stable_upto, peer.stable_upto)

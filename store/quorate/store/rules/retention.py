@@ -401,7 +401,7 @@ class Mark:
 
     position: int
     observed: float
-    """The seconds that the store had run and heard its peers by then, over all its runs."""
+    """The seconds that the store had run by then, without pauses, over all its runs."""
     wall: float
     """The seconds since 1970 by the store's clock."""
 

@@ -1,4 +1,4 @@
-"""What policies call a store: by its own name, or by the one that a source has for its address."""
+"""The name that policies have for a store: its own, or the one that a source gave its address."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from quorate.v1.messages_pb2 import SourceInformation
 
 
 def policy_name(store: str, address: str, information: SourceInformation | None) -> str:
-    """The name that this source's policies have for a store; its own if they do not name it."""
+    """Return the name that a source's policies have for a store; its own if they do not name it."""
     if information is None:
         return store
     for entry in information.stores:
