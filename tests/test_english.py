@@ -14,7 +14,7 @@ COUNTS = {
     "proto/quorate/protocol": 126,
     "proto/quorate/transport": 5,
     "proto/quorate/v1": 0,
-    "store": 260,
+    "store": 3,
     "source": 158,
     "receiver": 119,
     "pipeline": 284,

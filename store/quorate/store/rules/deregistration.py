@@ -17,7 +17,7 @@ from quorate.v1.store_pb2 import DELETION_DEREGISTERED
 
 
 class Verdict(enum.Enum):
-    """What becomes of a source that is to be deregistered."""
+    """The decision about a source that is to be deregistered."""
 
     BURY = enum.auto()
     """Its state goes, and a tombstone remembers it."""
@@ -43,8 +43,8 @@ def judge_source(state: SourceState, epoch: int, instance: bytes = b"") -> Verdi
 def judge_unused(state: SourceState, epoch: int, instance: bytes) -> Verdict:
     """Whether a promise is taken back that led to nothing.
 
-    Only by the instance that it was given to, and only where nothing was ever begun: what that
-    instance knew rested on this store's word that there was nothing, which stays true.
+    Only the instance with the promise may give it back, and only where nothing was ever begun. That
+    instance decided from this store's answer that there was nothing, and the answer stays true.
     """
     record = state.registration
     if (record.promised_epoch, record.promised_to) != (epoch, instance) or _may_matter(state):

@@ -46,25 +46,25 @@ from quorate.v1 import store_pb2 as store_v1
 
 
 class Identities:
-    """Those that live, and those that are gone."""
+    """The living identities, and the tombstones of deleted sources."""
 
     def __init__(self, lives: Lives, tombstones: Iterable[Tombstone] = ()) -> None:
         self.lives = lives
         self.tombstones = {each.registration.name: each for each in tombstones}
         self.settled: set[SourceName] = set()
-        """Of these this store can vouch that it lacks nothing that anyone still needs."""
+        """Deleted sources of which this store vouches that it lacks nothing still needed."""
         self.unlisted: set[SourceName] = set()
-        """Of these no other store has anything either: nobody is told of them unasked."""
+        """Deleted sources of which no other store has anything. Only peers that ask hear of them."""
         self.buried_at: dict[SourceName, float] = {}
         """When those were deleted that were deleted in this run, on the steady clock."""
         self.seemed_gone: dict[SourceName, float] = {}
         """Since when all others say that they have deleted them, too, on the steady clock."""
         self.asked_again: set[SourceName] = set()
-        """Of these, who was promised the last epoch has asked for it once more since."""
+        """Deleted sources whose last promised instance has asked for its epoch once more since."""
 
     @staticmethod
     def immortal() -> Identities:
-        """Of a store that protects and deletes nobody by itself."""
+        """Return the identities of a store that protects and deletes none by itself."""
         return Identities(Lives(Observed(0.0, 0.0), lambda _: Lifetimes()))
 
     # Promises.
@@ -78,11 +78,10 @@ class Identities:
         return other and self.lives.protected(Who(state.name))
 
     def in_the_way(self, source: SourceName, epoch: int, instance: bytes) -> SourceState | None:
-        """A deleted source, as it is answered for while it can not be just unknown.
+        """Return the state to report for a deleted source; None if it counts as unknown.
 
-        As if the store had not answered: it says that it can not vouch, and nothing else. None if
-        nothing is remembered, or no longer needs to be. Raises Fenced, because deleting must not
-        let an instance in that was fenced before; Deregistered.
+        The state says only that the store cannot vouch. Raises Deregistered. Raises Fenced, because
+        deleting must not let an instance in that was fenced before.
         """
         tombstone = self.tombstones.get(source)
         if tombstone is None:
@@ -150,9 +149,9 @@ class Identities:
         blind: bool,
         upto: int = 0,
     ) -> list[Write]:
-        """Have a tombstone take the place of a source, which is out of service already.
+        """Put a tombstone in the place of a source that is out of service already.
 
-        blind: the store could not vouch for what it lacks of it. upto: see deletion.bury.
+        blind, upto: as in source_tombstones.bury.
         """
         wall = self.lives.observed.wall
         tombstone, writes = source_tombstones.bury(state, cause, wall, blind=blind, upto=upto)
@@ -196,8 +195,8 @@ class Identities:
             self.buried_at[source] = steady
             self.seemed_gone.pop(source, None)
         if source_tombstones.ended_epoch(tombstone) > source_tombstones.ended_epoch(before):
-            # What was settled is an earlier end. That a store was told does not settle this one:
-            # whoever said so may have been fenced by all others.
+            # The settled end is an earlier one. This one is not settled: the instance that told
+            # this store may have been fenced by all others.
             self.settled.discard(source)
             self.unlisted.discard(source)
         self.tombstones[source] = tombstone
@@ -249,8 +248,9 @@ class Identities:
     ) -> tuple[SourceState, list[Write]]:
         """Give a deleted source back what is still there of it, in limbo.
 
-        promised: what a peer has promised it since, if that is why it is given back. anew: it lives
-        on as another stream, so that nothing of the old one counts.
+        promised: the answer of a peer that promised it an epoch since, if that is the reason.
+
+        anew: whether it lives on as another stream, so that nothing of the old one counts.
         """
         tombstone = self.tombstones.pop(source)
         if promised is not None:
@@ -304,7 +304,7 @@ class Identities:
     # Rows.
 
     def life_row(self, state: SourceState, receiver: int = 0) -> Write:
-        """What a restart must know of a life."""
+        """Return the row that a restart reads a life from."""
         life = self.lives.of(Who(state.name, receiver))
         return Write(Table.META, life_key(state.reg_id, receiver), pack_life(life))
 

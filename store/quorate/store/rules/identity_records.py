@@ -41,7 +41,7 @@ _HIGHEST = b"\xff" * 16
 
 
 def life_key(reg_id: int, receiver: int = 0) -> bytes:
-    """Of a source's life, or of that of one of its receivers."""
+    """Return the key of a source's life, or of the life of one of its receivers."""
     key = _LIFE_PREFIX + _U64.pack(reg_id)
     return key + _U64.pack(receiver) if receiver else key
 
@@ -58,7 +58,7 @@ LIFE_KEYS = (_LIFE_PREFIX, _LIFE_PREFIX + _HIGHEST)
 
 
 def gone_key(source: SourceName) -> bytes:
-    """Of the tombstone of a source."""
+    """Return the key of a source's tombstone."""
     return _GONE_PREFIX + _U64.pack(source.session_id) + source.topic.encode()
 
 
@@ -87,7 +87,7 @@ def unpack_life(value: bytes) -> Life:
     try:
         version, activity, lifetime, seen, released, length = _LIFE.unpack_from(value)
     except struct.error as error:
-        raise Malformed(f"a sign of life can not be read: {error}") from None
+        raise Malformed(f"a sign of life cannot be read: {error}") from None
     instance = value[_LIFE.size :]
     if version != _LIFE_VERSION or len(instance) != length:
         raise Malformed(f"a sign of life has version {version} and {len(value)} bytes")
@@ -96,7 +96,7 @@ def unpack_life(value: bytes) -> Life:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What a store remembers of a source that it deleted."""
+    """The record of a source that the store deleted."""
 
     reg_id: int
     """Under which its rows are filed."""
@@ -106,8 +106,10 @@ class Tombstone:
     deleted: float
     """Wall time of the deletion."""
     blind: bool = False
-    """The store could not vouch for what it lacked of it, or has been in limbo since: there may be
-    stores with a part that it does not know of."""
+    """The store could not vouch for what it lacked of it, or has been in limbo since.
+
+    There may be stores with a part of it that this store does not know of.
+    """
     markers: tuple[Marker, ...] = ()
     dropped: bool = False
     """Its messages count no more, and are being removed; before that it could be brought back."""
@@ -126,7 +128,7 @@ _ENDED_PREFIX = b"ended/"
 
 
 def ended_key(reg_id: int, receiver: int) -> bytes:
-    """Of the row that says up to which epoch a receiver is over."""
+    """Return the key of the row with the epoch up to which a receiver is over."""
     return _ENDED_PREFIX + _U64.pack(reg_id) + _U64.pack(receiver)
 
 
@@ -144,7 +146,7 @@ _ENDED = struct.Struct(">Q?")
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What a store remembers of a receiver that was deregistered."""
+    """The record of a receiver that was deregistered."""
 
     epoch: int
     """Registrations up to this one are over."""
@@ -163,7 +165,7 @@ def unpack_end(value: bytes) -> End:
     try:
         epoch, is_settled = _ENDED.unpack(value)
     except struct.error as error:
-        raise Malformed(f"the end of a receiver can not be read: {error}") from None
+        raise Malformed(f"the end of a receiver cannot be read: {error}") from None
     return End(epoch, is_settled, reread=True)
 
 
@@ -219,7 +221,7 @@ def unpack_tombstone(value: bytes) -> Tombstone:
         ended, at = _by_session_id(value, at, ends, _ENDED.size)
         receivers, at = _by_session_id(value, at, rows, RECEIVER_BYTES)
     except struct.error as error:
-        raise Malformed(f"a tombstone can not be read: {error}") from None
+        raise Malformed(f"a tombstone cannot be read: {error}") from None
     if at != len(value):
         raise Malformed(f"a tombstone has {len(value)} bytes, not {at}")
     return Tombstone(

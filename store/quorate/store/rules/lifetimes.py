@@ -1,10 +1,11 @@
 """How long identities live at a store: the rules, over plain times (DESIGN 4.5).
 
-No clock and no I/O. Two kinds of time come in: what the store has *observed*, which passes only
-while it runs and looks around, and the wall clock, which alone knows how long the store was down.
-The wall clock never decides alone: what it says is overdue is deleted only when the store has
-itself been up for a while and has heard nothing. Nothing of this decides whether a message is
-safe: epochs do that.
+No clock and no I/O. Two kinds of time come in. *Observed* time passes only while the store runs
+and looks around. The wall clock alone knows how long the store was down.
+
+The wall clock never decides alone. An identity that is overdue by the wall clock is deleted only
+after the store has been up for a while without hearing of it. Times never decide whether a message
+is safe: epochs do that.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from quorate.protocol.identity import SourceName
 from quorate.v1 import messages_pb2 as v1
 
 CONFIRM_SECONDS = 60.0
-"""What only the wall clock says is overdue, is so once the store has been up for this long."""
+"""The time up, in seconds, after which an identity may be overdue by the wall clock alone."""
 STAMP_SECONDS = 60.0
 """A sign of life is on the disk this long after it came, at the latest."""
 GLANCE_SECONDS_MAX = 5.0
@@ -36,7 +37,7 @@ class Lifetimes:
     """Everything of it is deleted after so long; 0: never."""
 
     def merged(self, asked: Lifetimes) -> Lifetimes:
-        """What holds if this is configured and that is asked for by the client."""
+        """Return the lifetimes in force if these are configured and the client asks for those."""
         lifetimes = [item for item in (self.state_lifetime, asked.state_lifetime) if item > 0]
         return Lifetimes(
             asked.activity_timeout or self.activity_timeout, min(lifetimes, default=0.0)
@@ -73,7 +74,7 @@ class Who(NamedTuple):
 
 @dataclass(slots=True)
 class Life:
-    """What a store knows of an identity's life."""
+    """The signs of life of one identity."""
 
     asked: Lifetimes = Lifetimes()
     instance: bytes = b""
@@ -93,7 +94,7 @@ class Life:
 
 
 class Observed:
-    """Time as the store saw it pass. What goes by while the process is paused does not count."""
+    """Time as the store saw it pass. A pause of the process does not count."""
 
     def __init__(self, steady: float, wall: float) -> None:
         """steady: a clock that only goes forwards; wall: the time of day; both in seconds."""
@@ -141,14 +142,14 @@ class Lives:
         return life
 
     def restore(self, who: Who, life: Life) -> None:
-        """What the disk remembers."""
+        """Set the life that the disk remembers."""
         self._lives[who] = life
 
     def forget(self, who: Who) -> None:
         self._lives.pop(who, None)
 
     def lifetimes(self, who: Who) -> Lifetimes:
-        """What holds for it."""
+        """Return the lifetimes in force for an identity."""
         return self._configured(who).merged(self.of(who).asked)
 
     # Signs of life.
@@ -184,7 +185,7 @@ class Lives:
         life.present = False
         life.released = willingly
 
-    # What follows.
+    # The rules.
 
     def silent(self, who: Who) -> float:
         """Observed seconds without a sign of life; a start of the store counts as one."""
@@ -202,8 +203,8 @@ class Lives:
     def overdue(self, who: Who) -> bool:
         """Whether its state lifetime is over.
 
-        The first look after a start that finds so by the wall clock alone is only a mark; it is
-        confirmed when the store has been up for the activity timeout and still heard nothing.
+        By the wall clock alone, an identity is at first only marked. It is overdue once the store
+        has been up for the activity timeout, and CONFIRM_SECONDS at least, and heard nothing.
         """
         lifetimes = self.lifetimes(who)
         kept_for = lifetimes.kept_for
@@ -226,7 +227,7 @@ class Lives:
         return age - slack >= lifetimes.kept_for
 
     def stamps(self, known: Iterable[Who], *, all_of_them: bool = False) -> Iterator[Who]:
-        """Those whose sign of life must be written now, so that a restart knows of it."""
+        """Return the identities whose sign of life must be written now, for a restart to know."""
         now = self.observed.now
         for who in known:
             lifetimes = self.lifetimes(who)

@@ -1,8 +1,8 @@
 """Which store answers for a source that is away, and what it may say is stable (DESIGN 4.4).
 
-Pure. Every store that takes part computes the same order from the same inventories; who is first
-begins after a random wait, and a later one only if it has seen nobody begin for long. Nothing that
-is safe hangs on there being one proxy: two of them say the same.
+Pure. Every store that takes part computes the same order from the same inventories. The first one
+begins after a random wait. A later one begins only if it has seen none begin for long. Safety does
+not depend on there being one proxy: two of them give the same answers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Party:
     lineage: Lineage = NO_LINEAGE
     membership: Membership | None = None
     held: RangeSet = field(default_factory=RangeSet)
-    """What it holds of the stream, durably, or was told that nobody needs to hold."""
+    """The numbers of the stream that it holds durably, or that no store needs to hold."""
     stable_upto: int = NOTHING
     limbo: bool = False
     live: bool = False
@@ -56,14 +56,14 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Electorate:
-    """Those who may answer for a source, the first in the order first."""
+    """The stores that may answer for a source, in their order."""
 
     order: tuple[Party, ...]
     membership: Membership
 
     @property
     def serving(self) -> Party | None:
-        """Who serves already; of several the first."""
+        """The first store in the order that serves already."""
         return next((party for party in self.order if party.serves), None)
 
     def place(self, store: str) -> int | None:
@@ -73,7 +73,7 @@ class Electorate:
 
 
 def electorate(source: SourceName, parties: Mapping[str, Party]) -> Electorate | None:
-    """Who may answer for a source that is away; None if nobody may.
+    """Return the stores that may answer for a source that is away; None if none may.
 
     Only stores that have its state, outside limbo, and only with a quorum of such stores.
     """
@@ -141,12 +141,13 @@ class _Sighting:
 class Gathering:
     """How far the stream of a source that is away is stable.
 
-    What one store was told is stable, is. Beyond that, a number is stable when enough stores that
-    have begun the newest epoch hold it *at the same time*: each was seen to hold it, and was asked
-    again after all had been seen, and still held it in the same incarnation. One look would not
-    do: a store may have been wiped before the other one got it. Nor does a store count that has
-    promised a later epoch: that may have decided otherwise before this store, as it left limbo,
-    fetched what it might once have had.
+    A number that one store was told is stable, is stable. Beyond that, a number is stable when
+    enough stores that have begun the newest epoch hold it *at the same time*. Each was seen to hold
+    it, and was asked again after all had been seen. It must still hold it in the same incarnation.
+    One look would not do: a store may have been wiped before the other one got the message.
+
+    A store that has promised a later epoch does not count. That epoch may have decided otherwise
+    before this store fetched the message as it left limbo.
     """
 
     def __init__(self) -> None:
@@ -161,8 +162,8 @@ class Gathering:
             for party in among.order
             if party.lineage == lineage and not party.is_promised
         }
-        # Who keeps no messages is waited for by no rule; what it took before it was configured so
-        # it has like any other.
+        # No rule waits for a state-only store. Messages that it took before it was configured so
+        # count like those of any other store.
         active = {party.store for party in among.order if party.takes_data} & reach.keys()
         asked = {party.store: party.asked for party in among.order}
         seen, confirmed = self._seen, told
@@ -191,8 +192,10 @@ def _sighting(
 def _still_holds(
     seen: _Sighting, among: Electorate, reach: Mapping[str, int], active: Set[str]
 ) -> bool:
-    """Whether what was seen is so now: of the same stream, and by the rules of those that are
-    active now, of whom there may be more."""
+    """Return whether the stores still hold what was seen, of the same stream.
+
+    The policies apply to the stores that are active now, which may have become more.
+    """
     incarnations = {party.store: party.incarnation for party in among.order}
     return (
         seen.lineage == among.order[0].lineage

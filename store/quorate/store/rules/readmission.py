@@ -1,10 +1,12 @@
-"""When a store may leave limbo for a source, and what it has to take over before (DESIGN 4.5).
+"""Readmission: when a store may leave limbo for a source, and what it takes over (DESIGN 4.5).
 
 Peers outside limbo must be, without this store, a stable set and a blocking set of every policy in
-force: then they know every promise that counts and every message that may be stable. Taken over is
-everything up to the floor, the highest number that may be stable, where this store itself counts as
-a holder: what its former self acknowledged may be stable on it and on one peer, and nobody may have
-been told yet. Pure: answers in, decision out; quorate.store.rules.acceptor makes it durable.
+force. Then they know every promise that counts and every message that may be stable. The store
+takes over everything up to the floor, the highest number that may be stable.
+
+The store itself counts as a holder for the floor. A message that it acknowledged before may be
+stable on it and on one peer, without any other store knowing yet. Pure: answers in, decision out;
+quorate.store.rules.acceptor makes it durable.
 """
 
 from __future__ import annotations
@@ -37,27 +39,29 @@ from quorate.v1.messages_pb2 import SourceInformation
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Not yet."""
+    """The store stays in limbo for now."""
 
     reason: str
-    """What it waits for; for people."""
+    """The reason, as text for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Not before these have been asked about this very source: they say nothing of it, and what all
-    others have deleted, too, no store tells unasked."""
+    """Peers must be asked about this very source first, as they did not mention it.
+
+    A source that all stores have deleted is mentioned only if asked for.
+    """
 
     addresses: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What is taken over before the store vouches again, all of it durable in one commit."""
+    """The state to take over before the store vouches again, durable in one commit."""
 
     promised_epoch: int
     promised_to: bytes
-    """Who may ask for that promise once more; empty: nobody."""
+    """The instance that may ask for that promise once more; empty: none."""
     begun_epoch: int = 0
     lineage: Lineage = NO_LINEAGE
     membership: Membership | None = None
@@ -66,14 +70,14 @@ class Adoption:
     stable_upto: int = NOTHING
     floor: int = NOTHING
     fetch: RangeSet = field(default_factory=RangeSet)
-    """What the store lacks up to the floor."""
+    """The numbers up to the floor that the store lacks."""
     holders: Mapping[str, RangeSet] = field(default_factory=dict)
-    """What of that can be had, by the peer's address."""
+    """The numbers that each peer holds, by the peer's address."""
     receivers: Mapping[int, ReceiverKnowledge] = field(default_factory=dict)
     """By session ID."""
     losses: tuple[HeldRange, ...] = ()
     retained_from: int = 0
-    """What is below some store has let go: it is not fetched."""
+    """The number below which some store has let go; nothing below is fetched."""
     marker: Marker | None = None
     """The newest that was committed with what is taken over, or was let go."""
     ended_epoch: int = 0
@@ -87,7 +91,7 @@ class Adoption:
 def names_of(
     store: str, addresses: Collection[str], informations: Iterable[SourceInformation | None]
 ) -> set[str]:
-    """What policies call a store: by its own name, or as sources call it that reach it."""
+    """Return the names that policies may have for a store: its own, and those that sources use."""
     called = {
         entry.name
         for information in informations
@@ -117,10 +121,16 @@ def leave(
 ) -> Stay | Ask | Adoption:
     """Whether this store may leave limbo for a source.
 
-    own: what it knows itself. answers: the latest of each peer, to a greeting with the present
-    incarnation. configured: the addresses of all peers. takes_data: it keeps messages of the topic;
-    else it fetches only what would not be stable without it. asked: the addresses of those that
-    answered a question about this very source.
+    own: the knowledge of this store itself.
+
+    answers: the latest answer of each peer, to a greeting with the present incarnation.
+
+    configured: the addresses of all peers.
+
+    takes_data: whether it keeps messages of the topic. A state-only store fetches only messages
+    that would not be stable without it.
+
+    asked: the addresses of the peers that answered a question about this very source.
     """
     known = {answer.address: as_told(answer.knowledge(name)) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
@@ -154,8 +164,8 @@ def leave(
     told = {answer.address for answer in answers if name in answer.sources}
     if unasked := {each for each in vouching - told if called[each] in everyone} - {*asked}:
         return Ask(frozenset(unasked))
-    # Of receivers its own word does not count, nor that of another one in limbo, or of a store that
-    # the stream has left: they may have missed a receiver's end.
+    # For receivers, stores in limbo (this one too) do not count, nor stores that the stream has
+    # left. They may have missed a receiver's end.
     sure_of_receivers = [
         knowledge
         for address, knowledge in known.items()
@@ -198,11 +208,11 @@ def leave(
 
 
 def as_told(known: SourceKnowledge) -> SourceKnowledge:
-    """What a peer knows of a source, as far as it would tell that itself.
+    """Return the part of a peer's knowledge of a source that counts.
 
-    Of one that it deleted, and vouches for, nothing is left but that it was ended: whoever still
-    has that stream has nothing that counts. No more than the peer had a part in: that it was told
-    of the end of what came after does not say that this has ended everywhere.
+    If the peer deleted the source, and vouches for that, only the end of its streams counts. The
+    streams up to that end count at no store. A later end that the peer was only told of may not
+    have happened everywhere, so it does not count.
     """
     if not known.deletion or known.limbo:
         return known

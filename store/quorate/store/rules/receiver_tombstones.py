@@ -5,14 +5,14 @@ store that was away still has its row, and what that says counts no more. An end
 inventories, and with the next registration of that session ID, which is above it: a new receiver.
 It is evidence, the owner's word or an operator's; a row that merely lacks somewhere says nothing.
 
-Ends go in two steps, so that a session ID for each run leaves no rows for ever: first an end is
-settled, once every store that may have a part of the receiver remembers it and has no row of it;
-nobody needs to hear of it from a settled one. It is forgotten when it is settled, or forgotten,
-everywhere. So none is heard late by a store where the receiver may have begun anew.
+Ends go in two steps, so that a session ID for each run leaves no rows for ever. First an end is
+settled, once every store that may have a part of the receiver remembers it and has no row of it. No
+store needs to hear of a settled end. An end is forgotten when it is settled, or forgotten,
+everywhere. So no store hears of it late, after the receiver may have begun anew there.
 
 What stays, also when the source begins anew, is one number for all its receivers: the highest
-epoch in which any of them was over. A receiver registers above it, so that an instance which was
-frozen, and wakes up when its end is forgotten, can not have the same epoch as a newer one. Pure.
+epoch in which any of them was over. A receiver registers above it. So an instance that wakes up
+after its end was forgotten cannot have the same epoch as a newer one. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from quorate.store.rules.source_state import SourceState
 from quorate.store.storage.interface import Write
 
 REMEMBERED_SECONDS = 60.0
-"""What was on its way when a receiver ended has come by then: it is fenced."""
+"""The seconds after which every message that was on its way at an end has come, and was fenced."""
 
 
 def note(state: SourceState, session_id: int, epoch: int) -> list[Write]:
@@ -60,13 +60,13 @@ def spent_by_all(state: SourceState) -> int:
 
 
 def forget_all(state: SourceState) -> list[Write]:
-    """Of a stream that is over itself nobody needs to know who had ended before."""
+    """Forget the ends of all receivers of a stream that is over itself."""
     gone = list(state.ended)
     state.ended.clear()
     return [state.ended_row(session_id) for session_id in gone]
 
 
-# What peers say.
+# The answers of peers.
 
 
 def merged(known: Iterable[SourceKnowledge]) -> dict[int, End]:
@@ -111,7 +111,7 @@ def spent_epoch(told: Iterable[SourceKnowledge]) -> int:
 
 
 class Step(enum.Enum):
-    """What becomes of an end."""
+    """The next step for an end."""
 
     WAIT = enum.auto()
     SETTLE = enum.auto()
@@ -120,7 +120,7 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a peer has said of a source's receivers, when it was asked last."""
+    """A peer's last answer about a source's receivers."""
 
     asked: float
     vouches: bool
@@ -148,10 +148,13 @@ class Said:
 def next_step(
     session_id: int, end: End, named: Collection[str], said: Mapping[str, Said], since: float
 ) -> Step:
-    """What these answers allow.
+    """Return the step that the peers' answers allow.
 
-    named: the stores that may have a part of the source. said: by peers that can be heard, by the
-    name that policies use. since: what was asked before says nothing, on the clock of `asked`.
+    named: the stores that may have a part of the source.
+
+    said: the answers of the peers that can be heard, by the names that policies use.
+
+    since: answers to questions from before this time do not count, on the clock of `asked`.
     """
     for name in {*named, *said}:
         one = said.get(name)

@@ -1,17 +1,20 @@
 """Deleting a source: in two phases, with a tombstone, never by absence (DESIGN 4.5).
 
-First the source goes out of service and a tombstone takes the place of its rows, all in one commit;
-its messages stay where they are. After a grace period they are dropped from the index, a bounded
-part at a time, and leave the journal like all that is let go (quorate.store.rules.retention). Pure.
+First the source goes out of service, and a tombstone takes the place of its rows in one commit.
+Its messages stay where they are. After a grace period the store drops them from the index, in
+bounded steps. They leave the journal like any released batch (quorate.store.rules.retention). Pure.
 
-A store that deleted a source must not vouch for what it lacks of it: peers may still have it, and
-what was stable on this store and one of them is then on that one alone. So the tombstone answers
-like a store in limbo until the deletion is settled: every other store that may have had a part has
-deleted it too; or, if the source was deregistered, so many of them that the rest is no blocking
-set: nobody can go on with it then without hearing that it was ended. If it lives on elsewhere
-instead, or is back and asks for what another store still has, the tombstone gives back what it has;
-in limbo if some of that is gone. A source that never began here needs none of that: the tombstone
-remembers all that there ever was, the promise.
+A store that deleted a source must not vouch for what it lacks of it. Peers may still have the
+source. A message that was stable on this store and one peer is then on that peer alone. So the
+tombstone answers like a store in limbo until the deletion is settled.
+
+A deletion is settled when every other store that may have had a part has deleted it too. For a
+deregistered source it suffices that the stores that have not are no blocking set. No registration
+can then go on with the source without hearing that it was ended.
+
+If the source lives on elsewhere, or is back and asks for it, the tombstone gives back what it has.
+The source is in limbo then if some of its messages are gone. A source that never began here needs
+none of this: the tombstone remembers the promise, which is all there ever was.
 """
 
 from __future__ import annotations
@@ -63,11 +66,12 @@ GIVEN_BACK = "it was deleted here, and what is back of it may not be all"
 def bury(
     state: SourceState, cause: store_v1.Deletion, wall: float, *, blind: bool, upto: int = 0
 ) -> tuple[Tombstone, list[Write]]:
-    """The first phase: what is left of a source, and the rows that make it so.
+    """Do the first phase: return the tombstone of a source, and the rows that delete the source.
 
-    upto: up to which epoch it is deleted, as whoever has it deleted says. blind: the store could
-    not vouch for what it lacks of it. What it can not read it does not lack: should it be given
-    back, that is found out again.
+    upto: the epoch up to which the source is to be deleted, by the request.
+
+    blind: the store could not vouch for what it lacks of it. Unreadable messages do not count as
+    lacking. If the source is given back, reading finds them again.
     """
     tombstone = Tombstone(
         state.reg_id,
@@ -98,7 +102,7 @@ def bury(
 
 
 def receiver_rows(state: SourceState, session_id: int) -> list[Write]:
-    """What deletes a receiver."""
+    """Return the writes that delete a receiver."""
     return [
         Write(Table.RECEIVERS, receiver_key(state.reg_id, session_id), None),
         Write(Table.META, life_key(state.reg_id, session_id), None),
@@ -128,11 +132,11 @@ def purge(reads: Reads, tombstone: Tombstone, rows_max: int) -> tuple[Tombstone,
 def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
     """The source as it was; in limbo, without its messages, if they are gone already.
 
-    Else this store can vouch as if it had been cut off meanwhile: it promised nothing, and took
-    nothing. If it could not vouch before it still can not.
+    Otherwise this store vouches as if it had been cut off meanwhile, since it promised and took
+    nothing. A store that could not vouch before still cannot.
 
-    Receivers are as before, also those that are over: a store that was away may know nothing of it,
-    and the others that were told rely on this one's word.
+    Receivers are as before, including the deregistered ones. A store that was away may not know
+    that they were deregistered, and other stores rely on this one to tell it.
     """
     held = tombstone.held
     is_gone = tombstone.dropped and not had_nothing(tombstone)
@@ -165,7 +169,7 @@ def brought_back(tombstone: Tombstone) -> tuple[SourceState, list[Write]]:
 
 
 def as_it_was(tombstone: Tombstone) -> SourceState:
-    """What the store says of the source meanwhile."""
+    """Return the state that the store reports for the source while it is deleted."""
     return brought_back(tombstone)[0]
 
 
@@ -179,11 +183,11 @@ def had_nothing(tombstone: Tombstone) -> bool:
 
 
 def doubted(tombstone: Tombstone) -> Tombstone:
-    """The same, of a store that enters limbo: it may have had a part in what came after."""
+    """Return the tombstone at a store that enters limbo. It may have had a part in later ones."""
     return replace(tombstone, blind=True)
 
 
-# What the peers say.
+# The answers of peers.
 
 
 def _has_deleted(peer: PeerAnswer, source: SourceName) -> bool:
@@ -195,8 +199,10 @@ def _has_deleted(peer: PeerAnswer, source: SourceName) -> bool:
 
 
 def _is_unsure(peer: PeerAnswer, source: SourceName) -> bool:
-    """Whether the peer may have known more than it says: it is in limbo as a whole, or for what is
-    left there of the source."""
+    """Return whether the peer may have known more than it reports.
+
+    So it is if the peer is in limbo as a whole, or for the rest of the source there.
+    """
     known = peer.sources.get(source)
     return peer.limbo or (known is not None and known.limbo and not known.deletion)
 
@@ -210,8 +216,8 @@ def policies(record: Registration) -> tuple[Policy, ...]:
 def others(record: Registration, me: str) -> frozenset[str]:
     """Every other store that may have a part of a source.
 
-    The record in force names them, apart from members that a backup stands in for. Whoever else the
-    source named when it was heard last it has left: it may have gone before it could say so here.
+    The record in force names them, apart from members that a backup stands in for. The source has
+    left the other stores that its last information names.
     """
     in_force, names = policies(record), _informed(record)
     if in_force:
@@ -233,7 +239,7 @@ def _informed(record: Registration) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What those peers that can be heard have said since the source was deleted here."""
+    """The answers that peers gave since the source was deleted here."""
 
     me: str
     """The name of this store."""
@@ -246,8 +252,8 @@ class View:
 def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
     """Whether every other store that may have a part of it has said that it deleted it, too.
 
-    Of answers of different times that is not enough: one store may have given the source back since
-    it answered, and another have taken it up from there before it deleted it.
+    Answers of different times are not enough. One store may have given the source back since it
+    answered. Another may have adopted it from there before its own deletion.
     """
     source = tombstone.registration.name
     named = _asked(tombstone, view)
@@ -257,15 +263,17 @@ def gone_everywhere(tombstone: Tombstone, view: View) -> bool:
         named |= view.peers.keys()
     if not all(store in view.peers and _has_deleted(view.peers[store], source) for store in named):
         return False
-    # What counts, the rest knows if it is enough.
+    # The sure stores may know everything that counts.
     unsure = {store for store in named if _is_unsure(view.peers[store], source)}
     sure = (named - unsure) | {view.me}
     return not unsure or (not tombstone.blind and _know_all_that_counts(tombstone, view, sure))
 
 
 def _asked(tombstone: Tombstone, view: View) -> frozenset[str]:
-    """Every other store that may have a part of it, as far as this store, or any peer that deleted
-    it, knows: this one may have been away when the stores changed."""
+    """Return every other store that may have a part of it.
+
+    Peers that deleted it may name more: this store may have been away when the stores changed.
+    """
     named = others(tombstone.registration, view.me)
     return named.union(*map(_stores_of, _begun_since(tombstone, view))) - {view.me}
 
@@ -285,9 +293,9 @@ def _begun_since(tombstone: Tombstone, view: View) -> list[SourceKnowledge]:
 
 
 def _know_all_that_counts(tombstone: Tombstone, view: View, sure: Set[str]) -> bool:
-    """The same as _know_everything, also by policies that came into force when this store was away.
+    """Return whether these stores know everything, also by policies that came into force since.
 
-    Whoever is enough by older ones has among them one that began the next.
+    A set that suffices by the older policies has a store that began under the next ones.
     """
     return _know_everything(tombstone, sure) and all(
         known.membership is not None and _are_enough(known.membership.policies, sure)
@@ -311,7 +319,7 @@ def _are_enough(in_force: Sequence[Policy], sure: Set[str]) -> bool:
 
 
 def awaited(tombstone: Tombstone, view: View) -> str:
-    """Whom this store waits for to have the deletion settled; for people."""
+    """Return the stores that the settling of the deletion waits for, as text for people."""
     source, told = tombstone.registration.name, view.peers
     named = _asked(tombstone, view)
     asks_all = tombstone.blind or not named
@@ -345,8 +353,8 @@ def settled(tombstone: Tombstone, view: View, is_gone: bool) -> bool:
 def _told(tombstone: Tombstone, view: View) -> Set[str]:
     """The stores that tell whoever asks them that this stream was ended.
 
-    Who deleted a stream before this one was not told. Who began nothing of it tells nobody: whoever
-    told it may have been fenced, and it has only its word.
+    A store that deleted only an earlier stream was not told. A store that began nothing of it does
+    not count: the instance that told it may have been fenced elsewhere.
     """
     upto = ended_epoch(tombstone)
     return {view.me} | {
@@ -386,9 +394,11 @@ def deregistered_since(tombstone: Tombstone, view: View) -> int:
 
 
 def _was_settled(tombstone: Tombstone, view: View) -> bool:
-    """Whether a peer says that this stream was ended: it was settled there, or where the peer has
-    that from, and the source registered anew since. One that was blind may have had a part in what
-    came after."""
+    """Return whether a peer reports that this stream was ended.
+
+    The end was settled then at some store, and the source registered anew. A blind tombstone does
+    not count, as its store may have had a part in the next stream.
+    """
     upto = ended_epoch(tombstone)
     return 0 < upto <= _told_ended(tombstone, view) and not tombstone.blind
 
@@ -402,9 +412,9 @@ def _told_ended(tombstone: Tombstone, view: View) -> int:
 def given_up(record: Registration, view: View) -> bool:
     """Whether nobody can vouch for this source any more, because its time is over.
 
-    For a store that is in limbo for it, which can then only wait for stores that wait for it: every
-    peer has deleted the source, or is in limbo for it as well, and one that knew as much as this
-    store has found that its time is over.
+    Stores in limbo for a source can wait for each other for ever. It is given up if every peer has
+    deleted it, or is in limbo for it as well. One peer must have known as much as this store, and
+    have found that the source's lifetime is over.
     """
     known = [peer.sources.get(record.name) for peer in view.peers.values()]
     return (
@@ -426,7 +436,8 @@ def _believed(tombstone: Tombstone, view: View) -> Set[str]:
     this from being settled for ever.
     """
     named = _asked(tombstone, view)
-    # Who vouches for nothing does no harm, and who knows of nobody has nobody else to believe.
+    # A blind tombstone vouches for nothing, so a wrong answer does no harm. A tombstone that names
+    # no store has only the configured peers to believe.
     return view.peers.keys() if tombstone.blind or not named else named
 
 
@@ -443,8 +454,9 @@ def lives_on(tombstone: Tombstone, view: View) -> bool:
 def asked_for(
     tombstone: Tombstone, view: View, asked_again: bool = False
 ) -> SourceKnowledge | None:
-    """The peer's word that a source that expired is back: one that still has it has promised it
-    more than was known when it was deleted here; None if none has.
+    """Return a peer's answer by which an expired source is back; None if there is none.
+
+    Such a peer still has the source, and has promised it a higher epoch than this store knew.
 
     asked_again: whoever was promised what is known has asked for it here since. Then a peer need
     only have promised it the same: it may have been cut off from this store alone, and waits.
@@ -471,7 +483,7 @@ def asked_for(
 
 
 def promised_elsewhere(tombstone: Tombstone, known: SourceKnowledge) -> Tombstone:
-    """The same, with the promise of a peer taken over, to whoever asks for it here as well.
+    """Return the tombstone with the promise of a peer taken over.
 
     So this store is not asked back again for the same promise, should its time be over once more.
     """
@@ -485,8 +497,11 @@ def promised_elsewhere(tombstone: Tombstone, known: SourceKnowledge) -> Tombston
 
 
 def begun_anew(tombstone: Tombstone, view: View) -> bool:
-    """Whether it lives on as another stream: what was stable here was given up by its stores, or a
-    peer says that it was ended, and this store was told since that the next one is deleted, too."""
+    """Return whether the source lives on as another stream.
+
+    Either its stores gave up messages that were stable here, or a peer reports that this stream was
+    ended.
+    """
     source, lineage = tombstone.registration.name, tombstone.registration.lineage
     if 0 < tombstone.registration.begun_epoch <= _told_ended(tombstone, view):
         return True
@@ -499,11 +514,10 @@ def begun_anew(tombstone: Tombstone, view: View) -> bool:
 
 
 def ended_epoch(tombstone: Tombstone) -> int:
-    """Up to which epoch nothing counts any more, whoever still has it, once this is settled.
+    """Return the epoch up to which nothing counts any more, once this deletion is settled.
 
-    Not what was promised only: if that was to no avail, another stream may have begun below it. Nor
-    what a store was told of which it began nothing: it vouches at once, at the word of one that may
-    have been fenced elsewhere.
+    A mere promise does not count, since another stream may have begun below it. Where the store
+    began nothing, the epoch that it was told does not count: the teller may have been fenced.
     """
     record = tombstone.registration
     return max(_deleted_upto(tombstone) if record.begun_epoch else 0, record.ended_epoch)
@@ -517,16 +531,20 @@ def _deleted_upto(tombstone: Tombstone) -> int:
 def check_not_ended(
     store: str, source: SourceName, lineage: Lineage, told: int, ended: int
 ) -> None:
-    """Raise NotRegistered if a lineage goes on with a stream that was deleted, up to this epoch, at
-    this store, and whoever decided so had not been told: the promises that it rests on were given
-    before."""
+    """Raise NotRegistered if a lineage goes on with a stream that this store has deleted.
+
+    told: the end of which the deciding instance had heard. A lower one than `ended` means that the
+    promises that it rests on came before the deletion.
+    """
     if told < ended and lineage.reaches_back_to(ended):
         raise NotRegistered(str(source), f"store {store} has deleted it up to epoch {ended}")
 
 
 def void(tombstone: Tombstone) -> Tombstone:
-    """What is left of it when it lives on as another stream: only what is fenced. That nothing of
-    that stream was ever here is certain, unless this store could not vouch before."""
+    """Return the tombstone of a source that lives on as another stream: only its fences remain.
+
+    Nothing of the new stream was ever here, unless this store could not vouch before.
+    """
     record = tombstone.registration
     return replace(
         tombstone,

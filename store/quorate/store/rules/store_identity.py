@@ -1,8 +1,8 @@
-"""Who a store is, what it knows of its peers, and whether it can vouch for what it lacks.
+"""The identity of a store, its knowledge of its peers, and whether it vouches for what it lacks.
 
-A store that was wiped, put back from a copy or restarted without its last writes is in limbo: what
-it has counts, what it lacks counts as unknown. The rules for that are here and nowhere else; pure:
-answers of peers go in, decisions and the rows that make them durable come out.
+A store that was wiped, put back from a copy or restarted without its last writes is in limbo. A
+message that it has counts; a message that it lacks counts as unknown. The rules for that are here
+and nowhere else. Pure: answers of peers go in, decisions and the rows for them come out.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _FORMER_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """What follows from a peer's greeting."""
+    """The outcome of a peer's greeting."""
 
     remembered: Greeting | None
-    """What was known of it before."""
+    """The greeting that was known of it before."""
     is_news: bool
     """This incarnation was not known: what one before it had acknowledged may be gone."""
     writes: tuple[Write, ...]
@@ -60,7 +60,7 @@ class Met:
 
 
 class Standing:
-    """Who this store is, whether it vouches as a whole, and whom it has met."""
+    """This store's identity, whether it vouches as a whole, and the peers that it has met."""
 
     def __init__(self, store: str, record: StoreRecord, peers: dict[str, Greeting]) -> None:
         """peers: the last greeting of each, by the store's name."""
@@ -81,7 +81,7 @@ class Standing:
 
     @property
     def limbo(self) -> str:
-        """Why the store as a whole can not vouch for what it lacks; empty: it can."""
+        """Why the store as a whole cannot vouch for what it lacks; empty: it can."""
         return self.record.limbo or self.unchecked
 
     def greeting(self, address: str, commits: int) -> Greeting:
@@ -101,8 +101,8 @@ class Standing:
     def check_named(self, source: SourceName, incarnation: bytes) -> None:
         """Raise NotRegistered unless this is the incarnation that a source has dealt with.
 
-        A directory and a copy of it may both run, and calls reach now the one and now the other:
-        what the one promised, the other one has not.
+        A directory and a copy of it may both run, and calls reach now the one, now the other. A
+        promise of the one binds only that one.
         """
         if incarnation != self.record.incarnation:
             raise NotRegistered(
@@ -115,12 +115,12 @@ class Standing:
     def met(self, greeting: Greeting, since: int | None = None) -> Met:
         """Take note of who greets; remembered for good once the writes are durable.
 
-        since: the moment in which the question was sent that this comes with the answer to; None:
-        it greets by itself, which may be long ago.
+        since: the moment of the question that this answers; None: the peer greets by itself, and
+        the greeting may be old.
 
-        An incarnation takes the place of the one that is known if it says that it has replaced
-        that, or answers what was asked after that was known. Any other may have been said before,
-        by one that was wiped since. It is told what is known, and has to name it.
+        An incarnation replaces the known one if it names that as a former one. It also does so if
+        it answers a question from after that one was known. Any other greeting may be from an
+        incarnation that was wiped since. Its store is told what is known, and has to name it.
         """
         known = self.peers.get(greeting.store_name)
         if known is None:
@@ -128,9 +128,8 @@ class Standing:
         if greeting.incarnation in known.former:
             return _not_present(known)  # a copy of what it once was, or what that said
         if _is_refuted(greeting, known):
-            # A copy, or a directory that was put back: the later one stays what is known, for as
-            # long as that one has not taken note. The answer that tells it may be lost, or it may
-            # go down before it has.
+            # A copy, or a directory that was put back. The later one stays known until the greeting
+            # store has taken note. The answer that tells it so may be lost.
             return _not_present(known)
         if known.incarnation == greeting.incarnation:
             is_older = known.run == greeting.run and known.commits >= greeting.commits
@@ -180,8 +179,8 @@ class Standing:
     def known(self) -> list[StoreReplaced]:
         """Which incarnation every peer has that this store knows, and what it was before itself.
 
-        Goes with every answer that a source decides from: the source may still have the word of a
-        store that was wiped, and has left limbo since because this store told it what it knew then.
+        Every answer that a source decides from carries it. The source may still count an answer of
+        a store that was wiped since, and that left limbo with what this store knew then.
         """
         mine = StoreReplaced(store_name=self.store, former=self.record.former)
         return [mine, *map(replacement, self.peers.values())]
@@ -225,21 +224,21 @@ class Standing:
             reason = contradiction(remembered, record.starts, record.runs)
             if reason or remembered.incarnation == record.incarnation:
                 return reason
-        # Of two that run, each may have taken the other for what it was before.
+        # If two run under one name, each may have taken the other for its former incarnation.
         each_follows_the_other = record.incarnation in remembered.former
         if remembered.incarnation in record.former and not each_follows_the_other:
             return ""
         if self.comes_after(remembered):
             return ""
         return (
-            "a peer knows another incarnation of it that it has not heard of: it was put back from "
-            "a copy, or another store runs under its name"
+            "a peer knows another incarnation of it that it has not heard of: it was put back, or "
+            "another store runs under its name"
         )
 
     def enter_limbo(self, reason: str, incarnation: bytes) -> tuple[Write, ...]:
         """Vouch no more, under a new incarnation, for what is lacking of any source."""
         former = _merged(self.record.former, (self.record.incarnation,))
-        # What peers knew of the former ones need not be of this directory: none counts as renewed.
+        # Peers may have met the former ones with another directory: none counts as renewed.
         self.record = replace(
             self.record,
             incarnation=incarnation,
@@ -251,7 +250,7 @@ class Standing:
         return (self.row(),)
 
     def renew(self, incarnation: bytes) -> tuple[Write, ...]:
-        """Have a new incarnation, because something that the former one acknowledged is gone.
+        """Take a new incarnation, because something that the former one acknowledged is gone.
 
         It is of the same directory: if that was put back, what peers know of the former one tells.
         """
@@ -264,17 +263,17 @@ class Standing:
     def begin_check(self, peers: Collection[str]) -> None:
         """Vouch for nothing before the peers were heard, or could not be: `unchecked` says so.
 
-        Who is alone, or blank, has nothing to wait for. Who is in limbo as a whole may vouch for
-        sources that it knows.
+        A store that is alone, or blank, has nothing to wait for. A store that is in limbo as a
+        whole may vouch for sources that it knows.
         """
         if peers and not self.record.blank:
             self.unchecked = UNCHECKED_REASON
 
     def fill(self) -> tuple[Write, ...]:
-        """Be blank no more: something of a group is taken over, durably with these writes.
+        """Note that the store is no longer blank: it takes over a part of what a group has.
 
-        Whoever has a part of what its peers had, and then sees them all blank, must not take that
-        for a new group: the rest may have been stable.
+        If such a store then finds all its peers blank, they must not found a group together.
+        The messages that it lacks may have been stable.
         """
         if not self.record.blank:
             return ()
@@ -295,7 +294,7 @@ class Standing:
     def founders(
         self, configured: Collection[str], heard: Mapping[str, Heard]
     ) -> tuple[Greeting, ...]:
-        """Who founds a new group together, this store among them; empty: nobody does.
+        """Return the stores that found a new group, this one among them; empty: none do.
 
         configured: the addresses of all peers; heard: the latest answers, by address.
         """
@@ -307,8 +306,8 @@ class Standing:
         if set(heard) != set(configured) or not all(item.answer.blank for item in heard.values()):
             return ()
         # Blank at different times would not do: each might have been filled from the others in
-        # between. Nobody becomes blank without a new incarnation, so that these were all blank
-        # when the last of them was first heard, if each said so again after that.
+        # between. A store becomes blank only with a new incarnation. So if each has said it again
+        # after the last of them was first heard, all were blank at that time.
         if heard and max(item.first for item in heard.values()) > min(
             item.asked for item in heard.values()
         ):
@@ -327,7 +326,7 @@ class Standing:
 
 
 def replacement(greeting: Greeting) -> StoreReplaced:
-    """What a source is told of a store that greeted."""
+    """Return the message that tells a source of a store that greeted."""
     return StoreReplaced(
         store_name=greeting.store_name,
         incarnation=greeting.incarnation,
@@ -348,7 +347,7 @@ def knows(greeting: Greeting, remembered: Greeting | None) -> bool:
 
 
 def _is_refuted(greeting: Greeting, known: Greeting) -> bool:
-    """Whether who greets can not have the directory that is known, though it says that it has.
+    """Return whether a greeting's runs contradict the directory that it claims to come from.
 
     A wiped store, or one that was found out, has another one than its former incarnations had.
     """
@@ -389,10 +388,13 @@ def started(
     draw: Callable[[], bytes],
     run: StoreRun,
 ) -> StoreRecord:
-    """What is to be durable, with all that was found, before a store serves.
+    """Return the record that must be durable before a store serves. Raises NotFounded.
 
-    record: what was found, None in a blank directory. peers: as configured, None if they are not.
-    draw makes a new incarnation; run is the one that begins. Raises NotFounded.
+    record: the record on the disk, None in a blank directory.
+
+    peers: the configured peers, None if none are configured.
+
+    draw: makes a new incarnation. run: the run that begins.
     """
     if record is None:
         record = StoreRecord(draw(), limbo=NEW_REASON, blank=True)

@@ -1,7 +1,7 @@
 """The runs of a store, one for each start, and what they say of its directory; pure.
 
-Whether a directory can be the one that a peer has met follows from its runs. What is done about one
-that can not is decided in quorate.store.rules.store_identity.
+The runs show whether a directory can be the one that a peer has met. The consequences are in
+quorate.store.rules.store_identity.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from quorate.store.storage.records import (
 from quorate.v1 import store_pb2 as store_v1
 
 RUNS_MAX = 128
-"""Of so many starts a store knows the run. If no more followed after it was put back, it is found
-out by one that it has not been through, or in which it made fewer commits."""
+"""The count of last starts of which a store knows the run.
+
+A directory that was put back is found out within so many starts. It lacks a run that a peer has
+met, or made fewer commits in it.
+"""
 
 
 def run_to_wire(run: StoreRun) -> store_v1.StoreRun:
@@ -37,8 +40,8 @@ def contradiction(known: store_v1.Greeting, starts: int, runs: Sequence[StoreRun
         return ""
     if known.starts >= starts:
         return (
-            f"its directory says that it was started {starts} times, and a peer has seen it "
-            f"started {known.starts} times: it is a copy, or was put back"
+            f"its directory says that it was started {starts} times, and a peer has seen "
+            f"{known.starts} starts: it is a copy, or was put back"
         )
     ago = starts - known.starts
     if not _was_through(known, ago, runs):
@@ -65,10 +68,9 @@ def _was_through(known: store_v1.Greeting, ago: int, runs: Sequence[StoreRun]) -
 
 
 def _later(ago: int, runs: Sequence[StoreRun]) -> Sequence[StoreRun]:
-    """The runs after that one, as far as they are known; the first of them says how many commits
-    there were when it was over.
+    """Return the known runs after that one. The first says how many commits there were before it.
 
-    If it is so long ago that the next ones are forgotten there may have been fewer then, never
-    more: commits that a peer knew of stay. So nobody is found out wrongly.
+    If the next runs are forgotten, the run may have ended with fewer commits, never with more.
+    Commits that a peer knew of stay. So no directory is found out wrongly.
     """
     return runs[-ago:]
