@@ -178,6 +178,7 @@ class StoreCore:
         return tombstone is not None and not (source in identities.settled and tombstone.emptied)
 
     def check_vouches(self, source: SourceName, state: SourceState | None) -> None:
+        """Raise InLimbo if the store cannot vouch for what it lacks of a source."""
         reason = self.limbo_of(state) if state is not None else self.limbo_without(source)
         if reason:
             raise InLimbo(str(source), self.store, reason)

@@ -54,7 +54,7 @@ class Identities:
         self.settled: set[SourceName] = set()
         """Deleted sources of which this store vouches that it lacks nothing still needed."""
         self.unlisted: set[SourceName] = set()
-        """Deleted sources of which no other store has anything. Only peers that ask hear of them."""
+        """Deleted sources of which no other store has anything. Only peers that ask hear of it."""
         self.buried_at: dict[SourceName, float] = {}
         """When those were deleted that were deleted in this run, on the steady clock."""
         self.seemed_gone: dict[SourceName, float] = {}

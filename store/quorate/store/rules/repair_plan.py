@@ -117,7 +117,7 @@ def stable_upto(own: OwnView, peers: Iterable[PeerView]) -> int:
 
 
 def retained_from(own: OwnView, peers: Iterable[PeerView]) -> int:
-    """Return the number below which some store let go of this store's lineage.
+    """Return the number below which some store has let go of messages of this lineage.
 
     This store need not fetch the messages below it.
     """
