@@ -438,7 +438,7 @@ class TestRemembered:
 
     def test_more_starts_than_it_has_had(self) -> None:
         assert "is a copy, or was put back" in self.reason(starts=4)
-        assert "seen it started 5 times" in self.reason(starts=5)
+        assert "seen 5 starts" in self.reason(starts=5)
 
     def test_more_commits_than_it_had_when_it_started(self) -> None:
         assert "had 100 commits when its start 4 began" in self.reason(

@@ -81,7 +81,7 @@ class Losses:
                 first,
                 last,
                 self._store,
-                f"it knows of nothing above {known_upto}, and what nobody sent yet is not lost",
+                f"it knows of nothing above {known_upto}; what was never sent is not lost",
             )
         record = LossRecord(source, first, last, reason, time_ns, state.lineage)
         writes = self._give_up(state, record)

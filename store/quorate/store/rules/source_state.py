@@ -329,7 +329,7 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[A]):
-    """The outcome of a request. All writes must be durable before anyone sees the answer."""
+    """The outcome of a request. All writes must be durable before its answer may be seen."""
 
     answer: A
     writes: tuple[Write, ...] = ()
