@@ -1,8 +1,9 @@
 """The receiver SDK: open a `Receiver` and iterate over it.
 
-Start with `receiver` (what applications use) and `session` (one source as it is followed). What
-decides safety has no I/O: `core` (the merge, in order), `plan` (what to fetch, what is proven lost)
-and `acknowledgements` (what may be acknowledged). For code without asyncio see `blocking`.
+Start with `receiver`, which applications use, and `io.source_session`, which follows one source.
+The rules have no I/O: `protocol.stream` merges in order, `protocol.fetch_plan` knows what to fetch
+and what is lost, `protocol.consumed` counts what may be acknowledged. `blocking` is for code
+without asyncio.
 """
 
 from quorate.protocol.consensus import Behaviour, StartingPoint

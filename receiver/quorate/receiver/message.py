@@ -1,7 +1,6 @@
-"""What an application is handed: messages, the batches they come in, and their acknowledgements.
+"""What an application receives: messages, the batches they come in, and their acknowledgements.
 
-No I/O. One object a message is all that the hot path pays: everything that the messages of a batch
-have in common is looked up in the batch.
+No I/O. The hot path makes one object for each message; the batch keeps what its messages share.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from quorate.receiver.protocol.stream import Piece
 
 
 class Acknowledgement(NamedTuple):
-    """Stands for a message when it is acknowledged; keeps no payload alive."""
+    """A handle that acknowledges a message. It keeps no payload in memory."""
 
     source: SourceName
     epoch: int
@@ -32,15 +31,15 @@ class DeliveredBatch:
     __slots__ = ("_attributes", "_payloads", "_piece", "first", "last", "progress", "size", "taken")
 
     first: int
-    """Sequence number of its first message."""
+    """The sequence number of its first message."""
     last: int
-    """Sequence number of its last message."""
+    """The sequence number of its last message."""
     size: int
-    """Bytes, framing included."""
+    """The size in bytes, framing included."""
     taken: int
-    """The last of its messages that the application took; first - 1 before any."""
+    """The sequence number of the last message that the application took; first - 1: none yet."""
     progress: Progress
-    """Where the consumption of its messages is counted."""
+    """The count of what was consumed of this batch's source."""
 
     def __init__(self, piece: Piece, progress: Progress) -> None:
         self.first = piece.first
@@ -54,34 +53,38 @@ class DeliveredBatch:
 
     @property
     def source(self) -> SourceName:
+        """The source that sent it."""
         return self._piece.header.source
 
     @property
     def topic(self) -> str:
+        """The topic of its source."""
         return self._piece.header.source.topic
 
     @property
     def epoch(self) -> int:
+        """The source's epoch under which its messages belong to the stream."""
         return self._piece.header.epoch
 
     @property
     def timestamp_ns(self) -> int:
-        """When the source packed it, by the source's clock, ns since 1970 UTC."""
+        """The time at which the source packed it, by the source's clock: nanoseconds since 1970
+        UTC."""
         return self._piece.header.timestamp_ns
 
     @property
     def retransmitted(self) -> bool:
-        """It was recovered from a store or from the source's retention; not from a live stream."""
+        """Whether it came from a store or from the source's retention, and not from a live stream."""
         return self._piece.retransmitted
 
     @property
     def source_reg_id(self) -> int:
-        """The RegID that the source has at its stores; 0 if they assigned different ones."""
+        """The RegID of the source at its stores; 0: its stores assigned different ones."""
         return self.progress.source_reg_id
 
     @property
     def payloads(self) -> list[bytes]:
-        """The messages' contents, in order."""
+        """The contents of its messages, in order."""
         payloads = self._payloads
         return self._read()[0] if payloads is None else payloads
 
@@ -92,13 +95,13 @@ class DeliveredBatch:
             part = slice(self.first - header.first, self.last - header.first + 1)
             payloads = payloads[part]
             attributes = attributes and attributes[part]
-        # In this order: another thread takes them for read once the payloads are there.
+        # The order of these two matters: another thread may read as soon as the payloads are set.
         self._attributes = attributes
         self._payloads = payloads
         return payloads, attributes
 
     def attributes_of(self, sequence: int) -> Attributes:
-        """Key and properties of one of its messages, decoded at each call."""
+        """Return key and properties of one of its messages. Each call decodes them."""
         attributes = self._attributes if self._payloads is not None else self._read()[1]
         return decode_attributes(attributes[sequence - self.first] if attributes else NO_ATTRIBUTES)
 
@@ -109,20 +112,20 @@ class DeliveredBatch:
         return f"<DeliveredBatch {self.source} [{self.first}, {self.last}] epoch {self.epoch}>"
 
     def messages(self) -> Iterator[Message]:
-        """Its messages, in order, each made when it is taken."""
+        """Yield its messages in order. Each message is made when it is taken."""
         return map(Message, repeat(self), range(self.first, self.last + 1), self.payloads)
 
     def consumed(self) -> None:
-        """All its messages are done with; from any thread, in any order among batches."""
+        """Mark all its messages as consumed. Any thread may call this, in any order of the batches."""
         for sequence in range(self.first, self.last + 1):
             self.progress.consumed(sequence)
 
     def acknowledgement(self) -> Acknowledgement:
-        """What acknowledges its last message and everything before."""
+        """Return a handle that acknowledges its last message and every message before."""
         return Acknowledgement(self.source, self.epoch, self.last, self.progress)
 
     def part(self, first: int, last: int) -> DeliveredBatch:
-        """The same with only these of its messages."""
+        """Return a batch with only these of its messages."""
         piece = self._piece
         return DeliveredBatch(
             Piece(first, last, piece.header, piece.frame, piece.retransmitted), self.progress
@@ -130,16 +133,16 @@ class DeliveredBatch:
 
 
 class Message:
-    """One message."""
+    """A message."""
 
     __slots__ = ("batch", "payload", "sequence")
 
     batch: DeliveredBatch
-    """The batch it came in."""
+    """The batch in which the message came."""
     sequence: int
-    """Its position in its source's stream: 0, 1, 2, …"""
+    """The position in its source's stream: 0, 1, 2, …"""
     payload: bytes
-    """Its content."""
+    """The content."""
 
     def __init__(self, batch: DeliveredBatch, sequence: int, payload: bytes) -> None:
         self.batch = batch
@@ -148,52 +151,54 @@ class Message:
 
     @property
     def key(self) -> bytes | None:
-        """What it is about; None if it was sent without. Decoded at each access."""
+        """The key: what the message is about; None: it has no key. Each access decodes it."""
         return self.batch.attributes_of(self.sequence).key
 
     @property
     def properties(self) -> Mapping[str, bytes]:
-        """What it was sent with besides, by name; often nothing. Decoded at each access."""
+        """The properties, values by name; often none. Each access decodes them."""
         return self.batch.attributes_of(self.sequence).properties
 
     @property
     def source(self) -> SourceName:
-        """Who sent it."""
+        """The source that sent it."""
         return self.batch.source
 
     @property
     def topic(self) -> str:
+        """The topic of its source."""
         return self.batch.topic
 
     @property
     def epoch(self) -> int:
-        """The source's registration generation in which it was first sent."""
+        """The source's epoch under which the message belongs to the stream."""
         return self.batch.epoch
 
     @property
     def timestamp_ns(self) -> int:
-        """When the source packed it, by the source's clock, ns since 1970 UTC."""
+        """The time at which the source packed it, by the source's clock: nanoseconds since 1970
+        UTC."""
         return self.batch.timestamp_ns
 
     @property
     def retransmitted(self) -> bool:
-        """It was recovered from a store or from the source's retention; not from a live stream."""
+        """Whether it came from a store or from the source's retention, and not from a live stream."""
         return self.batch.retransmitted
 
     @property
     def source_reg_id(self) -> int:
-        """The RegID that the source has at its stores; 0 if they assigned different ones."""
+        """The RegID of the source at its stores; 0: its stores assigned different ones."""
         return self.batch.source_reg_id
 
     def consumed(self) -> None:
-        """Mode "batched": this message is done with; in any order, from any thread.
+        """Mark this message as consumed, in mode "batched"; in any order, from any thread.
 
-        Only the highest number with all before it consumed is acknowledged.
+        The receiver acknowledges up to the highest number with all messages before it consumed.
         """
         self.batch.progress.consumed(self.sequence)
 
     def acknowledgement(self) -> Acknowledgement:
-        """A handle for Receiver.acknowledge that may be kept when the message is not."""
+        """Return a handle for Receiver.acknowledge. It keeps no payload in memory."""
         return Acknowledgement(self.source, self.epoch, self.sequence, self.batch.progress)
 
     def __repr__(self) -> str:

@@ -4,7 +4,8 @@
         await source.send(b"…")              # accepted: on its way
         receipt = await source.publish(b"…")  # stable: on the disks of a quorum
 
-`quorate.source.blocking.Source` is the same for code without asyncio.
+`quorate.source.blocking.Source` has the same methods for code without asyncio. This module only
+exports names; nothing is defined here.
 """
 
 from quorate.protocol.consensus import Behaviour

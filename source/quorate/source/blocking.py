@@ -1,7 +1,7 @@
-"""The source for code without asyncio: the same names, usable from several threads.
+"""The source for code without asyncio: the same methods, usable from several threads.
 
-A send puts the message into a buffer; the background loop takes whole buffers over. Nothing about
-the protocol is here.
+A send puts the message into a buffer, and the background loop takes whole buffers over. Nothing
+here knows the protocol.
 """
 
 from __future__ import annotations
@@ -40,20 +40,21 @@ from quorate.source.receipts import Receipt
 from quorate.transport.blocking import run_blocking, shared_loop
 from quorate.v1.messages_pb2 import SourceInformation
 
-# Two batches: one is being taken over while the next gathers.
+# Two batches: the loop takes one over while the next one gathers.
 _BUFFER_MESSAGES = 2 * BATCH_MESSAGES_MAX
 _BUFFER_BYTES = 2 * BATCH_BYTES_TARGET
 _LOOK_AGAIN_SECONDS = 0.1
 
 
 class Source:
-    """Sends one topic's messages to its receivers and, at the same time, to its stores.
+    """A source: it sends one topic's messages to its receivers and, at the same time, to its
+    stores.
 
-    Open with `Source.open`; all calls may be made from any thread.
+    Open it with `Source.open`. All calls may be made from any thread.
     """
 
     def __init__(self, source: asynchronous.Source) -> None:
-        """Not for applications: use `Source.open`."""
+        """Wrap an open source. Applications use `Source.open`."""
         self._source = source
         self._core = source._core
         self._loop = shared_loop()
@@ -84,7 +85,11 @@ class Source:
         timeout: float = asynchronous.OPEN_SECONDS,
         on_event: Callable[[Event], None] | None = None,
     ) -> Self:
-        """As quorate.source.Source.open; on_event is called on the background thread."""
+        """Return a source that is registered with its stores and may send.
+
+        Arguments and errors are those of quorate.source.Source.open. The background thread calls
+        on_event.
+        """
         return cls(
             run_blocking(
                 asynchronous.Source.open(
@@ -115,7 +120,7 @@ class Source:
         try:
             self.close()
         except QuorateError:
-            # What went wrong inside is the news; a failing goodbye must not hide it.
+            # The error from inside is what matters; an error of the close must not hide it.
             if error is None:
                 raise
 
@@ -127,10 +132,10 @@ class Source:
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
     ) -> int:
-        """Accept a message; returns its sequence number.
+        """Accept a message and return its sequence number.
 
-        Waits only while the flight window is full, or receivers lag. key, properties and what it
-        raises: as quorate.source.Source.send.
+        The call waits only while the flight window is full or receivers lag. Key, properties and
+        errors are those of quorate.source.Source.send.
         """
         if key is not None or properties is not None:
             payload, attributes = checked_one(payload, key, properties, self._limit)
@@ -152,14 +157,14 @@ class Source:
         return sequence
 
     def send_many(self, messages: Iterable[bytes | Outgoing]) -> range:
-        """Accept messages one after the other; returns their sequence numbers.
+        """Accept messages one after the other and return their sequence numbers.
 
-        Raises as quorate.source.Source.send_many.
+        Raises what quorate.source.Source.send_many raises.
         """
         return self._accept(checked(messages, self._limit))
 
     def _accept(self, ready: Ready) -> range:
-        """All of them at once, even if that is more than the buffer has room for."""
+        """Put all messages into the buffer at once, even if they are more than it has room for."""
         with self._lock:
             if self._error is not None or not self._core.complete or self._full():
                 self._wait_for_space()
@@ -175,9 +180,10 @@ class Source:
         return range(first, first + len(ready))
 
     def commit(self, messages: Iterable[bytes | Outgoing], marker: bytes) -> range:
-        """Accept messages together with a marker, as one batch; returns their sequence numbers.
+        """Accept messages together with a marker, as one batch, and return their sequence numbers.
 
-        Waits until what was sent before is on its way. Raises as quorate.source.Source.commit.
+        The call first waits until earlier messages have left the buffer. Raises what
+        quorate.source.Source.commit raises.
         """
         ready = checked(messages, self._limit)
         check_commit(ready, marker)
@@ -196,9 +202,9 @@ class Source:
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
     ) -> Receipt:
-        """Send a message and wait until it is stable; returns the proof.
+        """Send a message, wait until it is stable, and return the proof.
 
-        Raises like send, and NotYetStable if the source is closed before.
+        Raises what send raises, and NotYetStable if the source is closed before.
         """
         since = self._loop.time()
         sequence = self.send(payload, key, properties)
@@ -208,7 +214,7 @@ class Source:
         return len(self._buffer) >= _BUFFER_MESSAGES or self._buffer_bytes >= _BUFFER_BYTES
 
     def _wait_for_space(self) -> None:
-        """With the lock held: until the buffer has room; raises why nothing is accepted."""
+        """Wait until the buffer has room, with the lock held. Raises why nothing is accepted."""
         while True:
             refusal = self._error or self._core.refusal()
             if refusal is not None:
@@ -225,7 +231,7 @@ class Source:
         self._drained = self._loop.create_task(self._drain())
 
     async def _drain(self) -> None:
-        """On the loop: hand the buffer over until it is empty."""
+        """Hand the buffer over until it is empty. Runs on the loop."""
         while True:
             with self._lock:
                 gathered = Ready(self._buffer, self._attributes)
@@ -249,9 +255,10 @@ class Source:
             await asyncio.shield(self._drained)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until everything sent so far is stable.
+        """Wait until every message sent so far is stable.
 
-        Raises NotYetStable after timeout seconds, or why the source failed.
+        Raises NotYetStable after timeout seconds (None: no limit), or the error that ended the
+        source.
         """
         run_blocking(self._flush(self._next - 1, timeout))
 
@@ -259,7 +266,8 @@ class Source:
         await self._source.wait_stable(last, timeout)
 
     def close(self, timeout: float = asynchronous.CLOSE_SECONDS) -> None:
-        """As quorate.source.Source.close."""
+        """Wait for sent messages to become stable, and end. Raises what quorate.source.Source.close
+        does."""
         with self._lock:
             failure = self._error
             if isinstance(failure, Closed | Deregistered):
@@ -289,7 +297,7 @@ class Source:
             raise NotYetStable(str(self.name), first, self._next - 1, detail)
 
     def deregister(self, timeout: float = asynchronous.CLOSE_SECONDS) -> None:
-        """As quorate.source.Source.deregister."""
+        """End this identity for good, as quorate.source.Source.deregister does, with its errors."""
         with self._lock:
             if isinstance(self._error, Closed | Deregistered):
                 raise self._error
@@ -298,44 +306,45 @@ class Source:
             self._space.notify_all()
         run_blocking(self._source.deregister(timeout))
 
-    # -- looking ----------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------
 
     @property
     def name(self) -> SourceName:
-        """Topic and session ID."""
+        """The topic and the session ID."""
         return self._source.name
 
     @property
     def next_sequence(self) -> int:
-        """The number that the next message gets."""
+        """The sequence number of the next message."""
         return self._next
 
     @property
     def stable_upto(self) -> int:
-        """The highest number with all before it stable; -1: none."""
+        """The highest sequence number with all messages before it stable; -1: none."""
         return self._source.stable_upto
 
     @property
     def epoch(self) -> int:
+        """The epoch in which the source is registered, or registers."""
         return self._source.epoch
 
     @property
     def marker(self) -> bytes:
-        """As quorate.source.Source.marker."""
+        """The marker of the last commit of this identity, also by an earlier source; empty: none."""
         return self._source.marker
 
     @property
     def registered(self) -> bool:
-        """Enough stores take the stream: a send would not raise NotRegistered."""
+        """Whether enough stores take the stream, so that a send would not raise NotRegistered."""
         return self._source.registered
 
     @property
     def information(self) -> SourceInformation:
-        """What receivers and stores are told of this source."""
+        """The registration information that receivers and stores get of this source."""
         return self._source.information
 
     def events(self) -> Iterator[Event]:
-        """As quorate.source.Source.events; waits for the next one."""
+        """Yield the newest events so far, then wait for each new one, until the source is closed."""
         events = self._source.events()
 
         async def next_event() -> Event | None:

@@ -1,6 +1,6 @@
-"""What a source tells its application, and the bounded log from which it is read.
+"""The events of a source, and the bounded log from which an application reads them.
 
-An event is a plain value; what to do about one is the application's affair.
+An event is a plain value. No module here acts on an event; the application decides what to do.
 """
 
 from __future__ import annotations
@@ -18,21 +18,25 @@ from quorate.protocol.policy import Policy
 _log = logging.getLogger("quorate.source")
 
 EVENTS_KEPT = 1024
+"""The number of events that a log keeps for slow and late readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationSucceeded:
-    """One store has begun the source's epoch."""
+    """A store has begun the source's epoch."""
 
     store: str
     reg_id: int
     known: bool
-    """The store knew this source from before."""
+    """Whether the store knew this source before."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRefused:
-    """A store refused to register the source; told once for each kind of reason. Others may do."""
+    """A store refused to register the source. Other stores may still be enough.
+
+    The source reports each kind of reason once for a store.
+    """
 
     store: str
     reason: QuorateError
@@ -40,24 +44,25 @@ class RegistrationRefused:
 
 @dataclass(frozen=True, slots=True)
 class WaitingForStores:
-    """A registration waits for promises."""
+    """A registration waits for the promises of stores."""
 
     missing: tuple[str, ...]
-    """Stores that have not answered."""
+    """The stores that have not answered."""
     seconds: float
-    """For so long at most it waits for all of them; 0: for enough of them, as long as it takes."""
+    """The longest time, in seconds, for which the registration waits for all of them. 0: it waits,
+    without a limit, for enough of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipChanged:
-    """The stores that make messages stable are others from this epoch on."""
+    """From this epoch on, other stores make messages stable."""
 
     from_policies: tuple[Policy, ...]
     to_policies: tuple[Policy, ...]
     epoch: int
     confirmed: bool
-    """The record has forgotten where it came from: stores that no policy in `to_policies` names may
-    be switched off."""
+    """Whether the change is complete. Then a store that no policy in `to_policies` names may be
+    switched off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class BackupSteppedIn:
 
 @dataclass(frozen=True, slots=True)
 class BackupSteppedBack:
-    """A member that has caught up has its place again."""
+    """A member has caught up and takes its place back from the backup."""
 
     group: str
     member: str
@@ -80,44 +85,46 @@ class BackupSteppedBack:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationComplete:
-    """Enough stores take the stream: messages are accepted from first_sequence on."""
+    """Enough stores take the stream: the source accepts messages from first_sequence on."""
 
     first_sequence: int
     epoch: int
     stores: tuple[str, ...]
     missing: tuple[str, ...]
-    """Configured stores that do not take the stream yet."""
+    """The configured stores that do not take the stream yet."""
     groups: tuple[str, ...]
-    """The groups of the source's policy whose rule the stores meet that take the stream."""
+    """The groups of the policy whose rule is met by the stores in `stores`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreUnresponsive:
-    """A store does not take the stream; it is tried again by itself."""
+    """A store does not take the stream. The source tries the store again by itself."""
 
     store: str
     reason: QuorateError
     quorum_lost: bool
-    """Without it messages are no longer accepted. False also if they were not before."""
+    """Whether the source stopped accepting messages because of this. False also if the source
+    accepted none before."""
     groups: tuple[str, ...]
-    """The groups of the source's policy whose rule the stores still meet that take the stream."""
+    """The groups of the policy whose rule is still met by the stores that take the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReturned:
-    """A store of which StoreUnresponsive was told takes the stream again.
+    """A store that StoreUnresponsive reported takes the stream again.
 
-    It may lack messages yet; StoreCaughtUp tells when it does not any more.
+    The store may still lack messages. StoreCaughtUp reports that it has them.
     """
 
     store: str
     groups: tuple[str, ...]
-    """The groups of the source's policy whose rule the stores meet that take the stream now."""
+    """The groups of the policy whose rule is now met by the stores that take the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreInLimbo:
-    """A store can not vouch for what it lacks; it is asked again until it can."""
+    """A store cannot vouch for what it lacks: it is in limbo. The source asks it again until it
+    can."""
 
     store: str
     reason: str
@@ -125,27 +132,31 @@ class StoreInLimbo:
 
 @dataclass(frozen=True, slots=True)
 class StoreKeepsState:
-    """A store keeps the registration and the receivers' positions, and is sent no messages: its
-    configuration says so (durability = state-only). What is stable is up to the others."""
+    """A store keeps the registration and the receivers' positions, but no messages.
+
+    The store's configuration says so (`durability = "state-only"`). The other stores alone make
+    messages stable.
+    """
 
     store: str
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReplaced:
-    """A store came back without its data: what it had acknowledged counts no more.
+    """A store came back without its data. The source no longer counts what the store had
+    acknowledged.
 
-    What was stable is stable still; the store is registered with anew, by itself.
+    Messages that were stable remain stable. The source registers with the store again by itself.
     """
 
     store: str
     incarnation: bytes
-    """Of the data directory that it has now."""
+    """The incarnation (a UUID) of the store's new data directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreCaughtUp:
-    """A store that lacked messages has been sent all of them."""
+    """A store that lacked messages has acknowledged all of them, up to `upto`."""
 
     store: str
     upto: int
@@ -153,17 +164,18 @@ class StoreCaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class QuorumLost:
-    """Sending raises NotRegistered until RegistrationComplete comes again."""
+    """Too few stores take the stream. A send raises NotRegistered until the next
+    RegistrationComplete."""
 
     active: tuple[str, ...]
-    """Stores that still take the stream."""
+    """The stores that still take the stream."""
     groups: tuple[str, ...]
-    """The groups of the source's policy whose rule they still meet."""
+    """The groups of the policy whose rule these stores still meet."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlightExceeded:
-    """More is unstable than the flight window allows; sending goes on (FlightBehaviour.NOTIFY)."""
+    """More is unstable than the flight window allows. Sends go on (FlightBehaviour.NOTIFY)."""
 
     unstable_messages: int
     unstable_bytes: int
@@ -171,92 +183,101 @@ class FlightExceeded:
 
 @dataclass(frozen=True, slots=True)
 class FlightRelieved:
-    """What is unstable is within the flight window again."""
+    """The unstable messages fit into the flight window again."""
 
     stable_upto: int
 
 
 @dataclass(frozen=True, slots=True)
 class LaggingReceiver:
-    """A receiver that a source waits for."""
+    """A receiver for which a source waits (SourceOptions.receiver_pacing)."""
 
     session_id: int
     acknowledged_upto: int
-    """As far as any store has told; -1: nothing."""
+    """The highest sequence number that any store reports as acknowledged by this receiver; -1:
+    none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiversLag:
-    """As much was sent as SourceOptions.receiver_pacing allows: sends wait for these receivers, or
-    with FlightBehaviour.NOTIFY go on. Told again when it is others that lag."""
+    """The source has sent as much as SourceOptions.receiver_pacing allows.
+
+    Sends wait for these receivers; with FlightBehaviour.NOTIFY they go on. The source reports this
+    again when further receivers lag.
+    """
 
     receivers: tuple[LaggingReceiver, ...]
-    """The slowest first."""
+    """The receivers that lag, the slowest first."""
     unacknowledged_messages: int
-    """By the slowest."""
+    """The number of sent messages that the slowest receiver has not acknowledged."""
     unacknowledged_bytes: int
-    """Of these, as far as this source sent them itself since it registered last."""
+    """The bytes of these messages. Messages from before the last registration do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiversCaughtUp:
-    """No receiver that is waited for is behind by more than half of what is allowed any more.
+    """Every receiver that the source waits for is within half of the allowed distance again.
 
-    Told when sends have not waited for five seconds; with FlightBehaviour.NOTIFY at once.
+    The source reports this once no send has waited for five seconds; with FlightBehaviour.NOTIFY at
+    once.
     """
 
     acknowledged_upto: int | None
-    """By all of them; None: there are none."""
+    """The highest sequence number that all of them have acknowledged; None: the source waits for
+    none."""
 
 
 class NotStableCause(enum.Enum):
-    """Why messages are not stable."""
+    """The reason why messages are not stable."""
 
     TIMEOUT = "timeout"
-    """They passed the stability lifetime; they are not given up."""
+    """The messages passed the stability lifetime. The source still tries to make them stable."""
     REFUSED = "refused"
-    """A store has other content under their numbers."""
+    """A store has other content under these sequence numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotStable:
-    """Messages are not stable as they should be."""
+    """Messages that should be stable are not."""
 
     first: int
     last: int
     cause: NotStableCause
     store: str = ""
-    """Who refused them."""
+    """The store that refused the messages; empty with NotStableCause.TIMEOUT."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageStable:
-    """Messages are stable (SourceOptions.stability_events)."""
+    """The messages from first to last are stable (SourceOptions.stability_events)."""
 
     first: int
     last: int
     stores: tuple[str, ...]
-    """Those that hold the last of them, and so all."""
+    """The stores that hold the last of these messages, and so all of them."""
     groups: tuple[str, ...]
     """The groups whose rule these stores meet."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreStable:
-    """A store holds messages (StabilityEvents.STORE); what is said of rules is said of the last."""
+    """A store has acknowledged the messages from first to last (StabilityEvents.STORE).
+
+    The three flags below describe the last of them.
+    """
 
     store: str
     group: str
-    """Empty: the store is in no group, but takes the stream."""
+    """The group of the store; empty: the store takes the stream, but is in no group."""
     first: int
     last: int
     intragroup: bool
-    """The rule of this group is met."""
+    """Whether the rule of this group is met."""
     intergroup: bool
-    """The rule over the groups is met."""
+    """Whether the rule over the groups is met."""
     stable: bool
-    """It is stable: all before it is, too, and while the stream moves, under the old policy as
-    well."""
+    """Whether the message is stable; all messages before it are then stable, too. While the stores
+    change, every policy in force must be met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,31 +287,36 @@ class Reclaimed:
     first: int
     last: int
     forced: bool
-    """Some store lacked them: it will get them from its peers."""
+    """Whether a store still lacked these messages. That store fetches them from its peers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverAttached:
+    """A receiver has attached to the live stream."""
+
     session_id: int
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryConfirmed:
-    """A receiver has consumed everything up to here (SourceOptions.confirm_delivery)."""
+    """A receiver has consumed every message up to this one (SourceOptions.confirm_delivery)."""
 
     session_id: int
     reg_id: int
-    """The receiver's; 0 if its stores assigned different ones."""
+    """The RegID of the receiver; 0: its stores assigned different RegIDs."""
     upto: int
     unique_upto: int | None
-    """Everything up to here was consumed by SourceOptions.unique_confirmations receivers, or was
-    stable before the source was opened; -1: nothing; None: none were asked for."""
+    """The highest sequence number that enough receivers have consumed; -1: none.
+
+    SourceOptions.unique_confirmations says how many are enough; None: it asks for none. Messages
+    that were stable before the source was opened count as consumed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverOverrun:
-    """A receiver was too slow for the live stream; it catches up from the stores."""
+    """A receiver was too slow for the live stream. It catches up from the stores."""
 
     session_id: int
     dropped_frames: int
@@ -298,42 +324,47 @@ class ReceiverOverrun:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverDetached:
+    """A receiver has left the live stream."""
+
     session_id: int
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeregistrationSucceeded:
-    """A store has forgotten this source."""
+    """A store has deleted everything that it had of this source."""
 
     store: str
     reg_id: int
-    """What its registration there was; 0: it had none."""
+    """The RegID that the source had at this store; 0: it was not registered there."""
     last_sequence: int
-    """The last message that it had stored; -1: none."""
+    """The sequence number of the last message that the store had; -1: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeregistrationComplete:
-    """Every store has forgotten this source."""
+    """Every store has deleted everything that it had of this source."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFailed:
-    """The source can not go on; every call raises this error. Open a new one."""
+    """The source cannot go on. Every call raises this error; open a new source."""
 
     error: QuorateError
 
 
 @dataclass(frozen=True, slots=True)
 class SourceClosed:
+    """The source is closed; no event follows."""
+
     last_sequence: int
+    """The highest sequence number that was accepted; -1: none."""
     stable_upto: int
 
 
 @dataclass(frozen=True, slots=True)
 class EventsLost:
-    """The reader was so slow that events went by unseen."""
+    """The reader was too slow: the log dropped events that it had not read."""
 
     count: int
 
@@ -374,10 +405,10 @@ Event = (
 
 
 class EventLog:
-    """The newest events, read by any number of consumers, each at its own pace."""
+    """The newest events. Any number of readers take them, each at its own pace."""
 
     def __init__(self, on_event: Callable[[Event], None] | None = None) -> None:
-        """on_event: is handed each event as it comes."""
+        """Create an empty log. on_event: a function that is called with each event at once."""
         self._on_event = on_event
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self._count = 0
@@ -392,11 +423,11 @@ class EventLog:
             try:
                 self._on_event(event)
             except Exception:
-                # The application's own affair: the source goes on.
+                # An error of the application's function must not stop the source.
                 _log.exception("on_event failed with %s", event)
 
     def end(self) -> None:
-        """No event follows: readers finish once they have read what is there."""
+        """Mark the end: each reader finishes once it has read the remaining events."""
         self._ended = True
         self._wake()
 
@@ -405,11 +436,11 @@ class EventLog:
         self._news.clear()
 
     def kept(self) -> list[Event]:
-        """The newest events, oldest first."""
+        """Return the events that are still kept, oldest first."""
         return list(self._events)
 
     async def read(self) -> AsyncIterator[Event]:
-        """All events that are still kept, then those that follow, until the source is closed."""
+        """Yield the events that are still kept, then each new one, until the log ends."""
         position = 0
         while True:
             oldest = self._count - len(self._events)

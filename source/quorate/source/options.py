@@ -1,4 +1,4 @@
-"""What an application may set on a source. Checked when made; nothing here acts on it."""
+"""The settings of a source, checked when they are made. No module here acts on them."""
 
 from __future__ import annotations
 
@@ -13,75 +13,88 @@ from quorate.protocol.pacing import ReceiverPacing
 
 
 class FlightBehaviour(enum.Enum):
-    """What happens to a send while as much is unstable as the flight window allows, or receivers
-    lag by as much as `receiver_pacing` does."""
+    """The effect of a full flight window, or of receivers that lag, on a send."""
 
     BLOCK = "block"
-    """It waits until enough has become stable, or receivers have caught up."""
+    """The send waits until enough is stable, or until the receivers have caught up."""
     NOTIFY = "notify"
-    """It goes on, and the application gets FlightExceeded, or ReceiversLag; memory, and the stores'
-    disks, are then its to watch."""
+    """The send goes on, and the application gets FlightExceeded or ReceiversLag. The application
+    must then watch the memory and the stores' disks."""
 
 
 class StabilityEvents(enum.Enum):
-    """How much an application is told, as events, of what becomes stable."""
+    """The events that report what becomes stable."""
 
     NONE = "none"
-    """Nothing: receipts, `flush` and `stable_upto` say it."""
+    """No events. Receipts, `flush` and `stable_upto` tell what is stable."""
     MESSAGE = "message"
     """MessageStable whenever more is stable: one event for all messages since the last one."""
     STORE = "store"
-    """Also StoreStable for every acknowledgement of every store. It costs."""
+    """Also StoreStable for every acknowledgement of every store, which costs time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """Settings of a source; raises InvalidArgument if one makes no sense."""
+    """The settings of a source. Raises InvalidArgument if one of them makes no sense."""
 
     flight_messages: int = 65_536
-    """How many messages may be unstable at once."""
+    """The highest number of messages that may be unstable at once."""
     flight_bytes: int = 32 * 1024 * 1024
-    """How many bytes of messages may be unstable at once."""
+    """The highest number of bytes of messages that may be unstable at once."""
     flight_behaviour: FlightBehaviour = FlightBehaviour.BLOCK
+    """The effect of a full flight window on a send."""
     receiver_pacing: ReceiverPacing | None = None
-    """How far ahead of its receivers the source may be: every one that is registered with its
-    stores, unless it does not want to be waited for (ReceiverOptions.waited_for), also while it is
-    away. The stores keep what these have not acknowledged. None: it waits for none."""
+    """How far ahead of its receivers the source may be; None: it waits for no receiver.
+
+    The source waits for every receiver that is registered with its stores, also while that receiver
+    is away. A receiver opts out with ReceiverOptions.waited_for. The stores keep what these
+    receivers have not acknowledged.
+    """
     message_bytes_max: int = MESSAGE_BYTES_MAX
-    """Largest message that is accepted, its key and properties counted."""
+    """The size, in bytes, of the largest message that is accepted. Key and properties count."""
     retention_bytes_max: int = 64 * 1024 * 1024
-    """How many bytes of stable messages are kept for stores that still lack them."""
+    """The bytes of stable messages that the source keeps for stores that still lack them."""
     registration_interval: float = 3.0
-    """Seconds for which registration waits for every store before a blocking set will do."""
+    """Seconds for which a registration waits for every store. After that a blocking set is enough."""
     backup_after: float = 10.0
-    """Seconds for which a group's member may take no messages before a backup stands in for it."""
+    """Seconds without taking messages after which a backup takes the place of a group's member."""
     stability_lifetime: float = 1200.0
-    """Seconds after which the application is told NotStable of what is not stable yet."""
+    """Seconds after which NotStable reports a message that is not stable yet."""
     stability_events: StabilityEvents = StabilityEvents.NONE
+    """The events that report what becomes stable."""
     reclaim_events: bool = False
-    """Tell of every release from the retention; those by force, of what some store lacks, are told
-    in any case."""
+    """Whether Reclaimed reports every release from the retention. Without it Reclaimed reports only
+    messages that some store still lacked."""
     activity_timeout: float | None = None
-    """Seconds after its last sign of life for which stores refuse another instance of this source
-    (`take_over` overrides; closing releases it at once). None: as the stores are configured."""
+    """Seconds after the source's last sign of life for which stores refuse another instance of it.
+
+    `take_over` overrides this, and closing the source ends it at once. None: the stores'
+    configuration decides.
+    """
     state_lifetime: float | None = None
-    """Seconds after its last sign of life after which stores delete everything of this source; what
-    a store is configured to counts if it is shorter. None: as the stores are configured."""
+    """Seconds after the source's last sign of life after which stores delete all that they have of
+    it.
+
+    A shorter time in a store's configuration wins. None: the stores' configuration decides.
+    """
     consensus: Behaviour = Behaviour.HIGHEST
-    """How much of what may not have been stable a new registration keeps."""
+    """How much a new registration keeps of the messages that may not have been stable."""
     listen: str = "127.0.0.1:0"
-    """Where receivers attach, host:port; port 0 takes a free one."""
+    """The address, host:port, on which receivers attach; port 0 takes a free one."""
     advertise: str | None = None
-    """The address that receivers are told, host or host:port; None: the one listened on."""
+    """The address, host or host:port, that receivers are told; None: the address of `listen`."""
     receiver_queue_bytes: int = 16 * 1024 * 1024
-    """How much may wait for one receiver before it is left to catch up from the stores."""
+    """The bytes that may wait for one receiver. Past them the receiver catches up from the stores."""
 
     confirm_delivery: bool = False
-    """Receivers tell what they have consumed; the application gets DeliveryConfirmed."""
+    """Whether receivers confirm to the source what they have consumed (DeliveryConfirmed)."""
     unique_confirmations: int = 0
-    """So many distinct receivers must have consumed a message before it is out of flight, besides
-    its being stable, and before it leaves the retention by itself. Above 0 asks receivers like
-    confirm_delivery."""
+    """The number of distinct receivers that must have consumed a message before it is out of
+    flight.
+
+    The message must be stable, too. The retention keeps the message as long. A number above 0 makes
+    receivers confirm as confirm_delivery does.
+    """
 
     def __post_init__(self) -> None:
         for setting in (
@@ -123,5 +136,5 @@ class SourceOptions:
 
     @property
     def asks_for_confirmation(self) -> bool:
-        """Receivers are to tell what they have consumed."""
+        """Whether receivers are to confirm what they have consumed."""
         return self.confirm_delivery or self.unique_confirmations > 0

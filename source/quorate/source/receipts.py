@@ -1,4 +1,7 @@
-"""Receipts: what a publish resolves to, and the publishes that wait for theirs."""
+"""Receipts of published messages, and the publishes that wait for one.
+
+The proof itself is made elsewhere, from what the stores acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,14 @@ from quorate.v1 import messages_pb2 as v1
 
 
 class Durability(enum.Enum):
-    """How firmly a store holds a message when it says that it has it."""
+    """How firmly a store holds a message that it has acknowledged."""
 
     FSYNC = "fsync"
-    """Synced to the disk."""
+    """The message is synced to the disk."""
     OS = "os"
-    """In the page cache: outlives the store's process, not its host."""
+    """The message is in the page cache: it outlives the store's process, but not its host."""
     MEMORY = "memory"
+    """The message is in the memory of the store's process."""
 
 
 _DURABILITY = {
@@ -30,28 +34,30 @@ _DURABILITY = {
 
 
 def durability_from_wire(wire: int) -> Durability:
-    """What a store says of itself; one that does not say it is taken at its least."""
+    """Return the durability that a store reports. A store that reports none counts as MEMORY."""
     return _DURABILITY.get(wire, Durability.MEMORY)  # type: ignore[call-overload, no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Proof that a message is stable."""
+    """The proof that a message is stable."""
 
     sequence: int
+    """The sequence number of the message."""
     epoch: int
+    """The source's epoch under which the message belongs to the stream."""
     stores: tuple[str, ...]
-    """The stores that had it when it became stable; more may have it since."""
+    """The stores that had the message when it became stable. More stores may have it since."""
     durability: Mapping[str, Durability]
-    """For each of these stores, how firmly it holds the message."""
+    """The durability of the message at each of these stores, by name."""
     seconds: float
-    """From publish to stable."""
+    """The time, in seconds, from publish to stable."""
     groups: tuple[str, ...] = ()
     """The groups whose rule these stores met."""
 
 
 class PendingReceipts:
-    """Publishes in order of their sequence numbers."""
+    """The publishes that wait for a receipt, in order of their sequence numbers."""
 
     def __init__(self) -> None:
         self._pending: deque[tuple[int, float, asyncio.Future[Receipt]]] = deque()
@@ -60,10 +66,14 @@ class PendingReceipts:
         return len(self._pending)
 
     def expect(self, sequence: int, future: asyncio.Future[Receipt], now: float) -> None:
+        """Add a publish that waits for its receipt."""
         self._pending.append((sequence, now, future))
 
     def settle(self, stable_upto: int, now: float, proof: Callable[[int, float], Receipt]) -> None:
-        """Resolve all up to stable_upto; proof makes a receipt of a number and the time taken."""
+        """Resolve every publish up to stable_upto.
+
+        proof: makes the receipt from a sequence number and the time taken, in seconds.
+        """
         pending = self._pending
         while pending and pending[0][0] <= stable_upto:
             sequence, since, future = pending.popleft()
@@ -71,7 +81,7 @@ class PendingReceipts:
                 future.set_result(proof(sequence, now - since))
 
     def fail(self, error: Callable[[int], QuorateError]) -> None:
-        """Nothing more will become stable here."""
+        """Fail every publish that still waits: no further message will become stable here."""
         while self._pending:
             sequence, _, future = self._pending.popleft()
             if not future.done():

@@ -1,6 +1,6 @@
-"""The public source: what an application opens, sends with and closes.
+"""The public source: applications open it, send with it and close it.
 
-Only the hot path and arguments are handled here; everything else is the engine's.
+Only the hot path and the checks of arguments live here; the engine does everything else.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from quorate.source.receipts import Receipt
 from quorate.v1.messages_pb2 import SourceInformation
 
 OPEN_SECONDS = 30.0
-"""How long opening waits for enough stores, unless told otherwise."""
+"""The default time, in seconds, for which opening waits for enough stores."""
 
 CLOSE_SECONDS = 10.0
-"""How long closing waits for what was sent to become stable, unless told otherwise."""
+"""The default time, in seconds, for which closing waits for sent messages to become stable."""
 
 
 class Source:
-    """Sends one topic's messages to its receivers and, at the same time, to its stores.
+    """A source: it sends one topic's messages to its receivers and, at the same time, to its
+    stores.
 
-    Open with `Source.open`; use on the event loop it was opened on.
+    Open it with `Source.open`, and use it on the event loop on which it was opened.
     """
 
     def __init__(self, engine: Engine, durable: bool) -> None:
-        """Not for applications: use `Source.open`."""
+        """Wrap a running engine. Applications use `Source.open`."""
         self._engine = engine
         self._core = engine.core
         self._window = engine.core.window
@@ -69,21 +70,23 @@ class Source:
         timeout: float = OPEN_SECONDS,
         on_event: Callable[[Event], None] | None = None,
     ) -> Self:
-        """A source that is registered with its stores and may send.
+        """Return a source that is registered with its stores and may send.
 
-        stores: a list of them, of which a majority makes a message stable; or a Layout of groups
-            with rules and backups.
-        session_id: identifies the source together with the topic; give the same one after a
-            restart. None: the publish store's, or reg_id, or a random one.
-        reg_id: the RegID to have on every store that does not name one; None: theirs to assign.
-        policy: when a message is stable on stores that were given as a list; None: when a majority
-            of them has it.
-        previous_policies: what `stores` was in earlier configurations, until a source has been
-            registered under this one: without it a stream that others keep is left alone.
-        take_over: take the identity even if another process is using it now.
-        timeout: seconds to wait for enough stores.
-        on_event: is handed each event as it comes, on the event loop, from the start of the
-            registration on; it must not block.
+                stores: a list of them, of which a majority makes a message stable; or a Layout of groups
+                    with rules and backups.
+                session_id: identifies the source together with the topic; give the same one after a
+                    restart. None: that of the publish store, or reg_id, or a random one.
+                reg_id: the RegID to have on every store that does not name one; None: each store
+                    assigns one.
+                policy: the rule of stability for stores that were given as a list; None: a majority.
+                previous_policies: what `stores` was in earlier configurations. Needed until one source
+                    has registered under the present one; without it the source leaves a stream under
+                    another policy alone.
+                publish_store: keeps what is not stable yet; None: in memory.
+                take_over: take the identity even if another process is using it now.
+                timeout: seconds to wait for enough stores.
+                on_event: a function that gets each event at once, on the event loop, from the start of
+                    the registration on. It must not block.
 
         Raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced, MissingMessages,
         SourceDeleted, ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch,
@@ -131,7 +134,7 @@ class Source:
         if error is None:
             await self.close()
         else:
-            # What went wrong inside is the news; a failing goodbye must not hide it.
+            # The error from inside is what matters; an error of the close must not hide it.
             await self._close(CLOSE_SECONDS)
 
     # -- sending ----------------------------------------------------------------------------
@@ -143,15 +146,17 @@ class Source:
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
     ) -> int:
-        """Accept a message; returns its sequence number.
+        """Accept a message and return its sequence number.
 
-        key: what the message is about. properties: what receivers may filter by, by name. Both
-        count towards the size of the message.
+        key: what the message is about. properties: values by name, by which receivers may filter.
+        Both count towards the size of the message.
 
-        Waits only while the flight window is full, or, with SourceOptions.receiver_pacing, for
-        receivers that lag. Raises NotRegistered while too few stores take
-        the stream, MessageTooLarge, InvalidArgument, Closed, or why the source failed: in none of
-        these cases was the message accepted.
+        The call waits only while the flight window is full. With SourceOptions.receiver_pacing it
+        also waits for receivers that lag.
+
+        Raises NotRegistered while too few stores take the stream, MessageTooLarge, InvalidArgument,
+        Closed, or the error that ended the source. In all these cases the source has not accepted
+        the message.
         """
         window = self._window
         if key is not None or properties is not None:
@@ -182,40 +187,46 @@ class Source:
         return sequence
 
     async def send_many(self, messages: Iterable[bytes | Outgoing]) -> range:
-        """Accept messages one after the other; returns their sequence numbers.
+        """Accept messages one after the other and return their sequence numbers.
 
-        Raises like send. What is wrong with a message is found before any is accepted; if the
-        source fails or loses its quorum meanwhile, the first of them may have been: next_sequence
-        tells how far it came.
+        Raises what send raises. The source checks all messages before it accepts the first. If it
+        fails or loses its quorum meanwhile, it may have accepted some of them; next_sequence tells
+        how many.
         """
         ready = checked(messages, self._window.message_bytes_max)
         first = await self._packer.add_all(ready)
         return range(first, first + len(ready))
 
     async def commit(self, messages: Iterable[bytes | Outgoing], marker: bytes) -> range:
-        """Accept messages together with a marker, as one batch; returns their sequence numbers.
+        """Accept messages together with a marker, as one batch, and return their sequence numbers.
 
-        After a crash the stream has all of them and the marker, or none; `marker` of the next
-        source with this identity tells which. At most BATCH_MESSAGES_MAX messages of together
-        BATCH_BYTES_TARGET bytes, and at least one.
+        After a crash the stream has all of them and the marker, or none. `marker` of the next
+        source with this identity tells which. A commit has at least one message, and at most
+        BATCH_MESSAGES_MAX messages of together BATCH_BYTES_TARGET bytes.
 
-        Raises like send, and InvalidArgument if it is too much for one batch.
+        Raises what send raises, and InvalidArgument if the messages are too many for one batch.
         """
         ready = checked(messages, self._window.message_bytes_max)
         check_commit(ready, marker)
         return await self.commit_checked(ready, marker)
 
     async def commit_checked(self, messages: Ready, marker: bytes) -> range:
-        """For the blocking source and the pipeline: commit what was checked already."""
+        """Commit messages that were checked already. For the blocking source and the pipeline only."""
         first = await self._packer.commit(messages, marker)
         return range(first, first + len(messages))
 
     async def add_accepted(self, messages: Ready) -> None:
-        """For the blocking source: send what was checked and accepted already, come what may."""
+        """Send messages that were checked and accepted already. For the blocking source only.
+
+        The call waits while too few stores take the stream, instead of raising NotRegistered.
+        """
         await self._packer.add_all(messages, patient=True)
 
     async def receipt(self, sequence: int, since: float) -> Receipt:
-        """For the blocking source: wait until a message that was sent is stable."""
+        """Wait until a sent message is stable and return its receipt. For the blocking source only.
+
+        since: the loop's time, in seconds, at which the publish began.
+        """
         return await self._engine.receipt(sequence, since)
 
     async def publish(
@@ -224,29 +235,31 @@ class Source:
         key: bytes | None = None,
         properties: Mapping[str, bytes] | None = None,
     ) -> Receipt:
-        """Send a message and wait until it is stable; returns the proof.
+        """Send a message, wait until it is stable, and return the proof.
 
-        Raises like send, and NotYetStable if the source is closed before.
+        Raises what send raises, and NotYetStable if the source is closed before.
         """
         since = asyncio.get_running_loop().time()
         return await self._engine.receipt(await self.send(payload, key, properties), since)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until everything sent so far is stable.
+        """Wait until every message sent so far is stable.
 
-        Raises NotYetStable after timeout seconds, or why the source failed.
+        Raises NotYetStable after timeout seconds (None: no limit), or the error that ended the
+        source.
         """
         await self.wait_stable(self._window.next_sequence - 1, timeout)
 
     async def wait_stable(self, upto: int, timeout: float | None = None) -> None:
-        """Wait until everything up to this number is stable. Raises like flush."""
+        """Wait until every message up to this sequence number is stable. Raises what flush raises."""
         await self._engine.wait_stable(upto, timeout)
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Wait for what was sent to become stable, say goodbye, end.
+        """Wait for sent messages to become stable, tell stores and receivers, and end.
 
-        If something was not stable: raises why the source failed; or NotYetStable, after all has
-        ended, if timeout seconds were not enough and no publish store on disk keeps the rest.
+        If some message is not stable, raises the error that ended the source. Raises NotYetStable
+        if timeout seconds were not enough, unless a publish store on disk keeps the rest. In both
+        cases the source is closed.
         """
         error = await self._close(timeout)
         if error is not None:
@@ -260,12 +273,12 @@ class Source:
         last = self._window.next_sequence - 1
         problem: QuorateError | None = None
         try:
-            # Whoever is in the middle of a send gets an error now, not a place in the stream.
+            # A send that still waits gets an error now; its message gets no place in the stream.
             core.stop_accepting()
             self._packer.progressed()
             await engine.wait_stable(last, timeout)
         except QuorateError as error:
-            # What was not packed yet is in no publish store either.
+            # A message that was not packed yet is in no publish store either.
             if core.error is not None or not self._durable or self._window.payloads:
                 problem = error
         finally:
@@ -278,11 +291,13 @@ class Source:
     async def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
         """End this identity for good: every store deletes all that it has of it.
 
-        Also what was sent and is not stable yet, and what receivers have not read. The source can
-        not be used again; a new one of this name starts from the beginning. Events tell of each
-        store. Raises NoQuorum if after timeout seconds some stores have not done it: those that
-        are only away are told by the others once they are back. Raises Fenced if another instance
-        owns the identity, Deregistered, Closed, StorageFailed.
+        The stores also delete messages that are not stable yet or that receivers have not read. The
+        source cannot be used again; a new one of this name starts from the beginning. An event
+        tells of each store.
+
+        Raises NoQuorum if some stores have not done it after timeout seconds. A store that is only
+        away hears of it from the others once it is back. Raises Fenced if another instance owns the
+        identity, Deregistered, Closed, StorageFailed.
         """
         self._check_not_closed()
         await self._engine.until_owner(timeout)
@@ -294,50 +309,47 @@ class Source:
         if self._closed:
             raise self._core.refusal() or Closed(f"Source {self.name}")
 
-    # -- looking ----------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------
 
     @property
     def name(self) -> SourceName:
-        """Topic and session ID."""
+        """The topic and the session ID."""
         return self._core.name
 
     @property
     def next_sequence(self) -> int:
-        """The number that the next message gets."""
+        """The sequence number of the next message."""
         return self._window.next_sequence
 
     @property
     def stable_upto(self) -> int:
-        """The highest number with all before it stable; -1: none."""
+        """The highest sequence number with all messages before it stable; -1: none."""
         return self._core.stable_upto
 
     @property
     def epoch(self) -> int:
+        """The epoch in which the source is registered, or registers."""
         return self._core.epoch
 
     @property
     def marker(self) -> bytes:
-        """What was committed last, by this source or by those with its identity before it.
-
-        Empty: nothing.
-        """
+        """The marker of the last commit of this identity, also by an earlier source; empty: none."""
         return self._core.marker
 
     @property
     def registered(self) -> bool:
-        """Enough stores take the stream: a send would not raise NotRegistered."""
+        """Whether enough stores take the stream, so that a send would not raise NotRegistered."""
         return self._core.complete
 
     @property
     def information(self) -> SourceInformation:
-        """What receivers and stores are told of this source."""
+        """The registration information that receivers and stores get of this source."""
         return self._core.information()
 
     def events(self) -> AsyncIterator[Event]:
-        """What happens to the source: the newest events so far, then each as it comes.
+        """Yield the newest events so far, then each new one, until the source is closed.
 
-        Any number of consumers; one that is too slow gets EventsLost. Ends when the source is
-        closed.
+        Any number of consumers may read. A consumer that is too slow gets EventsLost.
         """
         return self._engine.log.read()
 
@@ -361,6 +373,7 @@ def _name(
     name = SourceName(check_topic(topic), check_session_id(session_id))
     if remembered not in (None, name):
         raise InvalidArgument(
-            "publish store", f"it keeps the messages of {remembered}, not of {name}"
+            "publish store",
+            f"it keeps the messages of {remembered}, not of {name}; give each source its own",
         )
     return name

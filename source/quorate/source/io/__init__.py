@@ -1,1 +1,1 @@
-"""The source's tasks, calls and servers. They carry out what the protocol folder decides."""
+"""The source's tasks, calls and servers: they carry out what the protocol folder decides."""
