@@ -1,7 +1,7 @@
-"""The receiver for code without asyncio: the same names, the same errors, plain `for`.
+"""The receiver for code without asyncio: the same methods, the same errors, a plain `for`.
 
-The streams run on the process's background loop; whole batches cross to the calling thread, and a
-batch that has crossed is never lost, whatever interrupts the caller.
+The streams run on the process's background loop; whole batches cross to the calling thread. A batch
+that has crossed is never lost, even if the caller is interrupted. Nothing here knows the protocol.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from quorate.receiver.receiver import Receiver as AsyncReceiver
 from quorate.transport.blocking import run_blocking
 
 _CROSSING_BYTES = 1024 * 1024
-"""So much crosses to the caller's thread at a time."""
+"""The bytes that cross to the caller's thread at a time."""
 
 
 class Receiver:
-    """As quorate.receiver.Receiver, for one thread; options.choose_start runs on another."""
+    """A receiver: quorate.receiver.Receiver for one thread.
+
+    The background thread calls options.choose_start.
+    """
 
     @classmethod
     def open(
@@ -41,7 +44,10 @@ class Receiver:
         options: ReceiverOptions | None = None,
         timeout: float = 30.0,
     ) -> Receiver:
-        """As quorate.receiver.Receiver.open."""
+        """Find the topic's sources in the stores' directory and register with them.
+
+        Arguments and errors are those of quorate.receiver.Receiver.open.
+        """
         return cls(
             run_blocking(
                 AsyncReceiver.open(
@@ -60,12 +66,13 @@ class Receiver:
         )
 
     def __init__(self, receiver: AsyncReceiver) -> None:
-        """Use `open`."""
+        """Wrap an open receiver. Applications use `Receiver.open`."""
         self._receiver = receiver
         self._crossed: deque[DeliveredBatch] = deque()
 
     @property
     def session_id(self) -> int:
+        """The session ID, also if it was drawn."""
         return self._receiver.session_id
 
     @property
@@ -74,7 +81,7 @@ class Receiver:
         return self._receiver.sources
 
     def __iter__(self) -> Iterator[Message]:
-        """The messages, one by one; ends when the receiver is closed. Raises Fenced."""
+        """Yield the messages, one by one, until the receiver is closed. Raises Fenced."""
         cursor = self._receiver.cursor
         while True:
             batch = cursor.batch
@@ -88,7 +95,7 @@ class Receiver:
             cursor.enter_messages(batch)
 
     def batches(self) -> Iterator[DeliveredBatch]:
-        """The messages, a batch at a time; otherwise as iterating over the receiver."""
+        """Yield the messages, a batch at a time. Errors and the end are those of iterating."""
         cursor = self._receiver.cursor
         batch = cursor.rest()
         while True:
@@ -101,16 +108,22 @@ class Receiver:
                 return
 
     def acknowledge(self, what: Message | DeliveredBatch | Acknowledgement) -> None:
-        """As quorate.receiver.Receiver.acknowledge."""
+        """Acknowledge this message and every message of its source before it, in mode "explicit".
+
+        Raises what quorate.receiver.Receiver.acknowledge raises.
+        """
         self._receiver.check_open()
         self._receiver.cursor.acknowledge(what)
 
     def flush(self, timeout: float | None = None) -> None:
-        """As quorate.receiver.Receiver.flush."""
+        """Wait until enough stores have taken the acknowledgement of all that was consumed.
+
+        Raises what quorate.receiver.Receiver.flush raises.
+        """
         run_blocking(self._receiver.flush(timeout))
 
     def events(self) -> Iterator[Event]:
-        """What happens besides messages; waits for the next one."""
+        """Yield the newest events so far, then wait for each new one, until the receiver is closed."""
         stream = self._receiver.events()
         while True:
             event = run_blocking(_next_of(stream))
@@ -119,12 +132,13 @@ class Receiver:
             yield event
 
     def close(self) -> None:
-        """As quorate.receiver.Receiver.close."""
+        """Send the last acknowledgements, and end."""
         self._crossed.clear()
         run_blocking(self._receiver.close())
 
     def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
-        """As quorate.receiver.Receiver.deregister."""
+        """End this identity for good, as quorate.receiver.Receiver.deregister does, with its
+        errors."""
         self._crossed.clear()
         run_blocking(self._receiver.deregister(timeout))
 

@@ -1,6 +1,6 @@
-"""What a receiver tells besides messages, and the bounded streams that tell it.
+"""The events of a receiver, and the bounded streams from which an application reads them.
 
-Only the events themselves and their distribution; who finds out what is elsewhere.
+No module here decides when an event happens.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from quorate.protocol.identity import SourceName
 from quorate.receiver.protocol.fetch_plan import Answer
 
 KEPT = 1024
-"""So many events are kept for one that does not take them, and for those who come late."""
+"""The number of events that are kept for each slow reader, and for late ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreRegistered:
-    """A store knows this receiver of this source now."""
+    """A store has registered this receiver of the source."""
 
     source: SourceName
     store: str
     reg_id: int
-    """The receiver's at that store."""
+    """The RegID of the receiver at that store."""
     source_reg_id: int
-    """The source's at that store."""
+    """The RegID of the source at that store."""
     known: bool
-    """It knew the receiver before."""
+    """Whether the store knew the receiver before."""
     acknowledged_upto: int
     """The highest sequence number that this receiver acknowledged there; -1: none."""
     limbo: bool
-    """It can not vouch for what it lacks: the position means "at least this"."""
+    """Whether the store is in limbo: it cannot vouch for what it lacks. Its position then means "at
+    least this"."""
     state_only: bool = False
-    """It keeps positions, and no messages of this topic."""
+    """Whether the store keeps positions, and no messages of this topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreUnresponsive:
-    """A store did not answer the registration of this receiver; it is tried again."""
+    """A store did not answer the registration of this receiver. The receiver tries it again."""
 
     source: SourceName
     store: str
@@ -49,7 +50,7 @@ class StoreUnresponsive:
 
 @dataclass(frozen=True, slots=True)
 class StoreRefused:
-    """A store refused to register this receiver; it is tried again."""
+    """A store refused to register this receiver. The receiver tries it again."""
 
     source: SourceName
     store: str
@@ -58,55 +59,56 @@ class StoreRefused:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationWaiting:
-    """Too few stores that can vouch for what they say have answered: delivery waits for more."""
+    """Too few stores outside limbo have answered. Delivery of this source waits for more."""
 
     source: SourceName
     vouching: tuple[str, ...]
-    """Stores that answered, and know that they have everything they were told."""
+    """The stores that answered and vouch that they have everything they were told."""
     limbo: tuple[str, ...]
-    """Stores that answered, and can not say what they may have lost."""
+    """The stores that answered, but are in limbo: they cannot say what they may have lost."""
     silent: tuple[str, ...]
-    """Stores that did not register the receiver; StoreUnresponsive and StoreRefused say why."""
+    """The stores that did not register the receiver. StoreUnresponsive and StoreRefused say why."""
 
     @property
     def by_kind(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """vouching, limbo, silent."""
+        """The three groups of stores: vouching, limbo, silent."""
         return self.vouching, self.limbo, self.silent
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationComplete:
-    """Enough stores know this receiver; delivery of this source begins."""
+    """Enough stores have registered this receiver. Delivery of this source begins."""
 
     source: SourceName
     first_sequence: int
-    """The first message that will be delivered."""
+    """The sequence number of the first message that will be delivered."""
     low: int
-    """The first that was not acknowledged, by consensus."""
+    """The first sequence number that was not acknowledged, by consensus of the stores."""
     low_by_request_maximum: int
-    """The same, not further back than the request maximum allows."""
+    """`low`, but not further back than ReceiverOptions.request_maximum allows."""
     high: int
-    """The newest that a store has; -1: none."""
+    """The highest sequence number that a store has; -1: none."""
     stores: tuple[str, ...]
+    """The stores that have registered the receiver."""
     missing: tuple[str, ...]
-    """Stores of the source that have not answered yet."""
+    """The stores of the source that have not answered yet."""
     limbo: tuple[str, ...]
-    """Those of stores and missing that can not vouch for what they lack."""
+    """The stores, of both lists above, that are in limbo: they cannot vouch for what they lack."""
 
     @property
     def by_quorum(self) -> bool:
-        """Enough stores registered it, but not all."""
+        """Whether enough stores have registered the receiver, but not all."""
         return bool(self.missing)
 
     @property
     def moved_by_request_maximum(self) -> bool:
-        """The request maximum leaves out messages that were not acknowledged."""
+        """Whether the request maximum leaves out messages that were not acknowledged."""
         return self.low_by_request_maximum > self.low
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationChanged:
-    """The source has other stores: the receiver registers with the new ones, and only with them."""
+    """The source has other stores. The receiver registers with the new ones, and only with them."""
 
     source: SourceName
     added: tuple[str, ...]
@@ -115,18 +117,19 @@ class RegistrationChanged:
 
 @dataclass(frozen=True, slots=True)
 class SourceAttached:
-    """The live stream of a source comes in."""
+    """The live stream of a source has begun to come in."""
 
     source: SourceName
     address: str
     epoch: int
     next_sequence: int
-    """Where the live stream goes on; what is before comes from the stores."""
+    """The sequence number at which the live stream goes on. Earlier messages come from the stores."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDetached:
-    """The live stream of a source ended; it is sought again, and the stores are asked meanwhile."""
+    """The live stream of a source has ended. The receiver seeks it again and fetches from the
+    stores meanwhile."""
 
     source: SourceName
     reason: str
@@ -134,7 +137,7 @@ class SourceDetached:
 
 @dataclass(frozen=True, slots=True)
 class SourceGone:
-    """A source closed, cleanly, having sent everything up to last_sequence."""
+    """A source has closed cleanly, after it sent every message up to last_sequence."""
 
     source: SourceName
     last_sequence: int
@@ -142,7 +145,7 @@ class SourceGone:
 
 @dataclass(frozen=True, slots=True)
 class SourceChanged:
-    """A source is in another epoch, at another address, or has other stores."""
+    """A source has another epoch, another address, or other stores."""
 
     source: SourceName
     epoch: int
@@ -152,37 +155,48 @@ class SourceChanged:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """[first, last] can not be delivered: every store, and the source, said no; or an operator
-    accepted its loss; or retention has let it go."""
+    """The messages [first, last] cannot be delivered, and the receiver has proof of that.
+
+    `cause` and `evidence` say why. Delivery goes on after the gap.
+    """
 
     source: SourceName
     first: int
     last: int
     cause: Answer
-    """ABSENT if all know that they do not have it; LOST if an operator accepted its loss; RELEASED
-    if it was stable and stores let it go on purpose, and none that can be asked has it still."""
+    """The reason. ABSENT: every store, and the source, knows that it lacks them. LOST: an operator
+    has accepted their loss. RELEASED: they were stable, stores released them by retention, and no
+    store that can be asked still has them."""
     evidence: tuple[tuple[str, str], ...]
-    """Who said what."""
+    """The name of each peer, with what it said."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """Nothing can be delivered until one of these answers: they may have what is missing."""
+    """Delivery waits for messages that may still exist: no peer that could have them has answered
+    yes or no.
+
+    The receiver goes on asking.
+    """
 
     source: SourceName
     first: int
     last: int
     waiting_for: tuple[str, ...]
+    """The names of the peers that may have what is missing."""
     evidence: tuple[tuple[str, str], ...]
-    """Each of them with what it said: a store that can not say whether it has a message may have
-    it. If nobody will ever give it, an operator can accept its loss: see `quorate repair`."""
+    """The name of each of these peers, with what it said.
+
+    A store that cannot say whether it has a message may have it. If no peer will ever give it, an
+    operator can accept its loss with `quorate repair`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """[first, last] was delivered, but the source's new epoch did not keep it.
+    """The messages [first, last] were delivered, but the source's new epoch did not keep them.
 
-    It was not stable. Other messages with these numbers follow.
+    They were not stable. Other messages with these sequence numbers follow.
     """
 
     source: SourceName
@@ -194,28 +208,28 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class DeregistrationSucceeded:
-    """A store has forgotten this receiver of this source."""
+    """A store has deleted this receiver's registration and position."""
 
     source: SourceName
     store: str
     reg_id: int
-    """What its registration there was; 0: it had none."""
+    """The RegID that the receiver had at this store; 0: it was not registered there."""
     acknowledged_upto: int
     """The highest sequence number that it had acknowledged there; -1: none."""
     source_reg_id: int
-    """The source's there, as this receiver was told when it registered; 0: it was not told."""
+    """The RegID of the source at this store; 0: the receiver was not told."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeregistrationComplete:
-    """Every store of the source has forgotten this receiver."""
+    """Every store of the source has deleted this receiver's registration and position."""
 
     source: SourceName
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyServes:
-    """The source is away, and this store answers for it meanwhile."""
+    """The source is away. This store answers for it meanwhile."""
 
     source: SourceName
     store: str
@@ -223,7 +237,7 @@ class ProxyServes:
 
 @dataclass(frozen=True, slots=True)
 class ProxyGone:
-    """This store does not answer for the source any more: it is back, or the store is away."""
+    """This store no longer answers for the source: the source is back, or the store is away."""
 
     source: SourceName
     store: str
@@ -251,7 +265,7 @@ Event = (
 
 
 class Events:
-    """Any number of streams of the same events, each bounded: the oldest go first."""
+    """Any number of streams of the same events. Each is bounded and drops its oldest events first."""
 
     def __init__(self) -> None:
         self._history: deque[Event] = deque(maxlen=KEPT)
@@ -259,19 +273,20 @@ class Events:
         self._ended = False
 
     def tell(self, event: Event) -> None:
+        """Add an event to every stream."""
         self._history.append(event)
         for queue, told in self._queues:
             queue.append(event)
             told.set()
 
     def end(self) -> None:
-        """Let every stream end once it is empty."""
+        """End every stream once its reader has read the remaining events."""
         self._ended = True
         for _, told in self._queues:
             told.set()
 
     async def stream(self) -> AsyncIterator[Event]:
-        """What was told so far, then what is told from now on."""
+        """Yield the events that are still kept, then each new one, until the receiver is closed."""
         queue: deque[Event] = deque(self._history, maxlen=KEPT)
         told = asyncio.Event()
         place = (queue, told)

@@ -1,4 +1,4 @@
-"""What an application may set of a receiver. Only values and their validation live here."""
+"""The settings of a receiver, checked when they are made. No module here acts on them."""
 
 from __future__ import annotations
 
@@ -13,60 +13,70 @@ from quorate.protocol.limits import FRAME_BYTES_MAX
 
 
 class Delivery(enum.Enum):
-    """When a message is handed over."""
+    """The time at which a message is delivered."""
 
     LIVE = "live"
-    """At once; if its source fails before it is stable it may be withdrawn."""
+    """At once. The receiver gets Withdrawn if the source fails before the message is stable and its
+    next epoch does not keep it."""
     STABLE = "stable"
-    """Once it is stable; it will never be withdrawn."""
+    """Once it is stable. It will never be withdrawn."""
 
 
 class AcknowledgeMode(enum.Enum):
-    """What acknowledges a message."""
+    """The act that acknowledges a message."""
 
     AUTOMATIC = "automatic"
     """Taking the next message (or batch), or leaving `async with` without an exception."""
     BATCHED = "batched"
     """Message.consumed(), in any order."""
     EXPLICIT = "explicit"
-    """Receiver.acknowledge(message): this one and everything before it."""
+    """Receiver.acknowledge(message), for this message and every message before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverOptions:
-    """All times in seconds. Raises InvalidArgument."""
+    """The settings of a receiver; all times are in seconds. Raises InvalidArgument."""
 
     consensus: Behaviour = Behaviour.MAJORITY
-    """Whose word counts on where to start when stores differ about what was acknowledged."""
+    """The rule that chooses where to start when stores differ about what was acknowledged."""
     request_maximum: int | None = None
-    """Start at most so many messages behind the newest; None: no limit."""
+    """The highest number of messages behind the newest at which to start; None: no limit."""
     choose_start: Callable[[StartingPoint], int] | None = None
-    """Is shown where the receiver would start and says where it should: from 0 to high + 1.
-    Returning `low` means "not changed". Must not block."""
+    """A function that gets the computed starting point and returns the number to start at, 0 to
+    high + 1.
+
+    Returning `low` means "not changed". The function must not block.
+    """
     buffer_bytes: int = 32 * 1024 * 1024
-    """Bound of what waits in memory; past it messages are left at the source and the stores."""
+    """The bytes that may wait in memory. Past them, messages are left at the source and the stores."""
     wait_for_source: float | None = None
-    """How long to wait for a source of the topic; None: for ever."""
+    """How long opening waits for a source of the topic; None: opening returns without one."""
     registration_interval: float = 3.0
-    """How long a store that does not answer holds up a registration that has enough others."""
+    """How long a silent store holds up a registration that enough other stores have answered."""
     activity_timeout: float | None = None
-    """Seconds after its last sign of life for which stores refuse another instance of this receiver
-    (`take_over` overrides); None: as the stores are configured."""
+    """The time after the receiver's last sign of life for which stores refuse another instance of
+    it.
+
+    `take_over` overrides this. None: the stores' configuration decides.
+    """
     state_lifetime: float | None = None
-    """Seconds after its last sign of life after which stores forget its position; what a store is
-    configured to counts if it is shorter. None: as the stores are configured."""
+    """The time after the receiver's last sign of life after which stores forget its position.
+
+    A shorter time in a store's configuration wins. None: the stores' configuration decides.
+    """
     acknowledge_interval: float = 0.1
-    """How often what was consumed is acknowledged."""
+    """The interval at which the receiver sends acknowledgements."""
     request_timeout: float = 1.0
-    """A store that says nothing for so long is given up for another."""
+    """The silence after which a request to one store goes to another."""
 
     waited_for: bool = True
-    """Sources that are paced by their receivers wait for this one, and stores that keep messages
-    until all have acknowledged them keep them for it. False: it takes what it gets."""
+    """Whether others wait for this receiver. A source with receiver_pacing does. Stores that keep
+    messages until all receivers have acknowledged them keep them for this one. False: it takes what
+    is still there."""
     confirm_delivery: bool = False
-    """Tell sources what was consumed also if they do not ask for it."""
+    """Whether to confirm to sources what was consumed, even if they do not ask for it."""
     allow_confirmed_delivery: bool = True
-    """False: tell no source what was consumed, so that this receiver counts for none."""
+    """Whether sources may get confirmations. False: no source counts this receiver."""
 
     def __post_init__(self) -> None:
         consensus: object = self.consensus

@@ -1,4 +1,8 @@
-"""The receiver: what applications open, iterate and acknowledge with."""
+"""The public receiver: applications open it, iterate over it and acknowledge with it.
+
+It finds the sources and keeps one session for each; how a session follows its source is not known
+here.
+"""
 
 from __future__ import annotations
 
@@ -57,18 +61,21 @@ log = logging.getLogger("quorate.receiver")
 E = TypeVar("E", bound=enum.Enum)
 
 CLOSE_SECONDS = 3.0
-"""How long closing waits for the stores to take the last acknowledgements."""
+"""The default time, in seconds, for which closing waits for the last acknowledgements."""
 ANONYMOUS_SECONDS = 1.0
-"""How long closing waits for stores to forget a receiver without a session ID of its own."""
+"""The time, in seconds, for which closing waits for stores to forget a receiver without a session
+ID."""
 BREATH_MESSAGES = 4096
-"""After so many messages without a pause the loop gets its turn."""
+"""The number of messages after which the event loop gets a turn."""
 
 
 class Receiver:
-    """Delivers the messages of a topic's sources, each source's in order, each at least once.
+    """A receiver: delivers the messages of a topic's sources, each source's in order, each at least
+    once.
 
-    Made by `open`. Iterating hands over messages; `batches` whole batches, which is faster. One
-    task iterates at a time; leaving the loop and iterating again goes on where it was left.
+    Open it with `Receiver.open`. Iterating yields messages; `batches` yields whole batches, which
+    is faster. One task iterates at a time. A loop that is left and entered again goes on where it
+    was left.
     """
 
     @classmethod
@@ -88,20 +95,22 @@ class Receiver:
     ) -> Receiver:
         """Find the topic's sources in the stores' directory and register with them.
 
-        topic: one topic; or topic_pattern: a regular expression that must match the whole topic.
+        topic: one topic. topic_pattern: instead, a regular expression that must match the whole
+            topic.
         stores: `[name=]host:port[#reg_id],…`; any store of the group leads to the others.
-        session_id: who this is; the same one goes on where it was left, and fences the older
-        instance. Drawn if not given: then stores forget the receiver when it is closed.
-        reg_id: chosen RegID, for one topic with one source; also the session ID if none is given.
+        session_id: identifies the receiver. A receiver with the same one goes on where the last one
+            stopped, and fences it. None: a random one, and stores forget the receiver at its close.
+        reg_id: the RegID to have, for one topic with one source. It is also the session ID if none
+            is given.
         delivery: "live" or "stable". acknowledge: "automatic", "batched" or "explicit".
         take_over: take the identity even if its activity timeout protects another instance.
-        timeout: seconds for stores to answer and for the sources that they know to be registered
-        with.
+        timeout: seconds to wait for stores to answer, and for a registration with each source that
+            they know.
 
-        With no source yet it returns and waits while iterating, unless options.wait_for_source
-        says how long to wait here: then it raises UnknownTopic. Raises NoQuorum if too few stores
-        answer, NotAStore or VersionMismatch if none is of use, RegIdInUse, ReceiverActive,
-        InvalidArgument.
+        With no source yet the call returns, and iterating waits for one. With
+        options.wait_for_source it waits so long here, and then raises UnknownTopic. Raises NoQuorum
+        if too few stores answer, NotAStore or VersionMismatch if no store is of use, RegIdInUse,
+        ReceiverActive, InvalidArgument.
         """
         receiver = cls(
             _watch_request(topic, topic_pattern),
@@ -132,7 +141,7 @@ class Receiver:
         take_over: bool,
         options: ReceiverOptions,
     ) -> None:
-        """Use `open`."""
+        """Make a receiver that is not open yet. Applications use `Receiver.open`."""
         if not stores:
             raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
         chosen = session_id or reg_id or secrets.randbelow(SESSION_ID_MAX) + 1
@@ -141,7 +150,7 @@ class Receiver:
         self._take_over = take_over
         self._what = request.topic or request.topic_pattern
         self.cursor = Cursor(acknowledge)
-        """Where the application is."""
+        """The place of the application in what was delivered."""
         self._delivery = delivery
         self._options = options
         self._reg_ids = {store.address: store.reg_id or reg_id or 0 for store in stores}
@@ -157,7 +166,7 @@ class Receiver:
             Watcher(self._peers, store.address, request, self._heard) for store in stores
         ]
         self._found: dict[str, asyncio.Task[None]] = {}
-        """Watchers of stores that were not named, but belong to a source."""
+        """The watchers of stores that the application did not name, but that belong to a source."""
         self._acknowledger = Acknowledger(
             self._peers,
             self.session_id,
@@ -175,7 +184,7 @@ class Receiver:
     # Messages.
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """The messages, one by one; ends when the receiver is closed.
+        """Yield the messages, one by one, until the receiver is closed.
 
         Raises Fenced once another instance has registered the same identity.
         """
@@ -192,7 +201,7 @@ class Receiver:
             cursor.enter_messages(batch)
 
     async def batches(self) -> AsyncIterator[DeliveredBatch]:
-        """The messages, a batch at a time; otherwise as iterating over the receiver."""
+        """Yield the messages, a batch at a time. Errors and the end are those of iterating."""
         batch = self.cursor.rest()
         while True:
             if batch is not None:
@@ -206,7 +215,7 @@ class Receiver:
     async def take_into(self, taken: deque[DeliveredBatch], bytes_wanted: int) -> None:
         """Wait for batches and append them, up to about so many bytes; none once it is closed.
 
-        For one that keeps the cursor itself, in another thread: what is appended is handed over.
+        For a caller that keeps the cursor in another thread. An appended batch counts as delivered.
         """
         batch = await self._next()
         while batch is not None:
@@ -215,10 +224,10 @@ class Receiver:
             batch = self._inbox.take() if bytes_wanted > 0 else None
 
     async def acknowledge(self, what: Message | DeliveredBatch | Acknowledgement) -> None:
-        """Mode "explicit": this message and everything before it of its source are done with.
+        """Acknowledge this message and every message of its source before it, in mode "explicit".
 
-        It is sent within options.acknowledge_interval, as soon as it is stable; `flush` waits for
-        that. Raises InvalidArgument in another mode, Fenced, Closed.
+        The receiver sends the acknowledgement within options.acknowledge_interval, once the message
+        is stable; `flush` waits for that. Raises InvalidArgument in another mode, Fenced, Closed.
         """
         self.check_open()
         self.cursor.acknowledge(what)
@@ -226,8 +235,8 @@ class Receiver:
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until enough stores have taken the acknowledgement of all that was consumed.
 
-        What is not stable yet after a second is left out. Raises NoQuorum after the timeout
-        (seconds; default 3), Fenced, Closed.
+        A message that is not stable after one second is left out. Raises NoQuorum after timeout
+        seconds (None: 3), Fenced, Closed.
         """
         self.check_open()
         if not await self._flushed(CLOSE_SECONDS if timeout is None else timeout):
@@ -235,9 +244,9 @@ class Receiver:
             raise NoQuorum(f"Acknowledging {self._what}", "", "", "too few stores took it in time")
 
     def events(self) -> AsyncIterator[Event]:
-        """What happens besides messages, from the opening on; for any number of takers.
+        """Yield the newest events so far, then each new one, until the receiver is closed.
 
-        Bounded: who does not take them loses the oldest. Ends when the receiver is closed.
+        Any number of consumers may read. A consumer that is too slow loses the oldest events.
         """
         return self._events.stream()
 
@@ -248,16 +257,16 @@ class Receiver:
 
     @property
     def known_topics(self) -> tuple[str, ...]:
-        """The topics that the stores had when they were first asked; at most 100 of each."""
+        """The topics that the stores had when they were first asked; at most 100 from each."""
         return tuple(sorted({topic for watcher in self._watchers for topic in watcher.topics}))
 
     # Closing.
 
     async def close(self) -> None:
-        """Send what is to be acknowledged, and let go of everything.
+        """Send the last acknowledgements, and end.
 
-        The message (or batch) taken last does not count as done with, unless the mode says how it
-        does; leave `async with` for that.
+        The message (or batch) taken last counts as consumed only if the mode says how. Leaving
+        `async with` without an exception counts it in mode "automatic".
         """
         if self._closed:
             return
@@ -271,9 +280,9 @@ class Receiver:
     async def deregister(self, timeout: float = CLOSE_SECONDS) -> None:
         """End this identity for good: every store forgets its registration and its position.
 
-        The receiver can not be used again; a new one with its session ID starts from the beginning.
-        Events tell of each store. Raises NoQuorum if after timeout seconds some stores have not
-        done it, Fenced if another instance owns the identity, Deregistered, Closed.
+        The receiver cannot be used again; a new one with its session ID starts from the beginning.
+        An event tells of each store. Raises NoQuorum if some stores have not done it after timeout
+        seconds, Fenced if another instance owns the identity, Deregistered, Closed.
         """
         self.check_open()
         self._closed = True
@@ -301,14 +310,14 @@ class Receiver:
     # Inside.
 
     def check_open(self) -> None:
-        """Raises what ended the receiver, or Closed."""
+        """Raise the error that ended the receiver, or Closed."""
         if self._inbox.error is not None:
             raise self._inbox.error
         if self._closed:
             raise Closed(f"The receiver of {self._what}")
 
     async def _flushed(self, timeout: float) -> bool:
-        """Whether enough stores took what was consumed so far, before it failed or timed out."""
+        """Return whether enough stores took what was consumed, before a failure or the timeout."""
         assert self._runner is not None
         flushing = asyncio.ensure_future(self._acknowledger.flush(timeout))
         try:
@@ -318,7 +327,7 @@ class Receiver:
             flushing.cancel()
 
     async def _next(self) -> DeliveredBatch | None:
-        """The next batch; None once closed."""
+        """Return the next batch; None once the receiver is closed."""
         if self._unpaused > BREATH_MESSAGES:
             self._unpaused = 0
             await asyncio.sleep(0)
@@ -355,7 +364,10 @@ class Receiver:
             raise UnknownTopic(self._what, ", ".join(self.known_topics))
 
     async def _find_stores(self) -> None:
-        """Until each store was heard or has failed, or the interval is over with one heard."""
+        """Wait until each store was heard or has failed.
+
+        After options.registration_interval one store that was heard is enough.
+        """
         tried = [asyncio.ensure_future(watcher.tried.wait()) for watcher in self._watchers]
         try:
             await asyncio.wait(tried, timeout=self._options.registration_interval)
@@ -400,7 +412,7 @@ class Receiver:
             waiting = session.waiting_for_stores()
             for name, address in session.record.stores:
                 if names.setdefault(address, name) == address:
-                    names[address] = name  # it was given without a name
+                    names[address] = name  # the store was given without a name
                 limbo |= {address} if name in waiting.limbo else set()
                 deleted |= {address} if name in session.registration.deleted else set()
                 silent |= {address} if name in waiting.silent else set()
@@ -420,7 +432,7 @@ class Receiver:
         )
 
     def _heard(self, store: str, record: SourceRecord | None) -> None:
-        """The directory says something."""
+        """Act on an entry of a store's directory; None: the store can no longer be heard."""
         if record is None:
             changed = self._directory.lost(store)
         else:
@@ -451,8 +463,10 @@ class Receiver:
         return session
 
     def _watch_stores(self) -> None:
-        """Listen to the directory of every store of a source: the source may leave those that were
-        named."""
+        """Listen to the directory of every store of a source.
+
+        A source may leave the stores that the application named.
+        """
         named = {watcher.address for watcher in self._watchers}
         wanted = {
             address for session in self._sessions.values() for _, address in session.record.stores
@@ -488,7 +502,7 @@ class Receiver:
         self._inbox.close()
         await self._stop_running()
         if self._anonymous:
-            # Nobody can come back to it.
+            # No later instance can have this session ID.
             try:
                 await self._deregister(ANONYMOUS_SECONDS)
             except QuorateError as error:
@@ -548,5 +562,5 @@ def _one_of(kind: type[E], name: str, value: object) -> E:
 
 
 def _joined(names: Mapping[str, str], addresses: Set[str]) -> str:
-    """The names of the stores at these addresses, in the order in which they were given."""
+    """Return the names of the stores at these addresses, in the order in which they were given."""
     return ", ".join(name for address, name in names.items() if address in addresses)

@@ -47,8 +47,7 @@ _LOOK_AGAIN_SECONDS = 0.1
 
 
 class Source:
-    """A source: it sends one topic's messages to its receivers and, at the same time, to its
-    stores.
+    """A source: sends one topic's messages to its receivers and, at the same time, to its stores.
 
     Open it with `Source.open`. All calls may be made from any thread.
     """
@@ -266,8 +265,10 @@ class Source:
         await self._source.wait_stable(last, timeout)
 
     def close(self, timeout: float = asynchronous.CLOSE_SECONDS) -> None:
-        """Wait for sent messages to become stable, and end. Raises what quorate.source.Source.close
-        does."""
+        """Wait for sent messages to become stable, and end.
+
+        Raises what quorate.source.Source.close raises.
+        """
         with self._lock:
             failure = self._error
             if isinstance(failure, Closed | Deregistered):

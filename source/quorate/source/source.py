@@ -39,8 +39,7 @@ CLOSE_SECONDS = 10.0
 
 
 class Source:
-    """A source: it sends one topic's messages to its receivers and, at the same time, to its
-    stores.
+    """A source: sends one topic's messages to its receivers and, at the same time, to its stores.
 
     Open it with `Source.open`, and use it on the event loop on which it was opened.
     """
@@ -72,21 +71,21 @@ class Source:
     ) -> Self:
         """Return a source that is registered with its stores and may send.
 
-                stores: a list of them, of which a majority makes a message stable; or a Layout of groups
-                    with rules and backups.
-                session_id: identifies the source together with the topic; give the same one after a
-                    restart. None: that of the publish store, or reg_id, or a random one.
-                reg_id: the RegID to have on every store that does not name one; None: each store
-                    assigns one.
-                policy: the rule of stability for stores that were given as a list; None: a majority.
-                previous_policies: what `stores` was in earlier configurations. Needed until one source
-                    has registered under the present one; without it the source leaves a stream under
-                    another policy alone.
-                publish_store: keeps what is not stable yet; None: in memory.
-                take_over: take the identity even if another process is using it now.
-                timeout: seconds to wait for enough stores.
-                on_event: a function that gets each event at once, on the event loop, from the start of
-                    the registration on. It must not block.
+        stores: a list of them, of which a majority makes a message stable; or a Layout of groups
+            with rules and backups.
+        session_id: identifies the source together with the topic; give the same one after a
+            restart. None: that of the publish store, or reg_id, or a random one.
+        reg_id: the RegID to have on every store that does not name one; None: each store assigns
+            one.
+        policy: the rule of stability for stores that were given as a list; None: a majority.
+        previous_policies: what `stores` was in earlier configurations. Needed until one source has
+            registered under the present one. Without it the source refuses to take over a stream
+            that is under another policy.
+        publish_store: keeps what is not stable yet; None: in memory.
+        take_over: take the identity even if another process is using it now.
+        timeout: seconds to wait for enough stores.
+        on_event: a function that gets each event at once, on the event loop, from the start of the
+            registration on. It must not block.
 
         Raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced, MissingMessages,
         SourceDeleted, ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch,
