@@ -123,7 +123,7 @@ class Receiver:
         run_blocking(self._receiver.flush(timeout))
 
     def events(self) -> Iterator[Event]:
-        """Yield the newest events so far, then wait for each new one, until the receiver is closed."""
+        """Yield the newest events, then wait for each new one, until the receiver is closed."""
         stream = self._receiver.events()
         while True:
             event = run_blocking(_next_of(stream))

@@ -123,7 +123,7 @@ class SourceAttached:
     address: str
     epoch: int
     next_sequence: int
-    """The sequence number at which the live stream goes on. Earlier messages come from the stores."""
+    """The sequence number at which the live stream goes on; the stores have what is before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ Event = (
 
 
 class Events:
-    """Any number of streams of the same events. Each is bounded and drops its oldest events first."""
+    """Any number of streams of the same events; each is bounded and drops its oldest first."""
 
     def __init__(self) -> None:
         self._history: deque[Event] = deque(maxlen=KEPT)

@@ -1,4 +1,4 @@
-"""What an application receives: messages, the batches they come in, and their acknowledgements.
+"""The values that an application receives: messages, their batches, their acknowledgements.
 
 No I/O. The hot path makes one object for each message; the batch keeps what its messages share.
 """
@@ -74,7 +74,7 @@ class DeliveredBatch:
 
     @property
     def retransmitted(self) -> bool:
-        """Whether it came from a store or from the source's retention, and not from a live stream."""
+        """Whether it came from a store or from the source's retention, not from a live stream."""
         return self._piece.retransmitted
 
     @property
@@ -116,7 +116,7 @@ class DeliveredBatch:
         return map(Message, repeat(self), range(self.first, self.last + 1), self.payloads)
 
     def consumed(self) -> None:
-        """Mark all its messages as consumed. Any thread may call this, in any order of the batches."""
+        """Mark all its messages as consumed; from any thread, in any order of the batches."""
         for sequence in range(self.first, self.last + 1):
             self.progress.consumed(sequence)
 
@@ -182,7 +182,7 @@ class Message:
 
     @property
     def retransmitted(self) -> bool:
-        """Whether it came from a store or from the source's retention, and not from a live stream."""
+        """Whether it came from a store or from the source's retention, not from a live stream."""
         return self.batch.retransmitted
 
     @property

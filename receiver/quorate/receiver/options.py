@@ -48,7 +48,7 @@ class ReceiverOptions:
     Returning `low` means "not changed". The function must not block.
     """
     buffer_bytes: int = 32 * 1024 * 1024
-    """The bytes that may wait in memory. Past them, messages are left at the source and the stores."""
+    """The bytes that may wait in memory; past them messages stay at the source and the stores."""
     wait_for_source: float | None = None
     """How long opening waits for a source of the topic; None: opening returns without one."""
     registration_interval: float = 3.0

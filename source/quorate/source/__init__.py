@@ -1,8 +1,8 @@
 """The source SDK: send messages to live receivers and, at the same time, to a quorum of stores.
 
     async with await Source.open("orders", stores="host:7301,host:7302,host:7303") as source:
-        await source.send(b"…")              # accepted: on its way
-        receipt = await source.publish(b"…")  # stable: on the disks of a quorum
+        await source.send(b"…")              # accepted
+        receipt = await source.publish(b"…")  # stable, on a quorum's disks
 
 `quorate.source.blocking.Source` has the same methods for code without asyncio. This module only
 exports names; nothing is defined here.

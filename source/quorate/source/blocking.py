@@ -331,7 +331,7 @@ class Source:
 
     @property
     def marker(self) -> bytes:
-        """The marker of the last commit of this identity, also by an earlier source; empty: none."""
+        """The marker of this identity's last commit, also by an earlier source; empty: none."""
         return self._source.marker
 
     @property
@@ -345,7 +345,7 @@ class Source:
         return self._source.information
 
     def events(self) -> Iterator[Event]:
-        """Yield the newest events so far, then wait for each new one, until the source is closed."""
+        """Yield the newest events, then wait for each new one, until the source is closed."""
         events = self._source.events()
 
         async def next_event() -> Event | None:

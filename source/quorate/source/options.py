@@ -55,7 +55,7 @@ class SourceOptions:
     retention_bytes_max: int = 64 * 1024 * 1024
     """The bytes of stable messages that the source keeps for stores that still lack them."""
     registration_interval: float = 3.0
-    """Seconds for which a registration waits for every store. After that a blocking set is enough."""
+    """Seconds for which a registration waits for every store; then a blocking set is enough."""
     backup_after: float = 10.0
     """Seconds without taking messages after which a backup takes the place of a group's member."""
     stability_lifetime: float = 1200.0
@@ -84,7 +84,7 @@ class SourceOptions:
     advertise: str | None = None
     """The address, host or host:port, that receivers are told; None: the address of `listen`."""
     receiver_queue_bytes: int = 16 * 1024 * 1024
-    """The bytes that may wait for one receiver. Past them the receiver catches up from the stores."""
+    """The bytes that may wait for one receiver; past them it catches up from the stores."""
 
     confirm_delivery: bool = False
     """Whether receivers confirm to the source what they have consumed (DeliveryConfirmed)."""

@@ -71,21 +71,21 @@ class Source:
     ) -> Self:
         """Return a source that is registered with its stores and may send.
 
-        stores: a list of them, of which a majority makes a message stable; or a Layout of groups
-            with rules and backups.
-        session_id: identifies the source together with the topic; give the same one after a
-            restart. None: that of the publish store, or reg_id, or a random one.
-        reg_id: the RegID to have on every store that does not name one; None: each store assigns
-            one.
-        policy: the rule of stability for stores that were given as a list; None: a majority.
-        previous_policies: what `stores` was in earlier configurations. Needed until one source has
-            registered under the present one. Without it the source refuses to take over a stream
-            that is under another policy.
-        publish_store: keeps what is not stable yet; None: in memory.
-        take_over: take the identity even if another process is using it now.
-        timeout: seconds to wait for enough stores.
-        on_event: a function that gets each event at once, on the event loop, from the start of the
-            registration on. It must not block.
+        - stores: a list of them, of which a majority makes a message stable; or a Layout of groups
+          with rules and backups.
+        - session_id: identifies the source together with the topic; give the same one after a
+          restart. None: that of the publish store, or reg_id, or a random one.
+        - reg_id: the RegID to have on every store that does not name one; None: each store assigns
+          one.
+        - policy: the rule of stability for stores that were given as a list; None: a majority.
+        - previous_policies: what `stores` was in earlier configurations. Needed until one source has
+          registered under the present one. Without it the source refuses to take over a stream that
+          is under another policy.
+        - publish_store: keeps what is not stable yet; None: in memory.
+        - take_over: take the identity even if another process is using it now.
+        - timeout: seconds to wait for enough stores.
+        - on_event: a function that gets each event at once, on the event loop, from the start of the
+          registration on. It must not block.
 
         Raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced, MissingMessages,
         SourceDeleted, ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch,
@@ -210,7 +210,8 @@ class Source:
         return await self.commit_checked(ready, marker)
 
     async def commit_checked(self, messages: Ready, marker: bytes) -> range:
-        """Commit messages that were checked already. For the blocking source and the pipeline only."""
+        """Commit messages that were checked already. The blocking source and the pipeline use
+        it."""
         first = await self._packer.commit(messages, marker)
         return range(first, first + len(messages))
 
@@ -250,7 +251,7 @@ class Source:
         await self.wait_stable(self._window.next_sequence - 1, timeout)
 
     async def wait_stable(self, upto: int, timeout: float | None = None) -> None:
-        """Wait until every message up to this sequence number is stable. Raises what flush raises."""
+        """Wait until every message up to this number is stable. Raises what flush raises."""
         await self._engine.wait_stable(upto, timeout)
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
@@ -332,7 +333,7 @@ class Source:
 
     @property
     def marker(self) -> bytes:
-        """The marker of the last commit of this identity, also by an earlier source; empty: none."""
+        """The marker of this identity's last commit, also by an earlier source; empty: none."""
         return self._core.marker
 
     @property
