@@ -98,14 +98,15 @@ class Receiver:
         - topic: one topic. topic_pattern: instead, a regular expression that must match the whole
           topic.
         - stores: `[name=]host:port[#reg_id],…`; any store of the group leads to the others.
-        - session_id: identifies the receiver. A receiver with the same one goes on where the last one
-          stopped, and fences it. None: a random one, and stores forget the receiver at its close.
-        - reg_id: the RegID to have, for one topic with one source. It is also the session ID if none
-          is given.
+        - session_id: identifies the receiver. A receiver with the same one goes on where the last
+          one stopped, and fences it. None: a random one, and stores forget the receiver at its
+          close.
+        - reg_id: the RegID to have, for one topic with one source. It is also the session ID if
+          none is given.
         - delivery: "live" or "stable". acknowledge: "automatic", "batched" or "explicit".
         - take_over: take the identity even if its activity timeout protects another instance.
-        - timeout: seconds to wait for stores to answer, and for a registration with each source that
-          they know.
+        - timeout: seconds to wait for stores to answer, and for a registration with each source
+          that they know.
 
         With no source yet the call returns, and iterating waits for one. With
         options.wait_for_source it waits so long here, and then raises UnknownTopic.

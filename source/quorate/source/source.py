@@ -78,14 +78,14 @@ class Source:
         - reg_id: the RegID to have on every store that does not name one; None: each store assigns
           one.
         - policy: the rule of stability for stores that were given as a list; None: a majority.
-        - previous_policies: what `stores` was in earlier configurations. Needed until one source has
-          registered under the present one. Without it the source refuses to take over a stream that
-          is under another policy.
+        - previous_policies: what `stores` was in earlier configurations. Needed until one source
+          has registered under the present one. Without it the source refuses to take over a stream
+          that is under another policy.
         - publish_store: keeps what is not stable yet; None: in memory.
         - take_over: take the identity even if another process is using it now.
         - timeout: seconds to wait for enough stores.
-        - on_event: a function that gets each event at once, on the event loop, from the start of the
-          registration on. It must not block.
+        - on_event: a function that gets each event at once, on the event loop, from the start of
+          the registration on. It must not block.
 
         Raises InvalidArgument, NoQuorum, PolicyNotInForce, SourceActive, Fenced, MissingMessages,
         SourceDeleted, ContentConflict, RegIdInUse, TopicRefused, NotAStore, VersionMismatch,

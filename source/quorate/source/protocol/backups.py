@@ -1,8 +1,8 @@
-"""Who stands in for whom: which policy a source wants while members of its groups do not answer.
+"""The backups of a source's groups: which policy it wants while members do not answer.
 
-Pure. A backup takes the place of a member that took no messages for a while, so that the group
-keeps its size and its quorum; the member gets its place back once it has caught up. How the stream
-gets from one policy to the other is the registration's affair.
+Pure. A backup takes the place of a member that took no messages for a while. So the group keeps its
+size and its quorum. The member gets its place back once it has caught up. The registration moves
+the stream from one policy to the other.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class Backups:
     """The places in the groups of one declared policy."""
 
     def __init__(self, declared: Policy, backup_after: float) -> None:
-        """backup_after: seconds for which a member may be away before a backup stands in."""
+        """Begin with every member in its place. backup_after: seconds until a backup takes over."""
         self._declared = declared
         self._backup_after = backup_after
         self._away_since: dict[str, float] = {}
         self._tried_at: dict[str, float] = {}
 
     def wanted(self, present: Policy, taking: Set[str], caught_up: Set[str], now: float) -> Policy:
-        """The policy to have, given the present one.
+        """Return the policy to want, given the present one.
 
         taking: the stores that take the stream; caught_up: those that have been sent all of it.
         """
@@ -51,7 +51,7 @@ class Backups:
             elif self._away(stores[place], now):
                 spares = [store for store in declared.backups if store not in stores]
                 if spares:
-                    # The one that was not tried, or not for the longest time.
+                    # The backup that was never tried, or whose last try is longest ago.
                     spare = min(spares, key=lambda store: self._tried_at.get(store, float("-inf")))
                     self._tried_at[spare] = now
                     self._away_since.pop(spare, None)

@@ -1,8 +1,9 @@
-"""While a stream moves to other stores: whether the new policy has what the old ones made stable.
+"""Catch-up during a change of the stores: whether the new policy holds what the old ones made
+stable.
 
-Pure. Only then may a begin record name the new policy alone: until then what was stable before is
-safe under the old policies only. Acknowledgements do not tell, because they say nothing of what the
-source no longer has; so the stores are asked again and again what they hold.
+Pure. A begin record may name the new policy alone only then. Before, messages that were stable are
+safe under the old policies only. Acknowledgements do not prove it, because they say nothing of
+messages that the source no longer has. So the source asks the stores repeatedly what they hold.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import Range, RangeSet
 
 LOOK_SECONDS = 0.5
-"""A store is asked so often what it holds."""
+"""The interval, in seconds, at which a store is asked what it holds."""
 
 
 @dataclass(slots=True)
@@ -26,33 +27,35 @@ class _Look:
     retained_from: int = 0
     takes_data: bool = True
     vouches: bool = False
-    """What it did not name it lacks; else what it lacks says nothing."""
+    """Whether the store lacks what it did not name. If not, its answer proves nothing of the
+    rest."""
 
     def known(self, held: RangeSet) -> RangeSet:
-        """What the store holds, and what it knows was let go."""
+        """Return what the store holds, together with what it knows was released."""
         below = self.retained_from
         return held.union((Range(0, below - 1),)) if below else held
 
 
 class BringingUp:
-    """What the stores of all policies hold, and what the new one lacks."""
+    """The ranges that the stores of all policies hold, and what the new policy still lacks."""
 
     def __init__(self, policies: Sequence[Policy], new: Policy) -> None:
-        """policies: all that make the stream stable meanwhile, the new one among them."""
+        """Begin with no answers. policies: all that make the stream stable meanwhile, also the new
+        one."""
         self._policies = tuple(policies)
         self._new = new
         self._looks: dict[str, _Look] = {}
 
     def joined(self, store: str, now: float, takes_data: bool = True) -> None:
-        """The store takes the stream, or, if it is state-only, what there is to know of it."""
+        """Add a store that takes the stream. A state-only store takes no messages of it."""
         self._looks[store] = _Look(now, takes_data=takes_data)
 
     def left(self, store: str) -> None:
-        """The store does not take the stream any more: what it said counts no longer."""
+        """Drop a store that no longer takes the stream, with its answers."""
         self._looks.pop(store, None)
 
     def due(self, now: float) -> list[str]:
-        """Stores to be asked now what they hold; each counts as asked from here."""
+        """Return the stores to ask now what they hold. Each counts as asked from here on."""
         stores = [s for s, look in self._looks.items() if not look.under_way and look.due_at <= now]
         for store in stores:
             self._looks[store].under_way = True
@@ -67,10 +70,11 @@ class BringingUp:
         *,
         vouches: bool = True,
     ) -> None:
-        """What the store holds of the stream; None if it did not say.
+        """Note what the store holds of the stream; None: it did not answer.
 
-        retained_from: what is below was stable and was let go, as this store knows. vouches: see
-        _Look; not of a store that can not read what it had.
+        - retained_from: the store knows that everything below was stable and was released.
+        - vouches: whether the store lacks what it did not name. A store that cannot read its data
+          does not know.
         """
         look = self._looks.get(store)
         if look is None:
@@ -83,9 +87,10 @@ class BringingUp:
             look.vouches = vouches
 
     def ready(self, stable_upto: int) -> bool:
-        """Whether the new policy holds everything up to there, or knows that it was let go.
+        """Return whether the new policy holds everything up to stable_upto, or knows it was
+        released.
 
-        What the old stores alone know of that would be missed when they are switched off.
+        A message that only old stores know of would be lost when they are switched off.
         """
         held = {store: look.held for store, look in self._looks.items() if look.held is not None}
         vouching = {store for store in held if self._looks[store].vouches}
@@ -102,11 +107,11 @@ def lacking(
     upto: int,
     active: Set[str] | None = None,
 ) -> list[Range]:
-    """What some store holds of the numbers up to there, and no stable set of the policy does.
+    """Return the ranges up to `upto` that some store holds and no stable set of the policy does.
 
-    active: the stores that are to hold it, for rules that ask; None: all of them.
+    active: the stores that the rules count as active; None: all of them.
     """
-    # Who holds a number changes only at the ends of ranges.
+    # The set of holders of a number changes only at the ends of ranges.
     edges = {0, upto + 1}
     for ranges in held.values():
         for item in ranges:

@@ -1,8 +1,8 @@
-"""Confirmed delivery: what receivers say that they consumed, and what that holds up.
+"""Confirmed delivery: what receivers say that they consumed, and which messages that holds back.
 
-Pure. A message is out of flight, and may leave the retention, once it is stable and as many
-distinct receivers have consumed it as the application asked for. How it comes in is the live
-server's affair; that nothing is waited for unless asked is decided here.
+Pure. A message is out of flight, and may leave the retention, once it is stable and enough distinct
+receivers have consumed it. The live server receives the confirmations. Without a number asked for,
+nothing is held back.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from __future__ import annotations
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 
 RECEIVERS_MAX = 10_000
-"""So many receivers are remembered; those that are furthest behind are forgotten first."""
+"""The number of receivers that are remembered. Past it, the one furthest behind is forgotten."""
 
 
 class Confirmations:
-    """How far each receiver, by session ID, has consumed the stream."""
+    """The position up to which each receiver, by session ID, has consumed the stream."""
 
     def __init__(self, unique: int) -> None:
-        """unique: how many distinct receivers must have consumed a message; 0: none."""
+        """Begin without any receiver. unique: the number of distinct receivers asked for; 0:
+        none."""
         self._unique = unique
         self._consumed: dict[int, int] = {}
         self._begins_at: int | None = None
         self.upto = NOTHING if unique else SEQUENCE_MAX
-        """Everything up to here was consumed by as many receivers as were asked for, or was stable
-        before this source was opened."""
+        """The highest sequence number that enough receivers have consumed. Messages that were
+        stable before this source was opened count as consumed."""
 
     def confirmed(self, session_id: int, upto: int) -> bool:
-        """A receiver has consumed everything up to here. Returns whether that is news."""
+        """Note that a receiver has consumed everything up to this number. Return whether that is
+        news."""
         if upto <= self._consumed.get(session_id, NOTHING):
             return False
         self._consumed[session_id] = upto
@@ -36,7 +38,8 @@ class Confirmations:
         return True
 
     def begin(self, kept_upto: int, stable_upto: int) -> None:
-        """A new epoch keeps the stream up to here; what follows are other messages."""
+        """Begin a new epoch, which keeps the stream up to kept_upto: later numbers are other
+        messages."""
         if self._begins_at is None:
             self._begins_at = stable_upto
         for session_id, upto in self._consumed.items():
@@ -44,7 +47,8 @@ class Confirmations:
         self._count()
 
     def settled(self, stable_upto: int) -> int:
-        """Everything up to here is stable, and consumed as often as was asked."""
+        """Return the highest sequence number up to which all is stable and consumed often
+        enough."""
         return min(stable_upto, self.upto)
 
     def _count(self) -> None:

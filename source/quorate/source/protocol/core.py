@@ -2,7 +2,7 @@
 
 Pure: time and answers come in as arguments. The shell (engine, store_session) pulls what is to be
 done: `step` for each store, `next_frame` for each open stream, `events` for the application. One
-order matters, and `take` and `release` make it visible: a batch is taken from the window, put into
+order matters, and `take` and `release` make it visible. A batch is taken from the window, put into
 the publish store, and only then released to the wire.
 """
 
@@ -71,7 +71,7 @@ from quorate.v1.messages_pb2 import SourceInformation
 
 
 class SourceCore:
-    """One source in one process, from its first promise to its goodbye."""
+    """The state of one source in one process, from its first promise to its goodbye."""
 
     def __init__(
         self,
@@ -85,27 +85,28 @@ class SourceCore:
         unstable: Sequence[bytes] = (),
         previous: Sequence[Layout] = (),
     ) -> None:
-        """stores: where the stores of the policy are, its backups too.
+        """Begin unregistered.
 
-        stable_upto and the unstable batches are what a publish store remembers. previous: earlier
-        configurations, until this one was confirmed.
+        - stores: the stores of the policy with their addresses, its backups too.
+        - stable_upto, unstable: what a publish store remembers.
+        - previous: earlier configurations, until this one was confirmed.
         """
         self.name = name
         self.address = ""
-        """Where receivers attach; the shell sets it before it starts."""
+        """The address on which receivers attach. The shell sets it before it starts."""
         self.events: list[events.Event] = []
-        """For the application; the shell takes them away."""
+        """The events for the application. The shell takes them away."""
         self.error: QuorateError | None = None
-        """Set once the source can not go on, ever."""
+        """The error that ended the source for ever; None while it can go on."""
         self.complete = False
-        """Enough stores take the stream: messages are accepted."""
+        """Whether enough stores take the stream, so that messages are accepted."""
         self.accepting = True
         self.closing = False
-        """Everything that is to be sent was sent: streams may say goodbye."""
+        """Whether everything was sent, so that streams may say goodbye."""
         self.marker = b""
         """The application marker that was committed last; empty: none."""
         self.started = False
-        """It is known which messages the stream has: receivers may attach."""
+        """Whether it is known which messages the stream has, so that receivers may attach."""
         self.window = Window(options)
         self.pacing = pacing_of(options)
         self.confirmations = Confirmations(options.unique_confirmations)
@@ -127,7 +128,7 @@ class SourceCore:
         self._tells_stored = options.stability_events is StabilityEvents.STORE
         self._changing = Changing(policy, options.backup_after)
         self.instance = instance
-        """Tells this object from every other one with its identity."""
+        """The ID that tells this object from every other one with its identity."""
         self._options = options
         self._version = 1
         self._decision: Decision | None = None
@@ -148,15 +149,16 @@ class SourceCore:
 
     @property
     def stores(self) -> Mapping[str, StoreAddress]:
-        """The stores to deal with now; they change with the policies in force."""
+        """The stores to deal with now, by name. They change with the policies in force."""
         return self.roster.stores
 
     @property
     def stable_upto(self) -> int:
-        """The highest sequence number with all before it stable, with the content that it has here.
+        """The highest sequence number with all before it stable, with the content that the source
+        has.
 
-        Before what the stores kept was compared with what the source has itself, other content may
-        be what is stable.
+        After a restart the source first compares its own messages with those that stores kept.
+        Until then, a stable number may have other content.
         """
         stable_upto = self.tracker.stable_upto
         compared_upto = self._compared_upto
@@ -173,21 +175,21 @@ class SourceCore:
 
     @property
     def version(self) -> tuple[int, int, int]:
-        """Orders two states of the registration information."""
+        """The order of two states of the registration information: the higher one is newer."""
         return self.epoch, self._streamed_epoch, self._version
 
     def information(self) -> SourceInformation:
-        """What receivers and stores need to know of the source.
+        """Return what receivers and stores need to know of the source.
 
-        Of an epoch only once it was begun: a receiver that waits for one that never is takes
-        nothing from the source that went on.
+        It names an epoch only once that epoch has begun. Otherwise a receiver would wait for an
+        epoch that may never begin, and take nothing from the source that went on.
         """
         version = (self._streamed_epoch or self.epoch, self._version)
         stores = self.stores.values()
         return describe(self.name, self.address, self.registration, stores, version, self._options)
 
     def refusal(self) -> QuorateError | None:
-        """Why no message is accepted; None if one is."""
+        """Return why no message is accepted; None: messages are."""
         if self.error is not None:
             return self.error
         if not self.accepting:
@@ -197,11 +199,11 @@ class SourceCore:
         return NotRegistered(str(self.name), who_takes(self.streams))
 
     def unfinished(self) -> QuorateError:
-        """Why messages are not accepted yet, for a caller who will wait no longer."""
+        """Return why messages are not accepted yet, for a caller that stops waiting."""
         return self.registration.unfinished(self.streams.connected())
 
     def step(self, store: str) -> Step:
-        """What to ask of this store now."""
+        """Return what to ask of this store now."""
         return self.registration.step(store)
 
     # -- registration -----------------------------------------------------------------------
@@ -226,14 +228,14 @@ class SourceCore:
         self._version += 1
 
     def _learn(self, addresses: Iterable[tuple[str, str]]) -> None:
-        """Where stores are that this source's configuration does not know."""
+        """Learn the addresses of stores that this source's configuration does not have."""
         try:
             self.roster.learn(addresses)
         except InvalidArgument as error:
             self.registration.error = error
 
     def promised(self, store: str, epoch: int, grant: Grant, now: float) -> None:
-        """The store has promised the epoch."""
+        """Note that the store has promised the epoch."""
         if store not in self.stores:
             return
         if self.registration.promised(store, epoch, grant):
@@ -256,13 +258,13 @@ class SourceCore:
         now: float,
         teller: str,
     ) -> list[str]:
-        """A store, the teller, says which incarnation it, or another one, has and had before.
+        """Note what a store, the teller, reports of its own or another store's incarnations.
 
-        Returns whose streams must end now, by the names that the policy uses. Has to be told before
-        whatever else the same answer says: a decision must not rest on both.
+        Return the stores, by the policy's names, whose streams must end now. Call this before
+        anything else that the same answer says: a decision must not rest on both.
         """
         gone = self.registration.known(store_name, incarnation, former, teller)
-        # What is dealt with no more, because the stream has moved, does not count any way.
+        # A store that the stream has moved away from does not count in any case.
         stores = [store for store in gone if store in self.streams.cursors]
         for store in stores:
             self._void(store)
@@ -272,7 +274,7 @@ class SourceCore:
         return stores
 
     def _void(self, store: str) -> None:
-        """What the store's former incarnation acknowledged counts no more."""
+        """Void the acknowledgements of the store's former incarnation."""
         self.streams.cursors[store].close()
         self._changing.left(store)
         self.tracker.void(store)
@@ -283,9 +285,9 @@ class SourceCore:
     def begun(
         self, store: str, epoch: int, now: float, membership: Membership | None = None
     ) -> None:
-        """The store has begun the epoch: what it holds of the stream counts from now on.
+        """Note that the store has begun the epoch: what it holds of the stream counts from now on.
 
-        membership: what the record names that it was given; None: the present one.
+        membership: what the record that it was given names; None: the present one.
         """
         first = not self.registration.has_begun(store)
         if store not in self.stores or not self.registration.begun(store, epoch, membership):
@@ -307,7 +309,7 @@ class SourceCore:
         self._progress(now)
 
     def failed(self, store: str, error: QuorateError, now: float) -> None:
-        """A call to the store failed, or its stream ended."""
+        """Note that a call to the store failed, or that its stream ended."""
         if store not in self.stores:
             return
         cursor = self.streams.cursors[store]
@@ -329,12 +331,12 @@ class SourceCore:
             lost = was_complete and not self.complete
             taking, policy = self.streams.open_stores(), self.registration.policy
             causes += self._notices.unresponsive(store, error, taking, policy, quorum_lost=lost)
-        # What followed from the failure, as that the quorum is lost, is told after it.
+        # The failure is reported before its consequences, such as a lost quorum.
         self.events[before:before] = causes
         self._settle()
 
     def _progress(self, now: float) -> None:
-        """Go as far as what is known allows."""
+        """Go as far as the answers allow."""
         registration = self.registration
         if registration.phase is Phase.PROMISING and registration.error is None:
             own = OwnKnowledge(self.tracker.stable_upto, first_of(self._unstable))
@@ -353,7 +355,7 @@ class SourceCore:
         self._sync_stores()
 
     def _begin_counts(self, now: float) -> None:
-        """The begin is durable on a stable set of every policy that its record names."""
+        """Go on after the begin, which is durable on a stable set of every policy in its record."""
         registration = self.registration
         self._from_policies = registration.membership.from_policies
         if {*self._from_policies} != {*registration.membership.to_policies}:
@@ -372,7 +374,7 @@ class SourceCore:
 
     def _begin(self, decision: Decision) -> None:
         if self.started and decision.kept_upto > self.packed_upto:
-            # Somebody else went on with the stream: their numbers must not pass for ours.
+            # Another source went on with the stream: its numbers must not pass for this one's.
             self.registration.error = Fenced(
                 str(self.name), self._streamed_epoch, decision.lineage.epoch
             )
@@ -396,12 +398,12 @@ class SourceCore:
             self.registration.loading()
 
     def load(self) -> Load | None:
-        """What has to be fetched from the stores before the stream can go on."""
+        """Return what to fetch from the stores before the stream can go on; None: nothing."""
         assert self._decision is not None
         return plan_load(self._decision, self.stable_upto, self._unstable)
 
     def loaded(self, kept: Sequence[Kept], now: float) -> None:
-        """What `load` asked for, in order and complete; the stream goes on from there."""
+        """Take what `load` asked for, in order and complete. The stream goes on from there."""
         assert self._decision is not None
         contradiction = conflict(self.name, kept, self._unstable)
         if contradiction is not None:
@@ -458,11 +460,11 @@ class SourceCore:
                 self._register_anew(self.epoch + 1, now, change=True)
 
     def looks_due(self, now: float) -> list[str]:
-        """Stores to be asked once more for the promise of this epoch, to hear what they hold."""
+        """Return the stores to ask again for the promise of this epoch, to hear what they hold."""
         return self._changing.due(now) if self.registration.phase is Phase.STREAMING else []
 
     def looked(self, store: str, epoch: int, grant: Grant | None, now: float) -> None:
-        """What a store holds that was due; None if it did not answer."""
+        """Note what a store that was due holds; None: it did not answer."""
         if not self._changing.brings_up or epoch != self.epoch:
             return
         held, retained_from, vouches = None, 0, False
@@ -473,7 +475,8 @@ class SourceCore:
         self._check_stores(now)
 
     def _others_open_soon(self, now: float) -> bool:
-        """A store that promised has only to open its stream: that is worth a moment."""
+        """Return whether a store that promised has only to open its stream, which is worth a
+        moment."""
         if now >= self._streaming_since + self._options.registration_interval:
             return False
         return any(
@@ -487,17 +490,17 @@ class SourceCore:
         self.window.refresh()
 
     def _lose_quorum(self, taking: Set[str]) -> None:
-        """Only these still take the stream: no message is accepted."""
+        """Stop accepting messages: only these stores still take the stream."""
         self._set_complete(False)
         self.events += self._notices.quorum_lost(taking, self.registration.policy)
 
     def _register_anew(
         self, epoch: int, now: float, *, change: bool = False, advance: bool = False
     ) -> None:
-        """Register with a higher epoch; what is unstable goes along like a publish store's.
+        """Register with a higher epoch. Unstable messages go along like those of a publish store.
 
-        change: to other stores; advance: to the own policy alone. Messages are accepted meanwhile,
-        and wait.
+        change: to other stores; advance: to the own policy alone. In both cases messages are still
+        accepted, and wait.
         """
         if self.registration.phase is Phase.STREAMING:
             self._unstable = [batch_of(item.frame) for item in self.retention.unsettled()]
@@ -510,7 +513,7 @@ class SourceCore:
         self._sync_stores()
 
     def fail(self, error: QuorateError) -> None:
-        """The source can not go on."""
+        """End the source for ever with this error."""
         if self.error is None:
             self.error = error
             self._set_complete(False)
@@ -519,7 +522,7 @@ class SourceCore:
     # -- streams to the stores --------------------------------------------------------------
 
     def open_frame(self, store: str) -> bytes:
-        """The first frame of a stream to this store, which `opened` is the answer to."""
+        """Return the first frame of a stream to this store; `opened` takes the answer."""
         if (cursor := self.streams.cursors.get(store)) is not None:
             cursor.information_version = self._version
         grant = self.registration.grant(store)
@@ -535,9 +538,9 @@ class SourceCore:
     def opened(
         self, store: str, epoch: int, next_sequence: int, durability: int, now: float
     ) -> bool:
-        """The store has everything that the source retains before next_sequence.
+        """Note that the store has everything that the source retains before next_sequence.
 
-        Returns whether the stream is any good: not if a newer epoch has begun meanwhile.
+        Return whether the stream is of use. It is not if a newer epoch has begun meanwhile.
         """
         if store not in self.stores or self.step(store) != OpenStream(epoch):
             return False
@@ -554,10 +557,10 @@ class SourceCore:
         return True
 
     def receivers_told(self, store: str, told: Told) -> None:
-        """Which receivers that are waited for the store knows, and what they have acknowledged.
+        """Note which receivers a store knows that are waited for, and what they have acknowledged.
 
-        Before `opened` if the same answer says both: once enough stores take the stream, messages
-        are accepted, and then it must be known whom to wait for.
+        Call this before `opened` if one answer says both. Once enough stores take the stream,
+        messages are accepted; then these receivers must be known.
         """
         if store in self.stores:
             self.pacing.heard(store, told)
@@ -569,7 +572,7 @@ class SourceCore:
         self.pacing.apply(self.window, policies, self.streams.connected(), lost)
 
     def next_frame(self, store: str, now: float) -> bytes | None:
-        """The next frame for this store; None while there is nothing, which makes it idle."""
+        """Return the next frame for this store; None: there is none, and the store is idle."""
         cursor = self.streams.cursors[store]
         cursor.idle = False
         if cursor.information_version != self._version:
@@ -578,7 +581,7 @@ class SourceCore:
         return self.streams.next_frame(store, self.retention, self.stable_upto, now)
 
     def acknowledged(self, store: str, upto: int, now: float) -> None:
-        """The store holds everything up to here."""
+        """Note that the store holds everything up to here."""
         if not self.streams.cursors[store].open:
             return
         if self.streams.acknowledged(store, upto, self.packed_upto, now):
@@ -593,7 +596,7 @@ class SourceCore:
             self.events += self._notices.stored(store, before, self.tracker, policy)
 
     def confirmed(self, session_id: int, reg_id: int, epoch: int, upto: int) -> None:
-        """A receiver has consumed everything up to here, counted in the lineage of that epoch."""
+        """Note that a receiver has consumed everything up to here, by the lineage of that epoch."""
         shared_upto = self.registration.lineage.shared_upto(epoch)
         if not self.started or shared_upto is None:
             return
@@ -626,24 +629,25 @@ class SourceCore:
     # -- packing ----------------------------------------------------------------------------
 
     def idle_quorum(self) -> bool:
-        """The fastest stores that could make a message stable have nothing left to do."""
+        """Return whether the fastest stores that could make a message stable have nothing left to
+        do."""
         idle = self.streams.idle_stores()
         return all(policy.stable(idle, idle) for policy in self.registration.membership.to_policies)
 
     def note_exceeded(self) -> None:
-        """A message is accepted, beyond a bound perhaps; the application is told once."""
+        """Report a message that is accepted beyond a bound. The application is told once."""
         if self.window.exceeded:
             self.events += self._notices.flight_exceeded(self.window)
         self.note_lag()
 
     def note_lag(self) -> None:
-        """A message is to be sent, and receivers may hold it up; the application is told once."""
+        """Report receivers that hold up a message to be sent. The application is told once."""
         if self.window.paced_out:
             self.events += self.pacing.noted(self.window)
 
     @property
     def can_take(self) -> bool:
-        """Something has gathered that may be packed now."""
+        """Whether something has gathered that may be packed now."""
         return (
             bool(self.window.payloads)
             and not self._taken
@@ -653,7 +657,8 @@ class SourceCore:
 
     @property
     def can_commit(self) -> bool:
-        """A batch of its own may be taken now: nothing has gathered, nothing is on its way."""
+        """Whether a batch of its own may be taken now: nothing has gathered, nothing is on its
+        way."""
         return (
             not self.window.payloads
             and not self._taken
@@ -661,7 +666,7 @@ class SourceCore:
         )
 
     def take(self, timestamp_ns: int, marker: bytes = b"") -> Packed:
-        """Pack what has gathered; only if can_take."""
+        """Pack what has gathered. Call it only if can_take or can_commit allows it."""
         self._taken = True
         first, payloads, attributes = self.window.take()
         batch = encode_batch(
@@ -671,7 +676,7 @@ class SourceCore:
         return Packed(first, first + len(payloads) - 1, batch)
 
     def release(self, packed: Packed, now: float) -> bytes:
-        """The batch is in the publish store: it may go on the wire. Returns its frame."""
+        """Release a batch, which is in the publish store, to the wire. Return its frame."""
         self._taken = False
         frame = batch_frame(packed.batch, self.stable_upto)
         self.retention.append(packed.first, packed.last, frame, self.window.packed_bytes, now)
@@ -682,7 +687,7 @@ class SourceCore:
     # -- time -------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Time has passed: to be called about once a second, and when a registration waits."""
+        """Act on the time. Call it about once a second, and while a registration waits."""
         self.registration.time_passes(now)
         self._progress(now)
         self._overtake(now)
@@ -705,18 +710,18 @@ class SourceCore:
     # -- closing ----------------------------------------------------------------------------
 
     def stop_accepting(self) -> None:
-        """Accept nothing more; what was accepted still goes out."""
+        """Accept nothing further; accepted messages still go out."""
         self.accepting = False
         self.window.is_open = False
         self.window.refresh()
 
     def close(self) -> None:
-        """Streams say goodbye once they have written what there is."""
+        """Let streams say goodbye once they have written all frames."""
         self.stop_accepting()
         self.closing = True
 
     def end(self, error: QuorateError) -> None:
-        """The application is done with this identity: every later call raises this error."""
+        """End this identity: every later call raises this error."""
         self.stop_accepting()
         self.error = error
         self._set_complete(False)

@@ -1,7 +1,7 @@
-"""What an application is told of its source besides what it asked for: each thing once.
+"""A filter that reports each change of a source to its application once.
 
-Pure. Every method takes what is the case now and returns the events that are news. What is the case
-is decided elsewhere.
+Pure. Every method takes the present state and returns the events that are new. Other modules decide
+what the state is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Told = list[events.Event]
 
 
 class Notices:
-    """What one source's application was told so far."""
+    """The events that one source's application already had."""
 
     def __init__(self, declared: Policy, options: SourceOptions, stable_upto: int) -> None:
         self._declared = declared
@@ -40,7 +40,7 @@ class Notices:
         self._limbo: dict[str, str] = {}
         self._state_only: set[str] = set()
         self._unresponsive: dict[str, str] = {}
-        """By store, the kind of reason that was told."""
+        """The kind of reason that was last reported, by store."""
         self._refusals: set[tuple[str, str]] = set()
         self._overdue_upto = NOTHING
         self._stable_upto = stable_upto
@@ -49,26 +49,27 @@ class Notices:
     # -- registration -----------------------------------------------------------------------
 
     def waiting(self, missing: tuple[str, ...], seconds: float) -> Told:
-        """A registration waits for these stores; it is told when the wait for all is over, too."""
+        """Report that a registration waits for these stores, and when it no longer waits for
+        all."""
         told = (missing, seconds > 0)
         before, self._waiting = self._waiting, told
         return [events.WaitingForStores(missing, seconds)] if missing and told != before else []
 
     def in_limbo(self, store: str, reason: str) -> Told:
-        """A store can not vouch for what it lacks."""
+        """Report a store in limbo, which cannot vouch for what it lacks."""
         if self._limbo.get(store) == reason:
             return []
         self._limbo[store] = reason
         return [events.StoreInLimbo(store, reason)]
 
     def begun(self, store: str) -> None:
-        """A store has begun: whatever was wrong with it is news again."""
+        """Forget the reports about a store that has begun: the next trouble with it is news."""
         self._limbo.pop(store, None)
         self._refusals = {refusal for refusal in self._refusals if refusal[0] != store}
 
     @staticmethod
     def complete(first: int, epoch: int, streams: Streams, policy: Policy) -> Told:
-        """Enough stores take the stream: messages are accepted from this number on."""
+        """Report that enough stores take the stream: it accepts messages from this number on."""
         taking, connected = streams.open_stores(), streams.connected()
         return [
             events.RegistrationComplete(
@@ -82,7 +83,7 @@ class Notices:
 
     @staticmethod
     def quorum_lost(taking: Set[str], policy: Policy) -> Told:
-        """The stores that still take the stream are too few."""
+        """Report that too few stores still take the stream."""
         return [events.QuorumLost(tuple(sorted(taking)), policy.groups_holding(taking, taking))]
 
     def unresponsive(
@@ -94,7 +95,10 @@ class Notices:
         *,
         quorum_lost: bool,
     ) -> Told:
-        """A store does not take the stream, these do; told once for each kind of reason."""
+        """Report a store that does not take the stream, once for each kind of reason.
+
+        taking: the stores that do take it.
+        """
         kind = type(error).__name__
         if self._unresponsive.get(store) == kind and not quorum_lost:
             return []
@@ -103,11 +107,14 @@ class Notices:
         return [events.StoreUnresponsive(store, error, quorum_lost, left)]
 
     def left(self, store: str) -> None:
-        """A store is dealt with no more."""
+        """Forget a store that the source no longer deals with."""
         self._unresponsive.pop(store, None)
 
     def opened(self, store: str, taking: Set[str], policy: Policy, *, takes_data: bool) -> Told:
-        """A store's stream is open, and it takes messages from it or not; these take the stream."""
+        """Report a store whose stream is open again, or that keeps no messages.
+
+        taking: the stores that take the stream. takes_data: whether this store takes messages.
+        """
         told: Told = []
         if self._unresponsive.pop(store, None) is not None:
             told.append(events.StoreReturned(store, policy.groups_holding(taking, taking)))
@@ -119,7 +126,8 @@ class Notices:
         return told
 
     def refused(self, store: str, error: QuorateError) -> Told:
-        """A store did not promise or begin; not answering is not refusing."""
+        """Report a store that refused to promise or begin. A store that did not answer did not
+        refuse."""
         passing = isinstance(error, Unreachable | StoreStopping | InLimbo | NotRegistered | Fenced)
         refusal = (store, type(error).__name__)
         if passing or refusal in self._refusals:
@@ -128,7 +136,8 @@ class Notices:
         return [events.RegistrationRefused(store, error)]
 
     def policy_in_force(self, policy: Policy) -> Told:
-        """The one policy that the begun record names."""
+        """Report the backups that stepped in or back, now that the record names this policy
+        alone."""
         before = {*self._policy.stand_ins(self._declared)}
         self._policy = policy
         now = {*policy.stand_ins(self._declared)}
@@ -142,7 +151,7 @@ class Notices:
     def stored(
         self, store: str, before: int | None, tracker: StabilityTracker, policy: Policy
     ) -> Told:
-        """A store has acknowledged more than it had before."""
+        """Report what a store has acknowledged beyond `before`."""
         upto = tracker.acknowledged_upto(store)
         before = NOTHING if before is None else before
         if upto is None or upto <= before:
@@ -162,7 +171,7 @@ class Notices:
         ]
 
     def stable(self, upto: int, tracker: StabilityTracker, policy: Policy) -> Told:
-        """What is stable may have grown up to here."""
+        """Report what has become stable up to here."""
         first = self._stable_upto + 1
         if upto < first:
             return []
@@ -172,12 +181,13 @@ class Notices:
         return [events.MessageStable(first, upto, stores, groups)]
 
     def known_stable(self, upto: int) -> None:
-        """Everything up to here was stable before: no news."""
+        """Note that everything up to here was stable before, so that it is not reported."""
         self._stable_upto = max(self._stable_upto, upto)
 
     @staticmethod
     def flight_exceeded(window: Window) -> Told:
-        """As much is unstable as the flight window allows, and a message was accepted."""
+        """Report that as much is unstable as the flight window allows and a message was
+        accepted."""
         if window.exceeded_noted:
             return []
         window.exceeded_noted = True
@@ -190,14 +200,14 @@ class Notices:
 
     @staticmethod
     def flight_relieved(window: Window, stable_upto: int) -> Told:
-        """More is stable: the flight window, which was exceeded, may have room again."""
+        """Report that the exceeded flight window has room again, if it has."""
         if window.exceeded:
             return []
         window.exceeded_noted = False
         return [events.FlightRelieved(stable_upto)]
 
     def overdue(self, retention: Retention, stable_upto: int, now: float) -> Told:
-        """What passed the stability lifetime without becoming stable."""
+        """Report the messages that passed the stability lifetime without becoming stable."""
         lifetime = self._options.stability_lifetime
         oldest = retention.oldest_unsettled()
         if oldest is None or now - oldest.packed_at < lifetime:
@@ -215,18 +225,18 @@ class Notices:
 
     @staticmethod
     def contradicted(store: str, error: QuorateError) -> Told:
-        """A store will never have messages that it was sent."""
+        """Report messages that a store refuses because it holds other content."""
         if not isinstance(error, ContentConflict):
             return []
         cause = events.NotStableCause.REFUSED
         return [events.NotStable(error.first, error.last, cause, store)]
 
     def retained_from(self, first: int) -> None:
-        """The retention begins here; what was before it was told of, or never kept."""
+        """Note where the retention begins. Earlier messages were reported, or were never kept."""
         self._reclaimed_upto = max(first - 1, self._reclaimed_upto or NOTHING)
 
     def reclaimed(self, retention: Retention) -> Told:
-        """What has left the retention: by force if a store lacked it."""
+        """Report the messages that left the retention; forced: a store still lacked them."""
         if self._reclaimed_upto is None:
             return []
         first, last = self._reclaimed_upto + 1, retention.first - 1

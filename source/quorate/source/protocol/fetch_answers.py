@@ -1,6 +1,6 @@
-"""What a source answers to a fetch, out of what it still retains.
+"""The source's answers to a fetch, from what it still retains.
 
-Pure: who asks, and how fast the answers are taken, is not known here.
+Pure. The requester, and how fast it reads, is not known here.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from quorate.v1 import messages_pb2 as v1
 
 
 def answers(core: SourceCore, first: int, last: int) -> Iterator[v1.FetchResponse]:
-    """What is retained of [first, last], what is not, and where it ends.
+    """Yield what is retained of [first, last], what is not, and where the stream ends.
 
-    Looked up anew for each response: what is retained changes while a receiver reads.
+    Each response looks it up anew, because the retention changes while a receiver reads.
     """
     retention, packing = core.retention, AnswerPacking()
     last = min(last, core.packed_upto)

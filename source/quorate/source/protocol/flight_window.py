@@ -1,10 +1,11 @@
-"""The flight window and what has gathered inside it: the counters that every send touches.
+"""The flight window and the messages gathered in it: the counters that every send touches.
 
-Pure. `Source.send` reads and writes the counters directly, because a method call for each message
-would cost as much as everything else that a send does. A send may go on without asking while
-`next_sequence < pause_at and sent_bytes < pause_at_bytes`; whatever else has to be looked at
-(closed, no quorum, window full, batch full, nobody told yet that something has gathered) is
-expressed by lowering these two.
+Pure. `Source.send` reads and writes the counters directly. A method call for each message would
+cost as much as all the rest of a send. A send may go on without asking while `next_sequence <
+pause_at and sent_bytes < pause_at_bytes`.
+
+Every other condition lowers these two: closed, no quorum, window full, batch full, packing not
+started. How messages go on the wire is not known here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from quorate.source.protocol.outgoing import fill_up
 
 
 class Window:
-    """What was accepted, what of it was not packed yet, and how much more may be accepted."""
+    """The accepted messages, those not packed yet, and how many more may be accepted."""
 
     __slots__ = (
         "_flight_bytes",
@@ -48,30 +49,32 @@ class Window:
         self._notify = options.flight_behaviour is FlightBehaviour.NOTIFY
         self.message_bytes_max = options.message_bytes_max
         self.payloads: list[bytes] = []
-        """Accepted, not packed yet; they end just before next_sequence."""
+        """The payloads of messages accepted but not packed; they end just before next_sequence."""
         self.attributes: list[bytes] = []
-        """Of the first of the payloads, encoded; the others, often all of them, have none."""
+        """The encoded attributes of the first payloads; the later payloads, often all, have
+        none."""
         self.next_sequence = 0
         self.sent_bytes = 0
-        """Bytes of the messages accepted since the start; packed_bytes and stable_bytes alike."""
+        """The bytes of the messages accepted since the start; packed_bytes and stable_bytes count
+        alike."""
         self.packed_bytes = 0
         self.stable_bytes = 0
         self.stable_upto = NOTHING
         self.is_open = False
-        """Messages are accepted at all."""
+        """Whether messages are accepted at all."""
         self.reserved = False
-        """One caller sends several messages that must stay together."""
+        """Whether one caller sends several messages that must stay together."""
         self.exceeded_noted = False
         self.paced_upto = SEQUENCE_MAX
-        """The last number that may be sent for the receivers' sake; paced_bytes: sent_bytes must
-        not have reached it."""
+        """The last number that receivers' positions allow; sent_bytes must stay below
+        paced_bytes."""
         self.paced_bytes = sys.maxsize
         self.lag_noted = False
         self.pause_at = 0
         self.pause_at_bytes = 0
 
     def restart(self, packed_upto: int, packed_bytes: int, stable_upto: int) -> None:
-        """Go on behind what was packed; what has gathered stays gathered."""
+        """Go on behind what was packed; gathered messages stay gathered."""
         gathered_bytes = self.sent_bytes - self.packed_bytes
         self.packed_bytes = packed_bytes
         self.sent_bytes = packed_bytes + gathered_bytes
@@ -82,12 +85,12 @@ class Window:
 
     @property
     def gathered_from(self) -> int:
-        """The number of the first message that was not packed yet."""
+        """The sequence number of the first message that was not packed yet."""
         return self.next_sequence - len(self.payloads)
 
     @property
     def full(self) -> bool:
-        """A whole batch has gathered."""
+        """Whether a whole batch has gathered."""
         return (
             len(self.payloads) >= BATCH_MESSAGES_MAX
             or self.sent_bytes - self.packed_bytes >= BATCH_BYTES_TARGET
@@ -95,7 +98,7 @@ class Window:
 
     @property
     def exceeded(self) -> bool:
-        """As much is unstable as the flight window allows."""
+        """Whether as much is unstable as the flight window allows."""
         return (
             self.next_sequence - 1 - self.stable_upto >= self._flight_messages
             or self.sent_bytes - self.stable_bytes >= self._flight_bytes
@@ -103,16 +106,17 @@ class Window:
 
     @property
     def paced_out(self) -> bool:
-        """As much was sent as the receivers' positions allow."""
+        """Whether as much was sent as the receivers' positions allow."""
         return self.next_sequence > self.paced_upto or self.sent_bytes >= self.paced_bytes
 
     @property
     def blocked(self) -> bool:
-        """The next message has to wait until something becomes stable, or is acknowledged."""
+        """Whether the next message has to wait for stability or for a receiver's
+        acknowledgement."""
         return not self._notify and (self.exceeded or self.paced_out)
 
     def room(self) -> tuple[int, int]:
-        """How many messages, and roughly how many bytes, may be gathered before a pause."""
+        """Return how many messages, and about how many bytes, may gather before a pause."""
         messages = BATCH_MESSAGES_MAX - len(self.payloads)
         size = BATCH_BYTES_TARGET - (self.sent_bytes - self.packed_bytes)
         if not self._notify or not (self.exceeded_noted or self.exceeded):
@@ -128,35 +132,35 @@ class Window:
         return messages, size
 
     def refresh(self) -> None:
-        """Set where sends pause, from everything else."""
+        """Set where sends pause, from all other state."""
         if not self.is_open or self.reserved:
             self.pause_at = 0
         elif not self.payloads:
-            # The first message of a batch pauses, so that somebody is told to pack it.
+            # The first message of a batch pauses, so that its send starts the packing.
             self.pause_at = self.next_sequence
         else:
             self.gather()
 
     def gather(self) -> None:
-        """Let messages in up to the end of the batch or of the flight window."""
+        """Admit messages up to the end of the batch or of the flight window."""
         messages, size = self.room()
         self.pause_at = min(self.next_sequence + messages, SEQUENCE_MAX)
         self.pause_at_bytes = self.sent_bytes + size
 
     def settle(self, stable_upto: int, stable_bytes: int) -> None:
-        """What is stable has grown."""
+        """Note that more is stable."""
         self.stable_upto = stable_upto
         self.stable_bytes = max(self.stable_bytes, stable_bytes)
         self.refresh()
 
     def pace(self, upto: int, size: int) -> None:
-        """So far may be sent for the receivers' sake."""
+        """Set the bounds that the receivers' positions allow."""
         if (upto, size) != (self.paced_upto, self.paced_bytes):
             self.paced_upto, self.paced_bytes = upto, size
             self.refresh()
 
     def add(self, payloads: Sequence[bytes], attributes: Sequence[bytes], size: int) -> None:
-        """Messages are accepted. attributes: as many, or nothing if none has any."""
+        """Accept messages. attributes: as many as payloads, or none if no message has any."""
         if attributes:
             fill_up(self.attributes, len(self.payloads))
             self.attributes += attributes
@@ -165,9 +169,9 @@ class Window:
         self.sent_bytes += size
 
     def take(self) -> tuple[int, list[bytes], list[bytes]]:
-        """What has gathered, payloads and attributes, with the number of its first message.
+        """Return what has gathered: the number of its first message, payloads and attributes.
 
-        It counts as packed now. The attributes are as many, or nothing if no message has any.
+        It counts as packed now. The attributes are as many as the payloads, or none.
         """
         first, payloads, attributes = self.gathered_from, self.payloads, self.attributes
         self.payloads = []

@@ -1,7 +1,4 @@
-"""The frames that a source puts on the wire, serialized.
-
-Nothing here knows to whom they go.
-"""
+"""The frames that a source puts on the wire, serialized. Their receivers are not known here."""
 
 from __future__ import annotations
 
@@ -34,13 +31,14 @@ _STABLE_TAG = b"\x78"  # field 15, varint
 
 
 def batch_frame(batch: bytes, stable_upto: int) -> bytes:
-    """Frame(batch=…, stable_upto=…), by hand: protobuf would copy the batch three times over."""
+    """Return a frame with a batch, put together by hand: protobuf would copy the batch three
+    times."""
     zigzag = stable_upto << 1 if stable_upto >= 0 else (-stable_upto << 1) - 1
     return b"".join((_BATCH_TAG, varint(len(batch)), batch, _STABLE_TAG, varint(zigzag)))
 
 
 def batch_of(frame: bytes) -> bytes:
-    """The batch in a frame that batch_frame made."""
+    """Return the batch in a frame that batch_frame made."""
     batch: bytes = Frame.FromString(frame).batch
     return batch
 
@@ -53,7 +51,7 @@ def open_frame(
     stable_upto: int,
     lifetimes: Lifetimes,
 ) -> bytes:
-    """The first frame of Store.Append."""
+    """Return the first frame of Store.Append."""
     return Frame(
         open=AppendOpen(
             information=information,

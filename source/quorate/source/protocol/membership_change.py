@@ -1,6 +1,6 @@
-"""A change of the stores: to others that the configuration names, or to backups and back.
+"""A change of the stores: to others of the configuration, or to backups and back.
 
-Pure. Says what has to be registered next, and when; how that is done is not known here.
+Pure. It says what to register next, and when. The registration itself is elsewhere.
 """
 
 from __future__ import annotations
@@ -14,43 +14,47 @@ from quorate.source.protocol.catch_up import BringingUp
 from quorate.source.protocol.store_cursors import Streams
 
 _CHANGE_SECONDS = 10.0
-"""So long may a change of the stores take before it counts as a lost quorum."""
+"""The time, in seconds, after which an unfinished change of the stores counts as a lost quorum."""
 
 
 class Changing:
-    """How far one source is with changing its stores, if it is."""
+    """One source's change of its stores, if one is under way."""
 
     def __init__(self, declared: Policy, backup_after: float) -> None:
-        """backup_after: seconds for which a member may be away before a backup stands in."""
+        """Begin without a change. backup_after: seconds until a backup takes a member's place."""
         self._backups = Backups(declared, backup_after)
         self._bringing_up: BringingUp | None = None
         self._until: float | None = None
 
-    # What happens.
+    # Inputs.
 
     def decided(self, membership: Membership, own: Policy) -> None:
-        """A registration goes to these policies; the own one is brought up until it is alone."""
+        """Note the policies of a registration. The own policy catches up until it can stand
+        alone."""
         self._bringing_up = None
         if membership.to_policies != (own,):
             self._bringing_up = BringingUp(membership.policies, own)
 
     def registers(self, now: float, *, to_change: bool) -> None:
-        """A registration begins. to_change: messages that are accepted meanwhile wait for it."""
+        """Note that a registration begins.
+
+        to_change: it changes the stores, and messages accepted meanwhile wait for it.
+        """
         self._bringing_up = None
         if to_change:
             self._until = now + _CHANGE_SECONDS
 
     def complete(self) -> None:
-        """Enough stores take the stream: nothing waits any more."""
+        """Note that enough stores take the stream, so that no message waits for the change."""
         self._until = None
 
     def joined(self, store: str, now: float, takes_data: bool) -> None:
-        """The store takes the stream, or what there is to know of it."""
+        """Add a store that takes the stream; a state-only store takes no messages of it."""
         if self._bringing_up is not None:
             self._bringing_up.joined(store, now, takes_data)
 
     def left(self, store: str) -> None:
-        """The store does not take the stream any more."""
+        """Drop a store that no longer takes the stream."""
         if self._bringing_up is not None:
             self._bringing_up.left(store)
 
@@ -63,27 +67,29 @@ class Changing:
         *,
         vouches: bool = True,
     ) -> None:
-        """What the store that was due holds; None if it did not say."""
+        """Note what a store that was due holds; None: it did not answer."""
         if self._bringing_up is not None:
             self._bringing_up.answered(store, held, now, retained_from, vouches=vouches)
 
-    # What follows.
+    # Results.
 
     def is_waited_for(self, now: float) -> bool:
-        """Messages are accepted, though nothing takes them, for the stores are being changed."""
+        """Return whether messages are accepted although no stores take them yet: a change is under
+        way."""
         return self._until is not None and now < self._until
 
     @property
     def brings_up(self) -> bool:
-        """The own policy is in force, but not alone: it may lack what was stable before."""
+        """Whether the own policy is in force, but not alone: it may lack what was stable before."""
         return self._bringing_up is not None
 
     def due(self, now: float) -> list[str]:
-        """Stores to be asked what they hold; each counts as asked from here."""
+        """Return the stores to ask what they hold. Each counts as asked from here on."""
         return self._bringing_up.due(now) if self._bringing_up is not None else []
 
     def is_brought_up(self, stable_upto: int, kept_upto: int) -> bool:
-        """Whether the own policy may stand alone. kept_upto: where the epoch began."""
+        """Return whether the own policy may stand alone. kept_upto: the last number that the epoch
+        kept."""
         return (
             self._bringing_up is not None
             and stable_upto >= kept_upto
@@ -91,12 +97,13 @@ class Changing:
         )
 
     def wanted(self, present: Policy, streams: Streams, now: float) -> Policy | None:
-        """The policy to go to, because of who is away or back; None if the present one is right."""
+        """Return the policy to go to because stores are away or back; None: the present one is
+        right."""
         taking = streams.connected()
         caught_up = {store for store in taking if not streams.cursors[store].catching_up}
         wanted = self._backups.wanted(present, taking, caught_up, now)
         if wanted == present:
             return None
-        # A registration needs blocking sets: without them it would stop what still goes on.
+        # A registration needs a blocking set of each policy; without them it would stop the stream.
         blocked = all(policy.blocks(taking & policy.stores) for policy in (present, wanted))
         return wanted if blocked else None

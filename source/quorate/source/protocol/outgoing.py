@@ -1,6 +1,7 @@
-"""What an application hands over to be sent: checked, and made ready for the window.
+"""The messages that an application hands over to be sent: checked, and made ready for the window.
 
-Plain payloads stay as they are; only a message with a key or properties has anything encoded.
+A plain payload stays as it is; only a message with a key or properties is encoded. How messages
+become batches is not known here.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ class Outgoing:
 
     payload: bytes
     key: bytes | None = None
-    """What it is about: of the messages with one key the last is the state of the world."""
+    """The key: what the message is about. The state of the world has the last message for each
+    key."""
     properties: Mapping[str, bytes] = field(default_factory=dict)
-    """What to filter by, by name."""
+    """The properties, values by name, by which receivers may filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +33,35 @@ class Ready:
 
     payloads: list[bytes]
     attributes: list[bytes]
-    """Of each of them, encoded; nothing at all if none has any."""
+    """The encoded attributes of each message; an empty list if no message has any."""
 
     def __len__(self) -> int:
         return len(self.payloads)
 
     def part(self, first: int, end: int) -> Ready:
-        """The messages from first on and before end."""
+        """Return the messages from first on and before end."""
         return Ready(self.payloads[first:end], self.attributes[first:end])
 
     @property
     def size(self) -> int:
-        """Bytes of all of them."""
+        """The bytes of all payloads and attributes."""
         return sum(map(len, self.payloads)) + sum(map(len, self.attributes))
 
 
 def fill_up(attributes: list[bytes], count: int) -> None:
-    """Of the first of so many messages these are the attributes; the others have none."""
+    """Append empty attributes for the later messages, until the list covers `count` messages."""
     attributes += repeat(NO_ATTRIBUTES, count - len(attributes))
 
 
 def as_bytes(payload: object) -> bytes:
-    """What may be sent as a payload; raises InvalidArgument."""
+    """Return a payload as bytes; raise InvalidArgument for any other type."""
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
     raise InvalidArgument("payload", f"is {type(payload).__name__}, not bytes; encode it first")
 
 
 def checked(messages: Iterable[bytes | Outgoing], limit: int) -> Ready:
-    """The messages, if each is within the limit; raises InvalidArgument, MessageTooLarge."""
+    """Return the messages if each is within the limit; raise InvalidArgument or MessageTooLarge."""
     ready = list(messages)
     if set(map(type, ready)) <= {bytes}:
         payloads: list[bytes] = ready  # type: ignore[assignment]
@@ -73,7 +75,7 @@ def checked(messages: Iterable[bytes | Outgoing], limit: int) -> Ready:
 def checked_one(
     payload: bytes, key: bytes | None, properties: Mapping[str, bytes] | None, limit: int
 ) -> tuple[bytes, bytes]:
-    """Payload and attributes of a message within the limit; raises like checked."""
+    """Return payload and attributes of one message; raise what `checked` raises."""
     if type(payload) is not bytes:
         payload = as_bytes(payload)
     attributes = encode_attributes(key, properties)
@@ -98,7 +100,7 @@ def _with_attributes(messages: list[bytes | Outgoing], limit: int) -> Ready:
 
 
 def check_commit(ready: Ready, marker: bytes) -> None:
-    """Raise InvalidArgument if this is not one batch with a marker."""
+    """Raise InvalidArgument if these messages are not one batch with a marker."""
     if not 0 < len(ready) <= BATCH_MESSAGES_MAX:
         raise InvalidArgument(
             "commit", f"{len(ready)} messages are not between 1 and {BATCH_MESSAGES_MAX}"

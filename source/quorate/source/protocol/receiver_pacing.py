@@ -1,8 +1,9 @@
-"""Receiver-paced persistence at the source: what stores told of receivers, and what that allows.
+"""Receiver-paced persistence at the source: what stores report of receivers, and how much it
+allows.
 
-Pure. Whom the source waits for is decided in quorate.protocol.pacing; this keeps what that needs,
-sets the window's bound by it, and says whom the application should know of. A source that is not
-paced has an `Unpaced`.
+Pure. quorate.protocol.pacing decides for which receivers the source waits. This module keeps the
+reports, sets the window's bound, and reports receivers that lag. A source that is not paced has an
+`Unpaced`.
 """
 
 from __future__ import annotations
@@ -24,21 +25,24 @@ from quorate.source.protocol.retention import RetainedFrame
 from quorate.v1.store_pb2 import WaitedFor
 
 SIZES_MAX = 65_536
-"""Of so many batches it is remembered where they end; for what is older, bytes are not counted."""
+"""The number of batches whose ends are remembered. Bytes of older batches are not counted."""
 
 CALM_SECONDS = 5.0
-"""A source that is faster than its receivers comes to its bound many times a second. What waits is
-told once, and that it is over when it did not come to the bound for so long."""
+"""The time, in seconds, without reaching the bound after which the lag counts as over.
+
+A source that is faster than its receivers reaches the bound many times a second; the application is
+told once.
+"""
 
 
 class Unpaced:
-    """The source waits for no receivers, and stores tell it nothing of them.
+    """The pacing of a source that waits for no receivers; stores report none to it.
 
-    What the methods mean says `Pacing`.
+    `Pacing` documents the methods.
     """
 
     waits = False
-    """Stores have to tell of receivers."""
+    """Whether stores have to report receivers."""
 
     def heard(self, *_: object) -> None:
         pass
@@ -66,34 +70,34 @@ class Unpaced:
 
 
 class Pacing:
-    """The receivers of one source, as its stores tell of them."""
+    """The receivers of one source, as its stores report them."""
 
     waits = True
 
     def __init__(self, bound: ReceiverPacing, calm_seconds: float) -> None:
-        """calm_seconds: for so long nobody must have lagged before the application is told that."""
+        """Begin without reports. calm_seconds: the time without lag before its end is reported."""
         self.bound = bound
         self._calm_seconds = calm_seconds
         self._calm_since: float | None = None
         self._told: dict[str, Told] = {}
         self._living: dict[str, dict[int, int]] = {}
-        """What follows from that for receivers that are not over."""
+        """The positions of receivers that have not ended, derived from the reports, by store."""
         self._positions: list[events.LaggingReceiver] = []
-        """Of those that are waited for, the slowest first."""
+        """The receivers that the source waits for, the slowest first."""
         self._lasts: list[int] = []
-        """The last numbers of batches; _sizes: bytes of messages up to there, as the window
-        counts them."""
+        """The last numbers of batches. _sizes has the bytes of messages up to each, as the window
+        counts."""
         self._sizes: list[int] = []
         self._size_before = 0
         self._lag_told: frozenset[int] = frozenset()
-        """Of whom the application was told since all were near."""
+        """The receivers that were reported as lagging since all were near."""
 
-    # What happens.
+    # Inputs.
 
     def heard(self, store: str, told: Told) -> None:
-        """A store says which receivers it knows, and where they are; in place of what it said."""
-        # What ended stays so, also once all stores have forgotten it: one that does not stream may
-        # have said before what it had of it.
+        """Replace what a store reports of receivers and their positions."""
+        # A receiver that ended stays ended, also once all stores have forgotten its end. A store
+        # that does not stream may have reported it before the end.
         known = self._told.get(store)
         before = {} if known is None else known.ended
         named = {receiver for each in self._told.values() for receiver in each.positions}
@@ -102,18 +106,19 @@ class Pacing:
         self._living = living(self._told)
 
     def left(self, store: str) -> None:
-        """The stream goes to this store no more: what it knows of receivers counts no more."""
+        """Drop a store that the stream no longer goes to, with its reports."""
         self._told.pop(store, None)
         self._living = living(self._told)
 
     def restart(self, kept: Iterable[RetainedFrame]) -> None:
-        """A new epoch; the window counts bytes anew, from these frames on."""
+        """Begin a new epoch: the window counts bytes anew, from these frames on."""
         self._lasts, self._sizes, self._size_before = [], [], 0
         for frame in kept:
             self.sent(frame.last, frame.payload_bytes_upto)
 
     def sent(self, last: int, size: int) -> None:
-        """A batch up to this number; size: bytes of messages up to there."""
+        """Note a batch that was sent. last: its last number; size: bytes of messages up to
+        there."""
         self._lasts.append(last)
         self._sizes.append(size)
         if len(self._lasts) > SIZES_MAX:
@@ -121,15 +126,15 @@ class Pacing:
             self._size_before = self._sizes[half - 1]
             del self._lasts[:half], self._sizes[:half]
 
-    # What follows.
+    # Results.
 
     def apply(
         self, window: Window, policies: Iterable[Policy], streaming: Set[str], lost: RangeSet
     ) -> None:
-        """Set how far may be sent.
+        """Set how far the window may send.
 
-        policies: in force. streaming: the stores that take the stream. lost: what an operator has
-        accepted as lost; nobody acknowledges that.
+        policies: the policies in force. streaming: the stores that take the stream. lost: the
+        ranges whose loss an operator has accepted; no receiver acknowledges them.
         """
         unsure = {store for store, each in self._told.items() if each.may_miss}
         positions = {
@@ -145,15 +150,16 @@ class Pacing:
             window.pace(self.bound.may_send_upto(upto), self._size_upto(upto) + self.bound.bytes)
 
     def knows_enough(self, policies: Iterable[Policy]) -> bool:
-        """Whether any receiver that is waited for must have been told of.
+        """Return whether the stores that reported must know every receiver that the source waits
+        for.
 
-        A receiver registers with a stable set, of which every blocking set has a store. Under `any`
-        over several groups the stores that take the stream need not be one.
+        A receiver registers with a stable set, and every blocking set has a store of it. Under
+        `any` over several groups the stores that take the stream need not be a blocking set.
         """
         return all(policy.blocks(policy.stores & self._told.keys()) for policy in policies)
 
     def news(self, window: Window, now: float) -> list[events.Event]:
-        """Time has passed: whether others lag, or nobody does any more."""
+        """Return the events that time brings: other receivers lag, or none does any longer."""
         if not window.lag_noted:
             return []
         if not self._near(window):
@@ -167,7 +173,7 @@ class Pacing:
         return [events.ReceiversCaughtUp(upto_of_all)]
 
     def noted(self, window: Window) -> list[events.Event]:
-        """A send has come to the bound, or goes past it: tells of receivers that are news."""
+        """Report receivers that lag and were not reported yet, when a send reaches the bound."""
         lagging = self._lagging(window)
         who = frozenset(each.session_id for each in lagging)
         if lagging:
@@ -184,7 +190,7 @@ class Pacing:
         ]
 
     def _lagging(self, window: Window) -> tuple[events.LaggingReceiver, ...]:
-        """The receivers that allow no further message."""
+        """Return the receivers whose positions allow no further message."""
         return tuple(
             each
             for each in self._positions
@@ -193,7 +199,7 @@ class Pacing:
         )
 
     def _near(self, window: Window) -> bool:
-        """Whether the slowest has come close enough to be no news, should it lag again."""
+        """Return whether the slowest is so close that its next lag is worth a new report."""
         if not self._positions:
             return True
         upto = self._positions[0].acknowledged_upto
@@ -203,22 +209,23 @@ class Pacing:
         )
 
     def _size_upto(self, sequence: int) -> int:
-        """Bytes of messages up to the last whole batch that ends here or before."""
+        """Return the bytes of messages up to the last whole batch that ends here or before."""
         at = bisect_right(self._lasts, sequence)
         return self._sizes[at - 1] if at else self._size_before
 
 
 def pacing_of(options: SourceOptions) -> Pacing | Unpaced:
-    """As the options of a source ask for it."""
+    """Return the pacing that the options ask for."""
     if options.receiver_pacing is None:
         return Unpaced()
-    # Who is told before it may send more wants to know at once; who waits anyway, not each time.
+    # With NOTIFY the application watches its receivers and wants each change at once. With BLOCK
+    # sends wait anyway, and a report each time would be too many.
     notifies = options.flight_behaviour is FlightBehaviour.NOTIFY
     return Pacing(options.receiver_pacing, 0.0 if notifies else CALM_SECONDS)
 
 
 def told_from_wire(wire: WaitedFor) -> Told:
-    """What a store says of receivers."""
+    """Return what a store reports of receivers."""
     return Told(
         {
             each.session_id: Position(each.acknowledged_upto, each.epoch, each.confirmed_epoch)

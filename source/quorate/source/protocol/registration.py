@@ -1,8 +1,7 @@
 """How a source registers: promise, decide, begin (DESIGN 4.2), for all stores together.
 
-Pure. Which store is asked what comes out of `step`; answers and failures go in; what is kept comes
-out of `decide`. A store that joins late takes the same steps as the others took. What happens to
-the messages is not known here.
+Pure. `step` says what to ask of a store; answers and failures go in; `decide` returns what is kept.
+A store that joins late takes the same steps as the others. How messages are sent is not known here.
 """
 
 from __future__ import annotations
@@ -47,18 +46,18 @@ from quorate.protocol.recovery import (
 from quorate.source.protocol.state_only import never_stable
 
 _STUCK_INTERVALS = 10
-"""After so many registration intervals between decision and stream the source decides anew."""
+"""The number of registration intervals without a stream after which the source decides anew."""
 
 
 class Phase(enum.Enum):
     PROMISING = enum.auto()
     """Stores are asked to promise the epoch; nothing is decided."""
     BEGINNING = enum.auto()
-    """Decided; not enough stores have begun."""
+    """The source has decided, and too few stores have begun."""
     CONFIRMING = enum.auto()
-    """Enough have begun, so that the begin counts: the record forgets where it came from."""
+    """Enough stores have begun, so the begin counts. The record is to forget where it came from."""
     LOADING = enum.auto()
-    """Enough have begun; what was kept but is not stable is being fetched."""
+    """Enough stores have begun. Messages that were kept but are not stable are being fetched."""
     STREAMING = enum.auto()
 
 
@@ -73,11 +72,11 @@ class AskBegin:
     lineage: Lineage
     membership: Membership
     incarnation: bytes
-    """Of the store, which promised the epoch: the data directory whose answer was decided on."""
+    """The incarnation of the data directory whose answer was decided on."""
     losses: tuple[HeldRange, ...] = ()
-    """What operators accepted as lost, so that every store hears of it."""
+    """The losses that operators accepted, so that every store hears of them."""
     ended_epoch: int = 0
-    """Up to here epochs were of streams that are deleted, so that every store hears of it."""
+    """The last epoch of deleted streams, so that every store hears of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class OpenStream:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Nothing to ask of this store until something changes."""
+    """Ask nothing of this store until something changes."""
 
 
 Step = AskPromise | AskBegin | OpenStream | Hold
@@ -95,31 +94,31 @@ Step = AskPromise | AskBegin | OpenStream | Hold
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A store's answer to a promise."""
+    """A store's answer to the request for a promise."""
 
     reg_id: int
     incarnation: bytes
     promise: Promise
     store_name: str = ""
-    """What the store calls itself; policies may call it otherwise."""
+    """The store's own name; policies may use another."""
     limbo_reason: str = ""
-    """Why it can not vouch for what it lacks; for people."""
+    """The reason for the store's limbo, for people."""
     addresses: tuple[tuple[str, str], ...] = ()
-    """Name and address of stores, as this store was told them."""
+    """Names and addresses of stores, as this store was told them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnKnowledge:
-    """What the source itself knows of its stream, from its publish store or from living on."""
+    """The source's own knowledge of its stream, from its publish store or from before."""
 
     stable_upto: int
-    """The highest number that it knows was stable."""
+    """The highest sequence number that the source knows was stable."""
     first_unstable: int | None
-    """The first message that it still has and would send again."""
+    """The first message that the source still has and would send again; None: it has no message."""
 
 
 class Registration:
-    """One source's registration with its stores; epochs only go up."""
+    """One source's registration with its stores. Its epoch never goes down."""
 
     def __init__(
         self,
@@ -130,9 +129,10 @@ class Registration:
         interval: float,
         previous: Sequence[Policy] = (),
     ) -> None:
-        """stores: those that the source always deals with, first in every list.
+        """Begin without answers.
 
-        previous: the policies of earlier configurations, until this one was confirmed.
+        stores: those that the source always deals with, first in every list. previous: the policies
+        of earlier configurations, until this one was confirmed.
         """
         self._name = name
         self._declared = policy
@@ -168,13 +168,13 @@ class Registration:
         self._losses: tuple[HeldRange, ...] = ()
         self.membership = Membership((), (policy,))
         self.addresses: dict[str, str] = {}
-        """Where each store is, as far as anybody said."""
+        """The address of each store, by name, as far as any party said."""
         self.error: QuorateError | None = None
-        """Set once the source can not go on, ever."""
+        """The error that ended the source for ever; None while it can go on."""
 
     @property
     def declared(self) -> Policy:
-        """The policy that the source is configured with."""
+        """The policy of the source's configuration."""
         return self._declared
 
     @property
@@ -183,17 +183,17 @@ class Registration:
         return self._policy
 
     def retarget(self, policy: Policy) -> None:
-        """Want this policy instead; the next registration goes to it."""
+        """Want this policy instead. The next registration goes to it."""
         self._policy = policy
 
     def start(self, now: float, epoch: int = 1, advance: bool = False) -> None:
-        """Ask every store for a promise of this epoch; what was heard before is void.
+        """Ask every store for a promise of this epoch. Earlier answers are void.
 
-        advance: what the policies in force made stable, the source's own has too: it may go on
-        alone.
+        advance: whatever the policies in force made stable is stable under the own policy, too. So
+        the own policy may go on alone.
         """
         if self._was_open:
-            # The first registration has waited for them; that is enough.
+            # The first registration has waited for these stores; that is enough.
             self._excused = frozenset(self._failures)
         self._advance_from = self.epoch if advance else 0
         self.phase = Phase.PROMISING
@@ -211,7 +211,7 @@ class Registration:
         self._parting.clear()
 
     def step(self, store: str) -> Step:
-        """What to ask of this store now."""
+        """Return what to ask of this store now."""
         if self.error is not None:
             return Hold()
         grant = self._grants.get(store)
@@ -220,7 +220,7 @@ class Registration:
         if self.phase is Phase.STREAMING and self._begun.get(store) == self.membership:
             return OpenStream(self.epoch)
         if self.phase is Phase.PROMISING:
-            # What was missing may be there again, or may have been accepted as lost meanwhile.
+            # A missing message may be back meanwhile, or its loss may have been accepted.
             again = self._lost is not None or self._waits_longer
             return AskPromise(self.epoch) if again else Hold()
         if self._begun.get(store) == self.membership and not self._waits_longer:
@@ -235,15 +235,19 @@ class Registration:
         )
 
     def time_passes(self, now: float) -> None:
-        """Who waits for some stores longer than that shows the others that it lives: else what it
-        waits to go on with may expire there."""
+        """Let the source ask stores again that it has an answer of, once it waits too long for
+        others.
+
+        Asking shows these stores that the source lives. Otherwise its registration may expire
+        there.
+        """
         self._waits_longer = now >= self._started_at + self._interval
 
     def promised(self, store: str, epoch: int, grant: Grant) -> bool:
-        """The store answered; answers for an older epoch are void.
+        """Note a store's answer. An answer for an older epoch is void.
 
-        Returns whether the store came back with another incarnation than it had: then whatever the
-        one before acknowledged is void.
+        Return whether the store came back with another incarnation. Then every acknowledgement of
+        the former incarnation is void.
         """
         if epoch != self.epoch:
             return False
@@ -264,8 +268,10 @@ class Registration:
         return another
 
     def _was_decided_without(self, promise: Promise) -> bool:
-        """Whether the decision did not know what this store says: of a newer begin, or that the
-        stream it goes on with was deleted since other stores promised."""
+        """Return whether the decision was made without something that this promise says.
+
+        That is a newer begin, or that the stream it goes on with was deleted meanwhile.
+        """
         ended = promise.ended_epoch
         was_ended = self._ended_epoch < ended and self.lineage.reaches_back_to(ended)
         return was_ended or self._begun_known < promise.begun_epoch < self.epoch
@@ -273,10 +279,10 @@ class Registration:
     def known(
         self, store_name: str, incarnation: bytes, former: Iterable[bytes], teller: str
     ) -> list[str]:
-        """A store says who another one is, or itself was: see Incarnations.heard.
+        """Note what a store reports of incarnations; see Incarnations.heard.
 
-        Returns who was dealt with as another, by the names that policies use: their promises,
-        begins and acknowledgements are void. More than one if a disk was copied.
+        Return the stores, by the policy's names, that are another incarnation now. Their promises,
+        begins and acknowledgements are void. There is more than one if a disk was copied.
         """
         if not self._known.heard(store_name, incarnation, former, teller):
             return []
@@ -292,9 +298,9 @@ class Registration:
         return gone
 
     def begun(self, store: str, epoch: int, membership: Membership | None = None) -> bool:
-        """The store has begun, with this record (None: with the present one).
+        """Note that the store has begun with this record; None: with the present one.
 
-        Returns whether that was for the epoch in force.
+        Return whether that was for the epoch in force.
         """
         if epoch != self.epoch or store not in self._grants:
             return False
@@ -304,22 +310,22 @@ class Registration:
         return True
 
     def takes_data(self, store: str) -> bool:
-        """The store keeps messages of the topic, as it said when it promised."""
+        """Return whether the store keeps messages of the topic, as it said when it promised."""
         return self._grants[store].promise.takes_data
 
     def has_begun(self, store: str) -> bool:
-        """The store has begun this epoch."""
+        """Return whether the store has begun this epoch."""
         return store in self._begun
 
     def grant(self, store: str) -> Grant | None:
-        """What the store answered in this epoch."""
+        """Return the store's answer in this epoch; None: it has not answered."""
         return self._grants.get(store)
 
     def is_of_the_same(self, store: str, grant: Grant) -> bool:
-        """Whether this answer, in which the store has begun the epoch in force, is of the data
-        directory that it had when it promised it.
+        """Return whether this answer is from the data directory that promised the epoch in force.
 
-        Of a former one the answer is void, though the store has joined again since.
+        The answer must also name that epoch as begun. The answer of a former directory is void,
+        even if the store has joined again since.
         """
         present = self.grant(store)
         return (
@@ -329,17 +335,17 @@ class Registration:
         )
 
     def unused_promises(self) -> set[str]:
-        """Stores that promised the epoch, if nobody was told more: they may forget that, or need
-        at least not keep the next instance out.
+        """Return the stores that promised the epoch, if the source asked for nothing beyond that.
 
-        Once a begin may be under way a promise is needed.
+        They may forget the promise, so that it does not keep the next instance out. Once a begin
+        may be under way the promises are needed.
         """
         if self.phase is not Phase.PROMISING or self._was_open or self.lineage.terms:
             return set()
         return {store for store, grant in self._grants.items() if not grant.promise.limbo}
 
     def expected(self, store: str) -> bool:
-        """The store promised and nothing has gone wrong with it since."""
+        """Return whether the store promised and nothing has gone wrong with it since."""
         return store not in self._parting and (
             store in self._grants
             and store not in self._failures
@@ -347,15 +353,16 @@ class Registration:
         )
 
     def failed(self, store: str, error: QuorateError, now: float) -> None:
-        """A call to the store failed, or its stream ended."""
+        """Note that a call to the store failed, or that its stream ended."""
         self._failures[store] = error
         self._parting.discard(store)
         match error:
             case Fenced() if error.epoch < self.epoch:
-                # The end of a stream of our own older epoch says nothing about this one.
+                # A late end of a stream of this source's older epoch says nothing about this one.
                 del self._failures[store]
             case Fenced() if error.promised < self.epoch:
-                # Not this epoch is too low: another instance has begun one since our last.
+                # This epoch is high enough, but another instance has begun one since this source's
+                # last.
                 self.error = Fenced(str(self._name), self.lineage.epoch, error.promised)
             case Fenced() if self.phase is Phase.PROMISING and not self._was_open:
                 self.epoch = max(self.epoch, error.promised) + 1
@@ -372,10 +379,11 @@ class Registration:
                 self.error = error
 
     def _note_fence(self, store: str, error: Fenced, now: float) -> None:
-        """Another instance registers: it has won once the rest can make nothing stable.
+        """Note that another instance registers.
 
-        One that was open, and is asking for promises itself, leaves it the time to win: an epoch
-        that is higher still would fence it while it opens.
+        It has won once the remaining stores can make nothing stable. A source that was open and
+        asks for promises itself leaves the other the time to win. A still higher epoch would fence
+        the other while it opens.
         """
         if not self._fenced:
             self._fenced_at = now
@@ -389,8 +397,8 @@ class Registration:
     def decided_epoch(self) -> int:
         """The newest epoch that this source has decided, once it was open; 0 before.
 
-        Stores where another instance has begun a later one promise it nothing. Who opens knows of
-        no epoch, and may take over from any.
+        A store where another instance has begun a later epoch promises this source nothing. A
+        source that opens knows of no epoch, and may take over from any.
         """
         return self._decided_epoch if self._was_open else 0
 
@@ -398,13 +406,16 @@ class Registration:
         return self.membership.policies
 
     def overtake_epoch(self, now: float) -> int | None:
-        """An epoch to register with anew, because this registration leads nowhere.
+        """Return an epoch to register with anew, because this registration leads nowhere; None: it
+        may.
 
-        A store that answered after the decision had begun an epoch that the decision did not know
-        of: a promise that it rested on may have been forgotten by a store that was wiped. Or a
-        promise to another instance that went nowhere keeps a store away; who made it had the
-        registration interval to win over a blocking set. Or a store that was needed to begin, or
-        for the messages that were kept, has gone meanwhile: others may do.
+        There are three cases.
+
+        1. A store answered after the decision and had begun an epoch that the decision did not
+        know. A wiped store may have forgotten a promise that the decision rested on. 2. A promise
+        to another instance keeps a store away. The other instance had the registration interval to
+        win a blocking set, and did not. 3. A store that was needed to begin, or for kept messages,
+        has gone since. Others may do.
         """
         if self.error is not None:
             return None
@@ -412,14 +423,14 @@ class Registration:
             return self.epoch + 1
         if self._fenced and now >= self._fenced_at + self._interval:
             return max(*self._fenced.values(), self.epoch) + 1
-        # However long it waited for promises: none of that was time to begin.
+        # The wait for promises does not count: none of it was time to begin.
         stuck_at = self._decided_at + _STUCK_INTERVALS * self._interval
         if self.phase in (Phase.BEGINNING, Phase.CONFIRMING, Phase.LOADING) and now >= stuck_at:
             return self.epoch + 1
         return None
 
     def wanted(self) -> tuple[str, ...]:
-        """The stores to deal with now; others may be left alone."""
+        """Return the stores to deal with now; others may be left alone."""
         names = [*self._own_stores, *sorted(self._policy.stores)]
         if self.phase is Phase.PROMISING:
             if self._was_open:
@@ -436,7 +447,7 @@ class Registration:
         return tuple(dict.fromkeys(names))
 
     def waiting_for(self, now: float) -> tuple[tuple[str, ...], float]:
-        """The stores whose promises are waited for, and for how many seconds at most.
+        """Return the stores whose promises are waited for, and for how many seconds at most.
 
         0 seconds: until enough of them answer.
         """
@@ -453,7 +464,7 @@ class Registration:
         ]
 
     def decide(self, now: float, own: OwnKnowledge) -> Decision | None:
-        """What is kept, once enough stores have promised; the phase is BEGINNING then."""
+        """Return what is kept, once enough stores have promised. The phase is BEGINNING then."""
         hopeful = self._hopeful()
         waited = now >= self._started_at + self._interval
         if waited:
@@ -466,7 +477,7 @@ class Registration:
         promises = without_ended(self._promises())
         previous = () if self._moved else self._previous
         if not self._was_open:
-            # Later it would be waited for: whoever changed the stores may change them back.
+            # Later the source waits instead: the stores may be changed back.
             self.error = never_stable(self._name, self._policy, previous, promises)
         if self.error is not None or not self._may_go_on(promises):
             return None
@@ -487,7 +498,10 @@ class Registration:
         return {store: grant.promise for store, grant in self._grants.items()}
 
     def _may_go_on(self, promises: Mapping[str, Promise]) -> bool:
-        """Whether the policies in force are this source's, or such that it says it follows on."""
+        """Return whether this source may go on under the policies in force.
+
+        They must be its own, or ones that its configuration names as previous.
+        """
         membership = newest_begun(promises.values()).membership
         if membership is None or self._follows_on(membership):
             return True
@@ -506,7 +520,7 @@ class Registration:
         )
 
     def _hopeless(self, store: str) -> bool:
-        """The store's answer will not change by waiting."""
+        """Return whether waiting will not change the store's answer."""
         error = self._failures.get(store)
         return store not in self._grants and error is not None and not error.retryable
 
@@ -518,12 +532,13 @@ class Registration:
             self.error = self.unfinished() if self._grants else refusals[0]
 
     def _agrees(self, decision: Decision, own: OwnKnowledge) -> bool:
-        """Whether nothing lies between what the stores have and what the source has itself."""
+        """Return whether no message is missing between what stores have and what the source has."""
         needed_upto = own.stable_upto
         if own.first_unstable is not None:
             needed_upto = max(needed_upto, own.first_unstable - 1)
         if own.first_unstable is not None and decision.losses.high >= own.first_unstable:
-            # Nobody may be told that these are stable: the source must do without them first.
+            # The lost messages must not be reported as stable: the source must do without them
+            # first.
             self._note_lost(
                 max(own.first_unstable, decision.losses.low),
                 decision.losses.high,
@@ -533,7 +548,7 @@ class Registration:
         if needed_upto <= decision.kept_upto:
             return True
         if not decision.policies and ended_upto(self._promises().values()):
-            # A blocking set knows of no stream, and that one was deleted: so it was this one.
+            # A blocking set knows no stream, and knows that one was deleted: it was this one.
             self.error = SourceDeleted(str(self._name), needed_upto)
             return False
         silent = tuple(store for store in self.wanted() if store not in self._grants)
@@ -556,7 +571,7 @@ class Registration:
         earlier = () if self._moved else self._previous
         in_force = decision.policies or tuple(dict.fromkeys((*earlier, own)))
         if in_force == (own,):
-            # Not the one in the record: who may stand in can have changed.
+            # The own policy replaces that of the record: its list of backups may have changed.
             in_force = (own,)
         to_policies = tuple(dict.fromkeys((*in_force, own)))
         if own in in_force and 0 < self._advance_from == self._begun_known:
@@ -566,8 +581,11 @@ class Registration:
         self._lost = None
 
     def _wanted_policy(self, in_force: Sequence[Policy]) -> Policy:
-        """The one to go to: a backup stands in still, unless this source is just about to change
-        that. Else a restart would wait for members that the stream does without."""
+        """Return the policy to go to.
+
+        A backup keeps its place, unless this source is just about to change that. Otherwise a
+        restart would wait for members that the stream does without.
+        """
         stands = len(in_force) == 1 and in_force[0].is_variant_of(self._declared)
         return in_force[0] if stands and not self._was_open else self._policy
 
@@ -588,25 +606,25 @@ class Registration:
         return not {*self.membership.from_policies} <= {*self.membership.to_policies}
 
     def begun_enough(self) -> bool:
-        """Whether the stores that have begun satisfy every policy that the record names."""
+        """Return whether the stores that have begun satisfy every policy that the record names."""
         begun = self._begun.keys()
         return all(policy.stable(begun, begun) for policy in self._policies())
 
     def confirm(self) -> None:
-        """The begin counts; the record forgets where it came from."""
+        """Let the record forget where it came from, because the begin counts."""
         self.membership = self.membership.confirmed()
         self.phase = Phase.CONFIRMING
 
     def confirmed_enough(self) -> bool:
-        """Whether later recoveries are sure to find a record that was confirmed."""
+        """Return whether every later recovery will find a record that was confirmed."""
         confirmed = {store for store, record in self._begun.items() if record == self.membership}
         return all(policy.stable(confirmed, confirmed) for policy in self._policies())
 
     def retire(self) -> None:
-        """The stream has moved: only the stores of the source's own policy matter from now on.
+        """Drop all stores but those of the source's own policy: the stream has moved.
 
-        The others are told so, if they answer: an old configuration that somebody still runs then
-        hears of it before it has done any harm.
+        The others are told so, if they answer. An old configuration that still runs somewhere then
+        hears of it before it does any harm.
         """
         self._moved = True
         staying = {*self._own_stores, *self._policy.stores}

@@ -1,7 +1,8 @@
-"""What outlived the last epoch: messages that stores kept, and what the source still has itself.
+"""The messages that outlived the last epoch: those that stores kept, and those the source still
+has.
 
-Pure. Which of them are kept is decided in quorate.protocol.recovery; here is what that means for
-fetching, comparing and sending again.
+Pure. quorate.protocol.recovery decides which of them are kept. This module derives what to fetch,
+what to compare and what to send again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from quorate.source.protocol.retention import Retention
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Messages that survived, as a store has them."""
+    """Messages that survived, in the form in which a store has them."""
 
     first: int
     last: int
@@ -36,11 +37,11 @@ class Load:
     first: int
     last: int
     holders: Mapping[int, tuple[str, ...]]
-    """For the start of each run of messages, the stores that hold it."""
+    """The stores that hold each run of messages, by the first number of the run."""
     lineage: Lineage
-    """What belongs to the stream: a store that has not begun yet may have other messages, too."""
+    """The lineage of the stream. A store that has not begun yet may also hold other messages."""
     losses: RangeSet = field(default_factory=RangeSet)
-    """What of it nobody has, as an operator has accepted."""
+    """The ranges that no store has, and whose loss an operator has accepted."""
 
     def run(self, first: int) -> tuple[int, tuple[str, ...]]:
         """How far the same stores hold everything from this number on, and which these are."""
@@ -50,17 +51,21 @@ class Load:
 
 
 def first_of(unstable: Sequence[bytes]) -> int | None:
-    """The first message that the source still has itself; None if it has none."""
+    """Return the first sequence number that the source still has itself; None: it has no
+    message."""
     return read_header(unstable[0]).first if unstable else None
 
 
 def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -> Load | None:
-    """What was kept but is not stable, or must be compared with what the source has itself."""
+    """Return what to fetch: kept messages that are not stable or that the source must compare.
+
+    None: there is nothing to fetch.
+    """
     first = stable_upto + 1
     own = first_of(unstable)
     if own is not None:
         first = min(first, own)
-    # What was let go was stable, and there is nothing left to compare with.
+    # Released messages were stable, and no content is left to compare with.
     first = max(first, decision.retained_from)
     last = decision.kept_upto
     if first > last:
@@ -79,7 +84,7 @@ def plan_load(decision: Decision, stable_upto: int, unstable: Sequence[bytes]) -
 
 
 def newest_marker(decision: Decision, unstable: Iterable[bytes]) -> bytes:
-    """What the application committed last, of what was kept and what is sent again."""
+    """Return the newest marker of the kept messages and of those that are sent again."""
     own = [header.marker for header in map(read_header, unstable) if header.marker]
     if own:
         return own[-1]
@@ -89,7 +94,8 @@ def newest_marker(decision: Decision, unstable: Iterable[bytes]) -> bytes:
 def conflict(
     source: SourceName, kept: Iterable[Kept], unstable: Sequence[bytes]
 ) -> ContentConflict | None:
-    """Where a store has other content than the source itself under the same numbers."""
+    """Return the first conflict: a store with other content than the source under the same
+    number."""
     for item in kept:
         for own in unstable:
             if not same_content(item.batch, own):
@@ -101,7 +107,8 @@ def conflict(
 def sent_again(
     epoch: int, kept_upto: int, unstable: Iterable[bytes]
 ) -> Iterable[tuple[int, int, bytes]]:
-    """First number, last number and batch of what no store kept: unchanged but for the epoch."""
+    """Yield first number, last number and batch of what no store kept; only the epoch is
+    changed."""
     for own in unstable:
         header = read_header(own)
         if header.last > kept_upto:
@@ -117,9 +124,9 @@ def carried_over(
     stable_upto: int,
     now: float,
 ) -> Retention:
-    """What an epoch begins with: what stores kept and is not stable, then what none of them kept.
+    """Return what an epoch begins with: what stores kept and is not stable, then what none kept.
 
-    stable_upto: with the content that the source has.
+    stable_upto: the highest stable number whose content the source has compared.
     """
     needed = [item for item in kept if item.last > stable_upto]
     retention = Retention(needed[0].first if needed else kept_upto + 1)

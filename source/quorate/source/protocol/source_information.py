@@ -1,6 +1,6 @@
-"""The registration information of a source, as receivers and stores are told it.
+"""The registration information of a source, as receivers and stores get it.
 
-Pure; when it is told, and that it has changed, is the core's affair.
+Pure. The core decides when it has changed and when it is sent.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def describe(
     version: tuple[int, int],
     options: SourceOptions,
 ) -> SourceInformation:
-    """What receivers and stores need to know of a source.
+    """Return what receivers and stores need to know of a source.
 
-    address: where receivers attach. stores: those that it deals with now. version: the epoch that
-    is told, and how often something has changed within it.
+    address: where receivers attach. stores: those that the source deals with now. version: the
+    epoch to report, and the number of changes within it.
     """
     epoch, changes = version
     entries = []
@@ -53,7 +53,8 @@ def describe(
 
 
 def lifetimes_of(options: SourceOptions) -> Lifetimes:
-    """What the source asks of its stores; 0 where they are to do as they are configured."""
+    """Return the lifetimes that the source asks of its stores; 0: the store's configuration
+    decides."""
     return Lifetimes(
         activity_timeout_seconds=options.activity_timeout or 0.0,
         state_lifetime_seconds=options.state_lifetime or 0.0,

@@ -1,8 +1,8 @@
-"""What a source makes of stores that keep its registration, but none of its messages (DESIGN 4.5).
+"""The role of stores that keep a source's registration, but no messages (DESIGN 4.5).
 
-They promise and begin, and count for that. They are sent no messages, acknowledge none, and never
-count as holders; so what is stable is up to the others alone, and a policy that the others can not
-meet is found out as soon as it is known who they are. Pure.
+Pure. State-only stores promise and begin, and count for both. They are sent no messages,
+acknowledge none, and never count as holders. So the other stores alone make messages stable. A
+policy that they cannot meet is found as soon as enough stores have promised.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from quorate.source.protocol.store_cursors import Streams
 def never_stable(
     name: SourceName, own: Policy, previous: Iterable[Policy], promises: Mapping[str, Promise]
 ) -> NeverStable | None:
-    """Why no message will become stable, if that is certain by these promises.
+    """Return why no message will ever become stable, if these promises prove it.
 
-    own: the policy that the source wants; previous: those in force while nothing was begun.
-    Who has not answered may take messages.
+    own: the policy that the source wants; previous: the policies in force while nothing was begun.
+    A store that has not answered may take messages.
     """
     membership = newest_begun(promises.values()).membership
     in_force = membership.policies if membership is not None else tuple(previous)
@@ -35,17 +35,18 @@ def never_stable(
 
 
 def can_be_stable(policy: Policy, state_only: Set[str]) -> bool:
-    """Whether the stores that take messages make one stable while all of them are active.
+    """Return whether the stores that take messages can make one stable while all of them are
+    active.
 
-    Of all-active rules that is not the least they ask for: an active group with the rule `all` may
-    have a member that never holds anything.
+    An all-active rule asks for more while more stores are active. Example: an active group with the
+    rule `all` has a member that keeps no messages, so the group never holds one.
     """
     takers = policy.stores - state_only
     return policy.stable(takers, takers)
 
 
 def who_takes(streams: Streams) -> str:
-    """Which stores take messages now, and which never will; for people."""
+    """Return, for people, which stores take messages now and which keep none."""
     taking = ", ".join(sorted(streams.open_stores())) or "none"
     keeping = ", ".join(sorted(streams.state_only()))
     return f"stores that take it: {taking}" + (f"; {keeping} keep no messages" if keeping else "")

@@ -1,6 +1,6 @@
-"""The stores that a source deals with, and where they and others are, as far as it knows.
+"""The stores that a source deals with, and the addresses of all stores that it knows.
 
-Pure. Which of them are wanted is decided elsewhere.
+Pure. The registration decides which of them are wanted.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from quorate.protocol.layout import Layout
 
 
 class Roster:
-    """Of one source. Stores are called as policies call them."""
+    """The stores of one source, under the names that its policies use."""
 
     def __init__(self, stores: Iterable[StoreAddress], previous: Iterable[Layout]) -> None:
-        """stores: of the present configuration; previous: earlier ones."""
+        """Begin with the stores of the present configuration and of earlier ones."""
         self._known = {store.name: store for layout in previous for store in layout.stores}
         self._known |= {store.name: store for store in stores}
         self.addresses = {store.name: store.address for store in self._known.values()}
-        """Where each store is, by name; grows."""
+        """The address of each store, by name. No entry is ever removed."""
         self.stores: dict[str, StoreAddress] = {}
-        """Those to deal with now."""
+        """The stores to deal with now, by name."""
         self.version = 0
-        """Grows whenever they change."""
+        """A number that grows whenever the stores to deal with change."""
 
     def deal_with(self, names: Sequence[str]) -> list[str] | None:
-        """Deal with these, as far as it is known where they are, and with no others.
+        """Deal with these stores, if their addresses are known, and with no others.
 
-        Returns those that are dealt with no more; None if nothing changes.
+        Return the stores that are no longer dealt with; None: nothing changes.
         """
         wanted = [store for store in names if store in self._known]
         if wanted == list(self.stores):
@@ -40,9 +40,9 @@ class Roster:
         return gone
 
     def learn(self, addresses: Iterable[tuple[str, str]]) -> None:
-        """Name and address of stores that the configuration does not know, perhaps.
+        """Learn names and addresses of stores that the configuration may not have.
 
-        Raises InvalidArgument if one of them is known by another name.
+        Raise InvalidArgument if one of these addresses is known under another name.
         """
         for name, address in addresses:
             if name in self._known or not address:

@@ -1,6 +1,6 @@
-"""How far the stream to each store has got, and what it says next.
+"""The cursors of the streams to the stores: how far each has come, and its next frame.
 
-Pure. Each stream has a place in the retention of its own, so that a slow one holds up no other.
+Pure. Each stream has its own place in the retention, so that a slow store holds up no other.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 
 @dataclass(slots=True)
 class Cursor:
-    """How far one store's stream has got."""
+    """The place of one store's stream."""
 
     ordinal: int = 0
     next_sequence: int = 0
     open: bool = False
     idle: bool = False
-    """Everything there was has been written."""
+    """Whether every frame there was has been written."""
     durability: int = 0
     waiting_since: float | None = None
-    """Since when something written was not acknowledged."""
+    """The time since which the store has acknowledged no write; None: no write waits for it."""
     catching_up: bool = False
     keepalive_due: bool = False
     information_version: int = 0
-    """Of the registration information that was sent last."""
+    """The version of the registration information that was sent last."""
     takes_data: bool = True
-    """False: the store keeps no messages of the topic, and is sent none."""
+    """Whether the store keeps messages of the topic. If not, it is sent none."""
     told_stable_upto: int = NOTHING
-    """What such a store was told last."""
+    """The stable number that a store without messages was sent last."""
 
     def close(self) -> None:
         self.open = self.idle = False
@@ -49,15 +49,15 @@ class Streams:
     def __init__(self, stores: Iterable[str]) -> None:
         self.cursors = {store: Cursor() for store in stores}
         self.takers = tuple(self.cursors)
-        """Stores that need what the stream has, as far as is known."""
+        """The stores that need the stream's messages, as far as is known."""
 
     def add(self, store: str) -> None:
-        """There is this store, too."""
+        """Add a store."""
         self.cursors.setdefault(store, Cursor())
         self._renew_takers()
 
     def remove(self, store: str) -> None:
-        """This store is dealt with no more."""
+        """Remove a store that the source no longer deals with."""
         del self.cursors[store]
         self._renew_takers()
 
@@ -65,24 +65,24 @@ class Streams:
         self.takers = tuple(store for store, each in self.cursors.items() if each.takes_data)
 
     def open_stores(self) -> set[str]:
-        """Stores that take the stream."""
+        """Return the stores that take the stream."""
         return {
             store for store, cursor in self.cursors.items() if cursor.open and cursor.takes_data
         }
 
     def connected(self) -> set[str]:
-        """Stores with an open stream, also those that take no messages from it."""
+        """Return the stores with an open stream, also those that take no messages from it."""
         return {store for store, cursor in self.cursors.items() if cursor.open}
 
     def state_only(self) -> list[str]:
-        """Stores of which is known that they keep no messages."""
+        """Return the stores that are known to keep no messages."""
         return [store for store, cursor in self.cursors.items() if not cursor.takes_data]
 
     def idle_stores(self) -> set[str]:
-        """Stores that were written, and have acknowledged, everything there was.
+        """Return the stores that have acknowledged every frame there was.
 
-        Written would not do: gRPC takes small frames faster than stores can sync them, so that
-        frames would stay small and pile up, each at its full price.
+        Having written all frames is not enough: gRPC takes small frames faster than stores can sync
+        them. Small frames would pile up, each at its full price.
         """
         return {
             store
@@ -95,17 +95,17 @@ class Streams:
             cursor.close()
 
     def busy(self) -> None:
-        """There is something new for every store."""
+        """Note that every store has something new to be sent."""
         for cursor in self.cursors.values():
             cursor.idle = False
 
     def keepalives_due(self) -> None:
-        """Every stream that is quiet is to say that the source lives."""
+        """Let every quiet stream send a keepalive, which says that the source lives."""
         for cursor in self.cursors.values():
             cursor.keepalive_due = True
 
     def opened(self, store: str, next_sequence: int, durability: int, retention: Retention) -> bool:
-        """The stream goes on from next_sequence; returns whether the store takes messages."""
+        """Open a store's stream at next_sequence. Return whether the store takes messages."""
         takes_data = durability != DURABILITY_STATE_ONLY
         self.cursors[store] = Cursor(
             ordinal=retention.ordinal_of(next_sequence),
@@ -113,7 +113,7 @@ class Streams:
             open=True,
             durability=durability,
             catching_up=takes_data and next_sequence < retention.next_sequence,
-            # Of the opening: what has changed since is still to be said.
+            # The opening had this version; a later one is still to be sent.
             information_version=self.cursors[store].information_version,
             takes_data=takes_data,
         )
@@ -123,12 +123,12 @@ class Streams:
     def next_frame(
         self, store: str, retention: Retention, stable_upto: int, now: float
     ) -> bytes | None:
-        """The next frame of messages, skip or keepalive; None makes the stream idle."""
+        """Return the next frame: messages, skip or keepalive. None makes the stream idle."""
         cursor = self.cursors[store]
         if not cursor.takes_data:
             return self._state_frame(cursor, stable_upto)
         if cursor.next_sequence < retention.first:
-            # What it lacks has gone meanwhile, which is so only if it is stable.
+            # The store lacks messages that have left the retention; only stable messages leave it.
             first, last = cursor.next_sequence, retention.first - 1
             cursor.ordinal = retention.base
             cursor.next_sequence = last + 1
@@ -136,7 +136,7 @@ class Streams:
         item = retention.at(cursor.ordinal)
         goes_on_at = item.first if item is not None else retention.next_sequence
         if goes_on_at > cursor.next_sequence:
-            # Nobody has what is between: an operator has accepted that it is lost.
+            # No store has what is between: an operator has accepted that it is lost.
             first, cursor.next_sequence = cursor.next_sequence, goes_on_at
             return skip_frame(first, goes_on_at - 1, stable_upto)
         if item is not None:
@@ -154,17 +154,21 @@ class Streams:
 
     @staticmethod
     def _state_frame(cursor: Cursor, stable_upto: int) -> bytes | None:
-        """What a store is told that takes no messages: how far they are stable, so that receivers
-        can acknowledge them there. Never idle: it is no measure of how fast stores are."""
+        """Return the next frame for a store without messages: a keepalive with the stable number.
+
+        Receivers can acknowledge at the store up to that number. Such a store is never idle,
+        because it does not show how fast stores are.
+        """
         if not cursor.keepalive_due:
             return None
         cursor.keepalive_due, cursor.told_stable_upto = False, stable_upto
         return keepalive_frame(stable_upto)
 
     def stable_news(self, stable_upto: int) -> bool:
-        """Have stores that are sent no messages told what is stable, which those tell the others.
+        """Let stores without messages be sent what is stable. Return whether there is anything to
+        send.
 
-        To be called now and then. Returns whether there is anything to tell.
+        They report it to the others. Call this now and then.
         """
         behind = [
             cursor
@@ -176,7 +180,8 @@ class Streams:
         return bool(behind)
 
     def acknowledged(self, store: str, upto: int, packed_upto: int, now: float) -> bool:
-        """The store holds everything up to here. Returns whether it has just caught up."""
+        """Note an acknowledgement of all up to here. Return whether the store has just caught
+        up."""
         cursor = self.cursors[store]
         cursor.waiting_since = None if upto + 1 >= cursor.next_sequence else now
         if cursor.catching_up and upto >= packed_upto:
@@ -185,7 +190,8 @@ class Streams:
         return False
 
     def silent(self, now: float, silence_max: float) -> list[str]:
-        """Stores that were sent something and have acknowledged nothing for so long."""
+        """Return the stores that have been sent frames and acknowledged none for silence_max
+        seconds."""
         return [
             store
             for store, cursor in self.cursors.items()
