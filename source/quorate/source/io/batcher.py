@@ -1,8 +1,8 @@
-"""When what has gathered becomes a batch (adaptive batching), and when a send may go on.
+"""Adaptive batching: when gathered messages become a batch, and when a send may go on.
 
-Nothing waits while the fastest quorum of the stores is idle; while it is busy, messages gather, so
-that frames grow with the load. No timer paces it, but for one exception: with a quorum that hangs,
-receivers must still get the live stream.
+Nothing waits while the fastest quorum of the stores is idle. While it is busy, messages gather, so
+that frames grow with the load. No timer paces this, with one exception: while a quorum hangs,
+receivers must still get the live stream. How frames reach the stores is not known here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 0.005
 
 
 class Packer:
-    """Takes batches from the window, through the publish store, to the wire."""
+    """The packer: takes batches from the window, through the publish store, to the wire."""
 
     def __init__(
         self,
@@ -31,7 +31,10 @@ class Packer:
         released: Callable[[bytes], None],
         failed: Callable[[QuorateError], None],
     ) -> None:
-        """released gets each frame; failed is told if the publish store can not keep one."""
+        """Begin with nothing to pack.
+
+        released: gets each frame. failed: gets the error if the publish store cannot keep one.
+        """
         self._core = core
         self._window = core.window
         self._publish_store = publish_store
@@ -45,7 +48,7 @@ class Packer:
         self._progress = asyncio.Event()
 
     def progressed(self) -> None:
-        """Something became stable, or was packed, or can not go on: senders look again."""
+        """Let waiting senders look again."""
         self._progress.set()
         self._progress.clear()
 
@@ -101,7 +104,7 @@ class Packer:
     # -- admission --------------------------------------------------------------------------
 
     async def make_room(self) -> None:
-        """Wait until a message may be added to the window; raises why none is accepted."""
+        """Wait until a message may be added to the window. Raise why none is accepted."""
         async with self._turn:
             await self._room(patient=False)
 
@@ -116,7 +119,7 @@ class Packer:
             elif window.full:
                 if self._core.can_take:
                     self._pack()
-                    # Let the streams have it: a sender that never waits would starve them.
+                    # Let the streams write: a sender that never waits would starve them.
                     await asyncio.sleep(0)
                 else:
                     await self._progress.wait()
@@ -131,9 +134,9 @@ class Packer:
         window.gather()
 
     async def add_all(self, messages: Ready, patient: bool = False) -> int:
-        """Add messages that stay together; returns the number of the first.
+        """Add messages that stay together. Return the number of the first.
 
-        patient: they were accepted already, so that a lost quorum is waited for.
+        patient: the messages were accepted already, so the call waits for a lost quorum.
         """
         window = self._window
         async with self._turn:
@@ -151,9 +154,9 @@ class Packer:
         return first
 
     async def commit(self, messages: Ready, marker: bytes) -> int:
-        """Add messages as a batch of their own, with the marker; returns the number of the first.
+        """Add messages as a batch of their own, with the marker. Return the number of the first.
 
-        In the stream there are all of them, and the marker, or none.
+        The stream then has all of them and the marker, or none.
         """
         window = self._window
         async with self._turn:
@@ -177,13 +180,13 @@ class Packer:
         return first
 
     def _fill(self, messages: Ready, at: int) -> int:
-        """Add from `at` on as much as there is room for; returns where it stopped."""
+        """Add messages from `at` on as far as there is room. Return where it stopped."""
         window = self._window
         count, size = window.room()
         chunk = messages.part(at, at + count)
         chunk_bytes = chunk.size
         while chunk_bytes > size and len(chunk) > 1:
-            # About as many as fit; the last one may go past the limit, as with single sends.
+            # About as many as fit. The last one may pass the limit, as with single sends.
             chunk = chunk.part(0, max(1, len(chunk) * size // chunk_bytes))
             chunk_bytes = chunk.size
         window.add(chunk.payloads, chunk.attributes, chunk_bytes)
@@ -191,7 +194,7 @@ class Packer:
         return at + len(chunk)
 
     async def stop(self) -> None:
-        """Nothing is packed any more."""
+        """Stop packing."""
         if self._late is not None:
             self._late.cancel()
         if self._writing is not None:

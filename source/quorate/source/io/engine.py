@@ -1,6 +1,6 @@
 """The shell around the core: its tasks, its clock, and what follows from each input to the core.
 
-Decides nothing about the protocol.
+It decides nothing about the protocol.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GOODBYE_SECONDS = 1.0
 
 
 class Engine:
-    """Everything of a source that runs; made and used on one event loop."""
+    """The running parts of a source, made and used on one event loop."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Engine:
     # -- life -------------------------------------------------------------------------------
 
     async def start(self, timeout: float) -> None:
-        """Register; raises why it did not come to that within the timeout."""
+        """Register with the stores. Raise why that did not succeed within the timeout."""
         self.core.address = await self.live.start()
         self.core.start(self._loop.time())
         self._sync_sessions()
@@ -104,7 +104,8 @@ class Engine:
             raise self.core.error
 
     async def wait_stable(self, upto: int, timeout: float | None) -> None:
-        """Wait until everything up to this number is stable; raises NotYetStable, or why never."""
+        """Wait until every message up to this number is stable. Raise NotYetStable, or why it never
+        is."""
         core = self.core
         try:
             async with asyncio.timeout(timeout):
@@ -118,7 +119,7 @@ class Engine:
             raise self.not_yet_stable(upto, f"after {timeout:g} s") from None
 
     async def receipt(self, sequence: int, since: float) -> Receipt:
-        """Wait until this message is stable."""
+        """Wait until this message is stable, and return its receipt."""
         if self.core.error is not None:
             raise self.core.error
         if sequence <= self.core.stable_upto:
@@ -131,13 +132,13 @@ class Engine:
         return NotYetStable(str(self.core.name), self.core.stable_upto + 1, upto, detail)
 
     async def stop(self) -> None:
-        """Say goodbye, with whatever is unstable left as it is."""
+        """Say goodbye to all; unstable messages stay unstable."""
         await self._end_streams()
         self._publish_store.close()
         self._changed()
 
     async def give_up(self) -> None:
-        """Stop before anything was sent; stores need to remember nothing of it."""
+        """Stop before anything was sent. Stores need to remember nothing of this instance."""
         registration = self.core.registration
         unused = registration.unused_promises()
         await self.stop()
@@ -149,9 +150,10 @@ class Engine:
         await take_back(self.core.name, registration.epoch, addresses, self.core.instance)
 
     async def until_owner(self, timeout: float) -> None:
-        """Wait until no epoch is asked for that is not decided: another instance may have it.
+        """Wait until every epoch that was asked for is decided: another instance may own a later
+        one.
 
-        Raises Fenced if one has, and why it did not come to that within the timeout.
+        Raise Fenced if one does, or why no decision came within the timeout.
         """
         core = self.core
         try:
@@ -164,9 +166,9 @@ class Engine:
             raise core.error
 
     async def deregister(self, timeout: float) -> None:
-        """Stop, and have every store forget the source; raises what `deregister` raises.
+        """Stop, and let every store forget the source. Raise what `deregister` raises.
 
-        As the owner of the newest epoch that was decided here.
+        The source acts as the owner of the newest epoch that it decided.
         """
         error = Deregistered(f"Source {self.core.name}")
         self.core.end(error)
@@ -198,7 +200,7 @@ class Engine:
         ]
         if open_streams:
             await asyncio.wait(open_streams, timeout=_GOODBYE_SECONDS)
-        # Last: nothing follows a goodbye, which says how far the stream is stable.
+        # Last, because no frame follows a goodbye, which says how far the stream is stable.
         await self.live.stop(self.core.goodbye_frame())
         tasks = [*self._running.values(), *self._aside, self._ticker, self._loader]
         running = [task for task in tasks if task is not None]
@@ -209,14 +211,14 @@ class Engine:
     # -- what follows from inputs -----------------------------------------------------------
 
     def _sync_sessions(self) -> None:
-        """One session for each store that the core deals with now."""
+        """Keep one session for each store that the core deals with now."""
         self._stores_version = self.core.roster.version
         for store in self._sessions.keys() - self.core.stores.keys():
             task = self._running.pop(store)
             del self._sessions[store]
             self._aside.add(task)
             task.add_done_callback(self._aside.discard)
-            # In the loop's next iteration: it may be this very session that made the difference.
+            # In the loop's next iteration, because this very session may have made the change.
             self._loop.call_soon(task.cancel)
         for name, address in self.core.stores.items():
             if name not in self._sessions:
@@ -224,7 +226,7 @@ class Engine:
                 self._running[name] = self._loop.create_task(session.run())
 
     def after_input(self) -> None:
-        """The core was told something: act on what follows from it."""
+        """Act on what follows from an input to the core."""
         core = self.core
         if core.roster.version != self._stores_version:
             self._sync_sessions()
@@ -298,7 +300,7 @@ class Engine:
             session.wake()
 
     def store_known(self, said: StoreReplaced, teller: str) -> None:
-        """Who came back without its data, as the teller says: its own stream begins anew."""
+        """Take a report that a store came back without its data. Its stream begins anew."""
         for store in self.core.known(
             said.store_name, said.incarnation, said.former, self._loop.time(), teller
         ):
@@ -307,23 +309,23 @@ class Engine:
             self.after_input()
 
     def after_receivers(self) -> None:
-        """The core was told where receivers are: who waits for them looks again."""
+        """Let senders look again, because the core was told of receivers."""
         self.after_input()
         self.packer.progressed()
 
     def store_idle(self) -> None:
-        """A stream has nothing left to do, perhaps: what has gathered may be packed."""
+        """Pack what has gathered, because a stream may have nothing left to do."""
         if self.core.window.payloads:
             self.packer.soon()
 
     def _released(self, frame: bytes) -> None:
-        # Receivers first: a frame is on its way to them while the stores' frames are written, and
-        # a store's answer takes a sync anyway.
+        # Receivers first: their frame is under way while the stores' frames are written. A store's
+        # answer takes a sync anyway.
         self.live.publish(frame)
         self._wake_sessions()
 
     def fail(self, error: QuorateError) -> None:
-        """The source can not go on."""
+        """End the source for ever with this error."""
         self.core.fail(error)
         self.after_input()
 
@@ -364,7 +366,7 @@ class Engine:
                 self._aside.add(look)
                 look.add_done_callback(self._aside.discard)
             self.after_input()
-            # Whoever waits for the end of a registration: nothing else may be there to tell.
+            # Senders that wait for the end of a registration get no other signal.
             self.packer.progressed()
 
     async def _look(self, store: str) -> None:
@@ -374,13 +376,13 @@ class Engine:
             if (session := self._sessions.get(store)) is not None:
                 grant = await session.ask(epoch)
         except QuorateError as error:
-            _log.debug("asking store %s what it holds: %s", store, error)
+            _log.debug("store %s did not say what it holds: %s", store, error)
         self.core.looked(store, epoch, grant, self._loop.time())
         self.after_input()
 
 
 def _report(task: asyncio.Task[None]) -> None:
-    """A task of the engine must not die in silence."""
+    """Log the failure of a task of the engine."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.critical("a part of the source has failed", exc_info=error)
 
@@ -420,7 +422,7 @@ def _log_event(name: SourceName, event: events.Event) -> None:
         case events.StoreKeepsState(store):
             _log.info("store %s keeps no messages of %s, by its configuration", store, name)
         case events.StoreReplaced(store, _):
-            _log.warning("store %s came back without what it had of %s", store, name)
+            _log.warning("store %s came back without its data of %s", store, name)
         case events.StoreCaughtUp(store, upto):
             _log.info("store %s has caught up with %s to %d", store, name, upto)
         case events.QuorumLost(active, groups):
@@ -449,8 +451,10 @@ def _log_event(name: SourceName, event: events.Event) -> None:
         case events.RegistrationRefused(store, reason):
             _log.info("store %s refused to register %s: %s", store, name, reason)
         case events.Reclaimed(first, last, True):
-            _log.info("[%d, %d] of %s let go though a store lacks it", first, last, name)
+            _log.info(
+                "[%d, %d] of %s left the retention though a store lacks it", first, last, name
+            )
         case events.SourceFailed(error):
-            _log.error("%s can not go on: %s", name, error)
+            _log.error("%s cannot go on: %s", name, error)
         case _:
             _log.debug("%s: %s", name, event)

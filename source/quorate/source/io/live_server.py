@@ -1,7 +1,8 @@
-"""What the source serves its receivers: the live stream, and what it retains.
+"""The source's server for its receivers: the live stream, and what the source retains.
 
-Each receiver has a queue bounded in bytes. One that is too slow loses what waits for it, sees the
-jump in the sequence numbers, and catches up from the stores: it never slows the source.
+Each receiver has a queue bounded in bytes. A receiver that is too slow loses its queue, sees the
+jump in the sequence numbers, and catches up from the stores. It never slows the source. Which
+messages are stable is not decided here.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _LAST_FRAMES_SECONDS = 0.5
 
 
 class _Receiver:
-    """One attached receiver: the frames that wait for it."""
+    """One attached receiver, with the frames that wait for it."""
 
     def __init__(self, session_id: int, address: str, wants_stable: bool, queue_bytes: int) -> None:
         self.session_id = session_id
@@ -58,7 +59,7 @@ class _Receiver:
         self._bytes_max = queue_bytes
 
     def put(self, frame: bytes) -> int:
-        """Queue a frame. Returns how many were dropped because the receiver is too slow."""
+        """Queue a frame. Return how many frames were dropped because the receiver is too slow."""
         dropped = 0
         self._bytes += len(frame) + _FRAME_OVERHEAD
         if self._bytes > self._bytes_max and self._frames:
@@ -83,7 +84,10 @@ class LiveServer:
     def __init__(
         self, core: SourceCore, options: SourceOptions, log: EventLog, confirmed: Callable[[], None]
     ) -> None:
-        """confirmed: is told when the core was told what a receiver consumed."""
+        """Make a server that does not listen yet.
+
+        confirmed: is called after a receiver has confirmed what it consumed.
+        """
         self._core = core
         self._confirmed = confirmed
         self._options = options
@@ -112,12 +116,12 @@ class LiveServer:
         )
 
     async def start(self) -> str:
-        """Listen; returns the address for receivers. Raises InvalidArgument if it can not."""
+        """Listen, and return the address for receivers. Raise InvalidArgument if that fails."""
         listen = self._options.listen
         try:
             port = self._server.add_insecure_port(listen)
         except RuntimeError as error:
-            raise InvalidArgument("listen", f"{listen} can not be listened on: {error}") from error
+            raise InvalidArgument("listen", f"{listen} cannot be listened on: {error}") from error
         await self._server.start()
         address = self._options.advertise or listen.rpartition(":")[0]
         host, colon, given = address.rpartition(":")
@@ -126,7 +130,7 @@ class LiveServer:
         return f"{address}:{port}"
 
     async def stop(self, goodbye: bytes | None = None) -> None:
-        """End all streams, after what waits in them has gone out if that takes no time.
+        """End all streams, after their queued frames have gone out, if that is quick.
 
         goodbye: the last frame of each.
         """
@@ -139,25 +143,25 @@ class LiveServer:
 
     @property
     def receivers(self) -> int:
-        """How many are attached."""
+        """The number of attached receivers."""
         return len(self._receivers)
 
-    # -- what the engine says ---------------------------------------------------------------
+    # -- called by the engine ---------------------------------------------------------------
 
     def publish(self, frame: bytes) -> None:
-        """A frame for every receiver."""
+        """Queue a frame for every receiver."""
         for receiver in self._receivers:
             dropped = receiver.put(frame)
             if dropped:
                 self._log.add(events.ReceiverOverrun(receiver.session_id, dropped))
 
     def inform(self) -> None:
-        """The source's registration information has changed."""
+        """Send the changed registration information to every receiver."""
         if self._receivers:
             self.publish(information_frame(self._core.information(), self._core.stable_upto))
 
     def stable_advanced(self) -> None:
-        """Receivers that wait for stability are to know, if no batch is about to say it."""
+        """Tell receivers that wait for stability how far it is, unless a batch is about to."""
         if not self._core.window.payloads:
             for receiver in self._receivers:
                 if receiver.wants_stable:
@@ -180,8 +184,8 @@ class LiveServer:
         receiver = _Receiver(
             request.session_id,
             context.peer(),
-            # Only what is stable is acknowledged, and a source that waits for that sends no batch
-            # that would say how far that is.
+            # Receivers acknowledge only stable messages. A source that waits for acknowledgements
+            # sends no batch that would say what is stable.
             request.delivery == DELIVERY_LEVEL_STABLE or core.pacing.waits,
             self._options.receiver_queue_bytes,
         )
@@ -199,7 +203,7 @@ class LiveServer:
             )
             await self._live(receiver, context)
         except grpc.aio.BaseError:
-            # What gRPC raises when a receiver goes away in the middle of a frame.
+            # gRPC raises this when a receiver goes away in the middle of a frame.
             _log.debug("receiver %#x of %s went away", receiver.session_id, core.name)
         finally:
             self._receivers.discard(receiver)
@@ -234,7 +238,7 @@ class LiveServer:
     ) -> AsyncIterator[v1.FetchResponse]:
         await self._check(request.source, request.protocol_version, context)
         if not 0 <= request.first <= request.last:
-            detail = f"[{request.first}, {request.last}] is not one"
+            detail = f"[{request.first}, {request.last}] is not a range"
             await abort(context, InvalidArgument("range", detail))
         for response in answers(self._core, request.first, request.last):
             yield response

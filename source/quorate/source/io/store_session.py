@@ -1,7 +1,6 @@
-"""One store as the source's shell deals with it: connect, ask, stream, begin again.
+"""One task for each store: it connects, asks, streams, and begins again.
 
-One task a store, so that a store that is slow, hung or away holds up nobody else. What to ask and
-what to send is the core's affair.
+A store that is slow, hung or away holds up no other. The core decides what to ask and what to send.
 """
 
 from __future__ import annotations
@@ -54,21 +53,21 @@ AppendCall = grpc.aio.StreamStreamCall[bytes, v1.AppendResponse]
 
 
 class SessionOwner(Protocol):
-    """What a session needs of the engine that runs it."""
+    """The part of the engine that a session needs."""
 
     core: SourceCore
 
     def after_input(self) -> None:
-        """The core was told something: act on what follows from it."""
+        """Act on what follows from an input to the core."""
 
     def store_known(self, said: v1.StoreReplaced, teller: str) -> None:
-        """The store says which incarnation a store has."""
+        """Take what a store reports of a store's incarnation."""
 
     def after_receivers(self) -> None:
-        """The core was told of receivers: those who wait to send look again."""
+        """Let senders look again, because the core was told of receivers."""
 
     def store_idle(self) -> None:
-        """A stream has written, or a store acknowledged, all there was."""
+        """Note that a stream has written, or a store has acknowledged, all frames there were."""
 
 
 class StoreSession:
@@ -95,16 +94,16 @@ class StoreSession:
         self._failures = 0
 
     def wake(self) -> None:
-        """Something changed: there may be a step to take or a frame to write."""
+        """Note a change: there may be a step to take or a frame to write."""
         self._news.set()
 
     def end_stream(self, error: QuorateError) -> None:
-        """Give the open stream up, if there is one, and begin again."""
+        """End the open stream, if there is one, and begin again."""
         if self._ending is not None and not self._ending.done():
             self._ending.set_result(error)
 
     async def run(self) -> None:
-        """Until cancelled, or until the stream said goodbye."""
+        """Run until cancelled, or until the stream has said goodbye."""
         try:
             while not self._core.closing:
                 step = self._core.step(self.store.name)
@@ -135,13 +134,13 @@ class StoreSession:
         return asyncio.get_running_loop().time()
 
     async def _pause(self) -> None:
-        """Before the same is asked once more; while it registers, something else is at once."""
+        """Wait before the same step is repeated; a new step ends the wait."""
         delay = min(_RETRY_SECONDS_MAX, _RETRY_SECONDS_FIRST * 2 ** min(self._failures, 10))
         self._failures += 1
         step = self._core.step(self.store.name)
         delay *= random.uniform(0.5, 1.0)
         if isinstance(step, OpenStream):
-            await asyncio.sleep(delay)  # with every batch of the others there is news
+            await asyncio.sleep(delay)  # each batch of other stores is a change
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):
@@ -170,7 +169,8 @@ class StoreSession:
             raise error_from_call(self.store.address, error) from error
 
     async def ask(self, epoch: int) -> Grant:
-        """The store's promise of this epoch, with all that it knows of the source."""
+        """Ask for the store's promise of this epoch, and return it with all that the store
+        knows."""
         response: v1.PromiseResponse = await self._call(
             self.stub.Promise,
             v1.PromiseRequest(
@@ -231,7 +231,7 @@ class StoreSession:
         self._tell_known(response.known)
 
     async def _stream(self, epoch: int) -> None:
-        """Open the stream and keep it going until it fails; raises why."""
+        """Open the stream and keep it going until it fails. Raise the reason."""
         ending = self._ending = asyncio.get_running_loop().create_future()
         call: AppendCall = frames_to(self.channel, _APPEND, v1.AppendResponse.FromString)
         try:
@@ -241,7 +241,7 @@ class StoreSession:
             try:
                 await asyncio.wait({reader, writer, ending}, return_when=asyncio.FIRST_COMPLETED)
                 if writer.done():
-                    # The reader hears a little later why the stream ended.
+                    # The reader learns a little later why the stream ended.
                     await asyncio.wait(
                         {reader, ending},
                         timeout=_GOODBYE_SECONDS_MAX,
@@ -267,11 +267,13 @@ class StoreSession:
             async with asyncio.timeout(SILENCE_SECONDS_MAX):
                 response = await call.read()
         except TimeoutError:
-            raise Unreachable(self.store.address, "no answer to the opening of a stream") from None
+            raise Unreachable(
+                self.store.address, "it did not answer when a stream was opened"
+            ) from None
         except grpc.aio.AioRpcError as error:
             raise error_from_call(self.store.address, error) from error
         except asyncio.InvalidStateError:
-            raise Unreachable(self.store.address, "the stream was not taken") from None
+            raise Unreachable(self.store.address, "it did not take the stream") from None
         if not isinstance(response, v1.AppendResponse) or not response.HasField("opened"):
             raise Unreachable(self.store.address, "the stream ended at once")
         opened = response.opened
@@ -289,8 +291,8 @@ class StoreSession:
         if not opened.HasField("waited_for"):
             raise Unreachable(
                 self.store.address,
-                "it can not tell where receivers are, which a source with receiver_pacing needs: "
-                "upgrade it",
+                "it cannot report the positions of receivers, which receiver_pacing needs; upgrade "
+                "the store",
             )
         self._core.receivers_told(self.store.name, told_from_wire(opened.waited_for))
 
@@ -310,7 +312,8 @@ class StoreSession:
             raise Unreachable(self.store.address, "the store ended the stream")
 
     def _other(self, response: v1.AppendResponse) -> None:
-        """What is not an acknowledgement; raises why the store ends the stream, if it does."""
+        """Take a response that is no acknowledgement. Raise why the store ends the stream, if it
+        does."""
         if response.HasField("failed"):
             raise failure_from_wire(response.failed, self.store.address)
         if response.HasField("replaced"):

@@ -50,6 +50,8 @@ _STUCK_INTERVALS = 10
 
 
 class Phase(enum.Enum):
+    """The progress of a registration."""
+
     PROMISING = enum.auto()
     """Stores are asked to promise the epoch; nothing is decided."""
     BEGINNING = enum.auto()
@@ -63,11 +65,15 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class AskPromise:
+    """Ask the store to promise this epoch."""
+
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class AskBegin:
+    """Ask the store to begin this epoch."""
+
     epoch: int
     lineage: Lineage
     membership: Membership
@@ -81,6 +87,8 @@ class AskBegin:
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
+    """Open the stream to the store, in this epoch."""
+
     epoch: int
 
 
@@ -235,8 +243,7 @@ class Registration:
         )
 
     def time_passes(self, now: float) -> None:
-        """Let the source ask stores again that it has an answer of, once it waits too long for
-        others.
+        """Ask stores again that have answered already, once the wait for others takes too long.
 
         Asking shows these stores that the source lives. Otherwise its registration may expire
         there.
@@ -406,16 +413,13 @@ class Registration:
         return self.membership.policies
 
     def overtake_epoch(self, now: float) -> int | None:
-        """Return an epoch to register with anew, because this registration leads nowhere; None: it
-        may.
+        """Return an epoch to register with anew if this registration leads nowhere; else None.
 
-        There are three cases.
-
-        1. A store answered after the decision and had begun an epoch that the decision did not
-        know. A wiped store may have forgotten a promise that the decision rested on. 2. A promise
-        to another instance keeps a store away. The other instance had the registration interval to
-        win a blocking set, and did not. 3. A store that was needed to begin, or for kept messages,
-        has gone since. Others may do.
+        - A store answered after the decision and had begun an epoch that the decision did not know.
+          A wiped store may have forgotten a promise that the decision rested on.
+        - A promise to another instance keeps a store away. That instance had the registration
+          interval to win a blocking set, and did not.
+        - A store that was needed to begin, or for kept messages, has gone since. Others may do.
         """
         if self.error is not None:
             return None
@@ -597,12 +601,12 @@ class Registration:
 
     @property
     def final(self) -> bool:
-        """The begun record names the source's own policy and no other."""
+        """Whether the begun record names the source's own policy and no other."""
         return self.membership.policies == (self._policy,)
 
     @property
     def changing(self) -> bool:
-        """The begun record names policies that it does not go to."""
+        """Whether the begun record names policies that it does not go to."""
         return not {*self.membership.from_policies} <= {*self.membership.to_policies}
 
     def begun_enough(self) -> bool:
@@ -643,9 +647,11 @@ class Registration:
             self._fenced.pop(store, None)
 
     def loading(self) -> None:
+        """Note that kept messages are being fetched."""
         self.phase = Phase.LOADING
 
     def streaming(self) -> None:
+        """Note that the stream goes on."""
         self.phase = Phase.STREAMING
         self._was_open = True
 
@@ -653,11 +659,11 @@ class Registration:
         unheard = "no answer yet"
         if store in self._disbelieved:
             unheard = (
-                "it answers from a data directory that other stores know as a former one of it. If "
-                "a copy of it ran beside it, see that one runs alone, and start this source again"
+                "other stores know its data directory as a former one of this store. If a copy of "
+                "the store ran beside it, let only one of them run, and start this source again"
             )
         if self.addresses and store not in self.addresses:
-            unheard = "nobody knows where it is; name it in previous_policies"
+            unheard = "its address is not known; name it in previous_policies"
         reason = str(self._failures.get(store, unheard))
         return reason if reason.startswith(store) else f"{store}: {reason}"
 
