@@ -506,9 +506,9 @@ async def test_memory_is_bounded_and_what_overflowed_is_fetched(
         for last in range(49, 1000, 50):
             group.send(last, live=last % 200 != 49)
             await asyncio.sleep(0.002)
-            highest = max(highest, receiver._inbox.waiting_bytes + receiver._room.waiting_bytes)
+            highest = max(highest, receiver._inbox._bytes + receiver._room.waiting_bytes)
         await asyncio.sleep(0.1)
-        highest = max(highest, receiver._inbox.waiting_bytes + receiver._room.waiting_bytes)
+        highest = max(highest, receiver._inbox._bytes + receiver._room.waiting_bytes)
         # What waits behind a hole goes on into the inbox at once, whatever is there by then.
         assert highest < 3 * bound + 1000
         assert numbers(await take(receiver, 1000)) == list(range(1000))

@@ -124,7 +124,7 @@ def put_into(path: Path, first: int, *messages: Outgoing) -> None:
     store.close()
 
 
-@pytest.mark.expects_log("can not go on")
+@pytest.mark.expects_log("cannot go on")
 async def test_other_attributes_under_a_number_that_stores_have(
     real: RealStores, tmp_path: Path
 ) -> None:

@@ -172,7 +172,7 @@ def test_without_quorum_nothing_is_accepted_and_what_was_is_not_lost(
         assert source.publish(b"0").sequence == 0
 
 
-@pytest.mark.expects_log("can not go on|does not take|lost its quorum")
+@pytest.mark.expects_log("cannot go on|does not take|lost its quorum")
 def test_a_fence_is_raised_by_the_next_call(group: list[FakeStore]) -> None:
     source = open_source(group)
     for store in group:

@@ -14,7 +14,7 @@ from quorate.protocol.errors import NoQuorum, PolicyNotInForce
 from quorate.source import Layout, MembershipChanged, Source, StoreGroup
 
 pytestmark = pytest.mark.expects_log(
-    "goes to|does not take|lost its quorum|no peer could give|another lineage|can not go on|"
+    "goes to|does not take|lost its quorum|no peer could give|another lineage|cannot go on|"
     "repair of|limbo"
 )
 

@@ -16,7 +16,7 @@ from quorate.protocol.errors import Fenced, QuorateError, SourceActive
 from quorate.protocol.identity import StoreAddress
 from quorate.source import Layout, RegistrationRefused, Source, SourceFailed
 
-pytestmark = pytest.mark.expects_log("does not take|lost its quorum|can not go on")
+pytestmark = pytest.mark.expects_log("does not take|lost its quorum|cannot go on")
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ async def test_the_status_finds_nothing_wrong_with_it(stores: RealStores) -> Non
         assert status.problems == []
 
 
-@pytest.mark.expects_log("can not go on: No message of source")
+@pytest.mark.expects_log("cannot go on: No message of source")
 async def test_what_can_never_be_stable_is_refused_and_leaves_nothing_behind(
     stores: RealStores,
 ) -> None:

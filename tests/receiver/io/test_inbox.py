@@ -47,7 +47,7 @@ async def test_full_until_taken() -> None:
     assert not waiting.done()
     assert inbox.take() is not None
     await waiting
-    assert inbox.waiting_bytes == 0
+    assert inbox._bytes == 0
 
 
 async def test_what_was_taken_back_after_it_was_handed_over_is_not_told_of_again() -> None:
@@ -70,7 +70,7 @@ async def test_what_is_taken_back_was_not_handed_over() -> None:
     assert rest is not None
     assert (rest.first, rest.last) == (5, 6)
     assert inbox.take() is None
-    assert inbox.waiting_bytes == 0
+    assert inbox._bytes == 0
 
 
 async def test_a_failure_reaches_who_waits() -> None:

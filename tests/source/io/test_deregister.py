@@ -104,7 +104,7 @@ async def test_the_publish_store_forgets_too(stores: Stores, tmp_path: Path) -> 
     kept.close()
 
 
-@pytest.mark.expects_log("can not go on")
+@pytest.mark.expects_log("cannot go on")
 async def test_promises_that_led_to_nothing_are_taken_back(stores: Stores) -> None:
     stores[0].refusal = SourceActive("orders/0x10", "s0")
     # It has messages of an earlier instance: that it keeps, but it need not keep the next one out.
@@ -117,7 +117,7 @@ async def test_promises_that_led_to_nothing_are_taken_back(stores: Stores) -> No
         assert request.unused_promise_to == store.promises[0].instance
 
 
-@pytest.mark.expects_log("can not go on|limbo")
+@pytest.mark.expects_log("cannot go on|limbo")
 async def test_only_where_the_store_promised_anything(stores: Stores) -> None:
     stores[0].refusal = SourceActive("orders/0x10", "s0")
     stores[1].limbo = True

@@ -283,7 +283,7 @@ def test_a_lagging_store_gets_what_is_retained_and_skips_the_rest() -> None:
     assert (skip.skip.first, skip.stable_upto) == (0, 9)
     assert core.retention.first == skip.skip.last + 1 > 0
     assert payloads(batches)[-1] == b"9" * 100
-    assert core.retention.settled_memory <= 1000
+    assert core.retention._settled_memory <= 1000
 
 
 def test_what_goes_while_a_stream_is_being_opened_is_skipped() -> None:

@@ -367,11 +367,11 @@ def test_never_is_more_sent_than_is_allowed_by_what_was_told(
     assert not is_held(core), "with no receiver there is no bound"
 
 
-@pytest.mark.expects_log("can not tell where receivers are")
+@pytest.mark.expects_log("cannot report the positions of receivers")
 async def test_a_store_that_can_not_tell_of_receivers_is_not_streamed_to(
     stores: list[FakeStore], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is older than this source, which would take it for one that knows of no receiver."""
     with pytest.raises(NoQuorum, match="which a source with receiver_pacing needs: upgrade it"):
         await open_source(stores, options=TEN, timeout=5.0)
-    assert "can not tell where receivers are" in caplog.text
+    assert "cannot report the positions of receivers" in caplog.text

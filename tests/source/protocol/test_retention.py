@@ -55,7 +55,7 @@ def test_what_lagging_stores_need_is_bounded_in_bytes() -> None:
     retention.settle(39)
     retention.trim(needed_from=0, bytes_max=600)
     assert retention.first == 20
-    assert retention.settled_memory <= 600
+    assert retention._settled_memory <= 600
 
 
 def test_when_all_is_gone_it_goes_on_at_the_next_number() -> None:

@@ -194,7 +194,7 @@ async def test_a_store_that_was_away_hears_of_it_from_the_others(group: Group) -
         await anew.publish(b"0")
 
 
-@pytest.mark.expects_log("can not go on")
+@pytest.mark.expects_log("cannot go on")
 async def test_an_operator_may_end_a_living_source(group: Group) -> None:
     source = await group.source()
     await source.publish(b"0")
@@ -378,7 +378,7 @@ async def repaired(client: Client) -> store_v1.RepairProgress:
 STRONG = SourceOptions(registration_interval=0.3, activity_timeout=3600.0)
 
 
-@pytest.mark.expects_log("can not go on")
+@pytest.mark.expects_log("cannot go on")
 async def test_another_instance_is_refused_until_the_activity_timeout_is_over(
     group: Group,
 ) -> None:
@@ -424,7 +424,7 @@ async def test_a_receivers_identity_is_protected_too(group: Group) -> None:
 # RegIDs.
 
 
-@pytest.mark.expects_log("can not go on|ends:")
+@pytest.mark.expects_log("cannot go on|ends:")
 async def test_two_identities_can_not_have_one_reg_id(group: Group) -> None:
     async with await group.source(reg_id=77) as source:
         await source.publish(b"0")

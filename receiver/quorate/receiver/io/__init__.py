@@ -1,1 +1,1 @@
-"""The receiver's tasks and calls. They carry out what the protocol folder decides."""
+"""The receiver's tasks and calls: they carry out what the protocol folder decides."""

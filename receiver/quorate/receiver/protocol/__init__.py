@@ -1,1 +1,1 @@
-"""The receiver's rules: answers and batches in, what to ask and to deliver out. Pure."""
+"""The receiver's rules: answers and batches go in, what to ask and to deliver comes out. Pure."""

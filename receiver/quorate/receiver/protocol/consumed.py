@@ -1,8 +1,8 @@
-"""How far a source's stream was consumed, and so may be acknowledged: pure counting, no I/O.
+"""The count of what was consumed of a source's stream, and so may be acknowledged.
 
-A store keeps one number for each receiver: everything up to it is done with. So only the end of
-the contiguous part may ever be sent. The consuming side may be other threads than the one that
-collects; what they share is a deque, whose append is atomic.
+No I/O. A store keeps one number for each receiver: everything up to it is consumed. So only the end
+of the contiguous part may be sent. Other threads than the counting one may consume; they share a
+deque with it, whose append is atomic.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections import deque
 
 
 class Progress:
-    """Consumption of one stretch of a stream, between two cuts of its lineage."""
+    """The count of one stretch of a stream, between two cuts of its lineage."""
 
     __slots__ = ("_ahead", "_gaps", "_limit", "_single", "_through", "_upto", "source_reg_id")
 
     source_reg_id: int
-    """Of the source whose stream it is, at its stores; 0 if they assigned different ones."""
+    """The RegID of the stream's source at its stores; 0: its stores assigned different ones."""
 
     def __init__(self, start: int, source_reg_id: int = 0) -> None:
         self.source_reg_id = source_reg_id
@@ -28,23 +28,26 @@ class Progress:
         self._gaps: dict[int, int] = {}
 
     def consumed(self, sequence: int) -> None:
-        """This message is done with; in any order, from any thread."""
+        """Count this message as consumed; in any order, from any thread."""
         self._single.append(sequence)
 
     def consumed_through(self, sequence: int) -> None:
-        """This message and everything before it are done with; from any thread."""
+        """Count this message and everything before it as consumed; from any thread."""
         self._through.append(sequence)
 
     def skip(self, first: int, last: int) -> None:
-        """[first, last] will never come."""
+        """Count [first, last] as consumed: these messages will never come."""
         self._gaps[first] = last
 
     def cut(self, last: int) -> None:
-        """What is above this number was withdrawn: its consumption counts for nothing."""
+        """End the stretch at this number: what is above was withdrawn and does not count."""
         self._limit = last if self._limit is None else min(last, self._limit)
 
     def upto(self) -> int:
-        """The highest number with all before it consumed; amortized constant time a message."""
+        """Return the highest sequence number with all before it consumed.
+
+        It takes amortized constant time for each message.
+        """
         ahead = self._ahead
         if self._through:
             while self._through:
@@ -62,7 +65,7 @@ class Progress:
 
     @property
     def finished(self) -> bool:
-        """Whether it was cut and all up to the cut is consumed."""
+        """Whether the stretch has ended and all of it is consumed."""
         return self._limit is not None and self._upto >= self._limit
 
     def _advance(self) -> None:
@@ -78,31 +81,33 @@ class Progress:
 
 
 class Acknowledgements:
-    """What may be acknowledged of one source's stream, over all changes of its lineage."""
+    """The acknowledgements of one source's stream, over all changes of its lineage."""
 
     def __init__(self, start: int) -> None:
         self.start = start
-        """The first number that was to be delivered, of the present stream."""
+        """The first sequence number to be delivered of the present stream."""
         self.began_anew = 0
-        """How often positions went back: what stores were told before says nothing any more."""
+        """The number of times that positions went back. What stores were told before then is
+        void."""
         self._stretches: deque[Progress] = deque([Progress(start)])
         self._sent = start - 1
         self._says_from = start
 
     @property
     def progress(self) -> Progress:
-        """Where the consumption of what is delivered from now on is counted."""
+        """The count for messages that are delivered from now on."""
         return self._stretches[-1]
 
     def say_start(self) -> None:
-        """Acknowledge what is before the start, too."""
+        """Acknowledge also what is before the start."""
         self._says_from = self.start - 1
 
     def withdraw(self, first: int) -> None:
-        """From this number on the stream begins anew with other messages."""
+        """Withdraw the messages from this number on: other messages take their numbers."""
         for stretch in self._stretches:
             stretch.cut(first - 1)
-        # Below what was acknowledged only if that stream was ended, and another has begun.
+        # A cut below what was acknowledged happens only if that stream was ended, and another has
+        # begun.
         self.began_anew += first <= self._sent
         self.start = min(self.start, first)
         self._sent = min(self._sent, first - 1)
@@ -110,7 +115,7 @@ class Acknowledgements:
         self._stretches.append(Progress(first, self.progress.source_reg_id))
 
     def consumed_upto(self) -> int:
-        """The highest number with all before it consumed."""
+        """Return the highest sequence number with all before it consumed."""
         upto = self._stretches[0].upto()
         while len(self._stretches) > 1 and self._stretches[0].finished:
             self._stretches.popleft()
@@ -118,12 +123,13 @@ class Acknowledgements:
         return upto
 
     def position(self, stable_upto: int) -> int | None:
-        """What stores may be told now; None while that is nothing. It never moves back in a stream.
+        """Return the position that stores may be told now; None: none. It never moves back in a
+        stream.
 
-        Only what is stable is acknowledged. An unstable message may yet be replaced by another of
-        the same number; a position beyond it would make a restarted receiver miss that one.
+        Only stable messages are acknowledged. An unstable message may yet be replaced by another
+        with its number. A position beyond it would make a restarted receiver miss that one.
         """
         self._sent = max(self._sent, min(self.consumed_upto(), stable_upto))
-        # What is before the start need not be stable yet.
+        # Messages before the start need not be stable yet.
         told = self._sent >= self.start or self._sent <= stable_upto
         return self._sent if told and self._sent >= self._says_from else None

@@ -1,7 +1,7 @@
-"""Which stores have been told that a receiver is over (DESIGN 4.4). Pure.
+"""The stores that have been told that a receiver has ended (DESIGN 4.4).
 
-A store may have been replaced by another one behind its address, which has not heard it. The others
-say so as they answer.
+Pure. A store may have been replaced by another one at its address, which was not told. The others
+report that in their answers. How the stores are told is not known here.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ class Ending:
 
     @property
     def told(self) -> frozenset[str]:
-        """The stores that remember it, as far as is known."""
+        """The stores that remember the end, as far as is known."""
         return frozenset(self._words)
 
     def answered(self, store: str, word: Word) -> frozenset[str]:
-        """The store has done it. Returns who is to be told again: what answered for these, now or
-        before, is known to this one, or to another, as what they were once."""
+        """Note that the store has taken the end. Return the stores to be told again.
+
+        These answered from a data directory that another one has replaced since, as an answer
+        shows.
+        """
         self._words[store] = word
         gone = frozenset(replaced(self._words))
         for each in gone:

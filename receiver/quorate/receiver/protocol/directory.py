@@ -1,4 +1,7 @@
-"""The directory: which sources have a topic, merged from what every store says of it."""
+"""The directory: the sources of a topic, merged from what every store says of it.
+
+No I/O. Which of them a receiver follows is not decided here.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from quorate.v1 import messages_pb2 as v1
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """What is known of a source."""
+    """The entry of one source in the directory."""
 
     source: SourceName
     address: str
@@ -20,17 +23,17 @@ class SourceRecord:
     version: int
     policy: Policy
     stores: tuple[tuple[str, str], ...]
-    """Name and address of each of its stores."""
+    """The name and address of each of its stores."""
     live: bool
-    """Some store says that the source streams to it, in this epoch."""
+    """Whether some store says that the source streams to it in this epoch."""
     proxy: str = ""
     """The store that answers for the source while it is away; empty: none."""
     paced: bool = False
-    """The source waits for its receivers."""
+    """Whether the source waits for its receivers."""
 
     @property
     def order(self) -> tuple[int, int]:
-        """The higher of two is the newer."""
+        """The order of two entries of a source: the higher one is newer."""
         return self.epoch, self.version
 
 
@@ -38,10 +41,10 @@ class SourceRecord:
 class _Known:
     newest: SourceRecord
     live_on: dict[str, int] = field(default_factory=dict)
-    """Stores that the source streams to, with the epoch it does so in."""
+    """The stores to which the source streams, each with the epoch in which it does."""
 
     proxy_on: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Stores that say who answers for the source, with the epoch and the name."""
+    """The stores that name a proxy of the source, each with the epoch and the proxy's name."""
 
     def record(self) -> SourceRecord:
         epoch = self.newest.epoch
@@ -62,13 +65,13 @@ class _Known:
 
 
 class Directory:
-    """The merge: of two records the one of the higher epoch and version counts. No I/O."""
+    """The merge of all entries: of two for one source, the higher epoch and version counts."""
 
     def __init__(self) -> None:
         self._known: dict[SourceName, _Known] = {}
 
     def heard(self, store: str, record: SourceRecord) -> SourceRecord | None:
-        """A store says this. Returns the merged record if it is new."""
+        """Take an entry from a store. Return the merged entry if that is new."""
         known = self._known.get(record.source)
         before = known.record() if known else None
         if known is None:
@@ -80,7 +83,8 @@ class Directory:
         return after if after != before else None
 
     def lost(self, store: str) -> list[SourceRecord]:
-        """The store can not be heard any more. Returns the records that this changes."""
+        """Drop a store's entries, because it can no longer be heard. Return the entries that
+        change."""
         changed = []
         for known in self._known.values():
             before = known.record()
@@ -93,7 +97,7 @@ class Directory:
 def record_from_wire(
     information: v1.SourceInformation, *, live: bool, proxy: str = ""
 ) -> SourceRecord:
-    """Raises InvalidArgument if the peer sent an impossible one."""
+    """Return the entry. Raise InvalidArgument if the peer sent an impossible one."""
     return SourceRecord(
         source_from_wire(information.source),
         information.address,

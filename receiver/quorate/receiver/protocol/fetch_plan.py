@@ -1,9 +1,11 @@
-"""What to ask of whom: fetching what a stream lacks, and the proof that nobody has it.
+"""The plan of fetching: what to ask of which peer, and the proof that no peer has a message.
 
 No I/O, no clock: times are passed in. Lookups are three-valued: a store has a message, says that it
-does not, or can not say. Only "it does not" is a "no": being unable to say, silence, a refusal, a
-timeout or "not yet" is none. A loss that an operator accepted needs no other proof. What a store
-let go on purpose others may keep longer; but who can not be asked is not waited for without end.
+does not, or cannot say. Only "it does not" is a "no". Being unable to say, silence, a refusal, a
+timeout and "not yet" are none. A loss that an operator accepted needs no other proof.
+
+A message that one store released others may keep longer. But a peer that cannot be asked is not
+waited for without end.
 """
 
 from __future__ import annotations
@@ -22,58 +24,61 @@ from quorate.receiver.protocol.stream import (
 )
 
 SOURCE = "the source"
-"""The peer that is asked last: what the source itself retains. No store can have this name."""
+"""The name of the source as a peer. It is asked last, for what it retains. No store has this
+name."""
 
 CHUNK_BYTES = 4 * 1024 * 1024
-"""About how much one request asks for: enough for the round trip not to count."""
+"""The bytes that one request asks for, about: enough for the round trip not to matter."""
 CHUNK_MESSAGES_MAX = 1 << 18
 
 NOT_YET_SECONDS = 0.05
-"""A store that does not reach so far yet is not asked again for so long."""
+"""The time, in seconds, for which a store that does not reach so far yet is not asked again."""
 PROBE_SECONDS = 0.1
-"""While a newer epoch's lineage is sought, each peer is asked so often."""
+"""The interval, in seconds, at which each peer is asked while a newer lineage is sought."""
 POLL_SECONDS = 0.5
-"""Without a live stream each store is asked so often whether there is more."""
+"""The interval, in seconds, at which each store is asked for more while no live stream comes in."""
 POLL_SECONDS_QUIET = 10.0
-"""The same while no store says that the source streams to it."""
+"""The interval, in seconds, of such requests while no store says that the source streams to it."""
 NO_SECONDS = 2.0
-"""A "no" that led to nothing is asked again after this: repair may have changed it."""
+"""The time, in seconds, after which a "no" without effect is asked again: repair may have changed
+it."""
 RELEASED_SECONDS = 5.0
-"""What one store let go is waited for no longer than this if the others can not be asked."""
+"""The longest wait, in seconds, for other stores when one has released a message."""
 BACK_OFF_SECONDS = 0.05
 BACK_OFF_SECONDS_MAX = 2.0
 
 
 class Answer(enum.Enum):
-    """How a peer can say that it does not give a message."""
+    """The answers of a peer that does not give a message."""
 
     ABSENT = "absent"
-    """It knows that it does not have the messages."""
+    """The peer knows that it does not have the messages."""
     UNKNOWN = "unknown"
-    """It can not say: corrupt, unreadable, or in limbo. This proves nothing."""
+    """The peer cannot say: data is corrupt or unreadable, or it is in limbo. This proves
+    nothing."""
     LOST = "lost"
-    """An operator has accepted that nobody has the messages."""
+    """An operator has accepted that the messages are lost."""
     RELEASED = "released"
-    """It was stable, and was let go on purpose: retention."""
+    """The messages were stable, and retention released them on purpose."""
     AWAY = "away"
     """The source itself is gone, and with it what it retained."""
 
 
 @dataclass(slots=True)
 class Request:
-    """One fetch under way: [next, last] of it is still to come."""
+    """A fetch under way. [next, last] is still to come."""
 
     peer: str
     first: int
     last: int
     next: int
     move: int = 0
-    """How often stores had left the stream when it was asked."""
+    """The number of times that stores had left the stream when this was asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProvenGap:
-    """Nobody has [first, last]."""
+    """The proof that no peer has [first, last]."""
 
     first: int
     last: int
@@ -82,7 +87,7 @@ class ProvenGap:
 
     @property
     def cause(self) -> Answer:
-        """LOST, RELEASED or ABSENT."""
+        """The reason: LOST, RELEASED or ABSENT."""
         answers = {answer for _, answer, _ in self.evidence}
         causes = (Answer.LOST, Answer.RELEASED)
         return next((cause for cause in causes if cause in answers), Answer.ABSENT)
@@ -93,11 +98,11 @@ class _Peer:
     absent: RangeSet = field(default_factory=RangeSet)
     unknown: RangeSet = field(default_factory=RangeSet)
     released: RangeSet = field(default_factory=RangeSet)
-    """Never asked for again in this stream: no store takes that back."""
+    """The ranges that the peer released. They are not asked for again: no store takes that back."""
     detail: str = ""
     no_until: float = 0.0
     reaches: int = SEQUENCE_MAX
-    """What is above is not asked for until reaches_until."""
+    """The number above which the peer is asked for nothing until reaches_until."""
     reaches_until: float = 0.0
     failures: int = 0
     resume_at: float = 0.0
@@ -105,7 +110,7 @@ class _Peer:
     poll_at: float = 0.0
 
     def forget_noes(self) -> None:
-        """What it did not have, or could not say, it may have got since."""
+        """Forget what the peer did not have or could not say: it may have changed."""
         self.absent, self.unknown, self.no_until = RangeSet(), RangeSet(), 0.0
 
     def forget_old_answers(self, now: float) -> None:
@@ -115,7 +120,7 @@ class _Peer:
             self.reaches = SEQUENCE_MAX
 
     def forget_answers(self) -> None:
-        """They are of another stream."""
+        """Forget all answers, which are of another stream."""
         self.forget_noes()
         self.released, self.reaches = RangeSet(), SEQUENCE_MAX
 
@@ -123,11 +128,12 @@ class _Peer:
         return self.absent.union(self.unknown).union(self.released)
 
     def refuses_upto(self, first: int) -> int:
-        """The last of the numbers from first on that it does not give; first - 1 if it may."""
+        """Return the last number from first on that the peer does not give; first - 1: it may give
+        it."""
         return self.said_no().contiguous_upto(first)
 
     def answer_at(self, sequence: int) -> Answer | None:
-        """What it said of this one, if it said anything."""
+        """Return the peer's answer about this number; None: it has not said anything."""
         if sequence in self.released:
             return Answer.RELEASED
         if sequence in self.absent:
@@ -135,7 +141,7 @@ class _Peer:
         return Answer.UNKNOWN if sequence in self.unknown else None
 
     def useless_upto(self, first: int, now: float) -> int:
-        """The last of the numbers from first on that it is no use asking for now."""
+        """Return the last number from first on for which it is no use to ask the peer now."""
         if now < self.resume_at or first > self.reaches:
             return SEQUENCE_MAX
         upto = self.refuses_upto(first)
@@ -143,12 +149,12 @@ class _Peer:
 
 
 def _begins_in(lineage: Lineage) -> int:
-    """The first epoch of a stream; 0 if there is none yet."""
+    """Return the first epoch of a stream; 0: there is none yet."""
     return lineage.terms[0].epoch if lineage.terms else 0
 
 
 class FetchPlan:
-    """Spreads what a stream lacks over the stores; the source's retention comes last."""
+    """The plan that spreads what a stream lacks over the stores; the source comes last."""
 
     def __init__(self, stream: Stream, stores: Iterable[str]) -> None:
         self._stream = stream
@@ -157,13 +163,14 @@ class FetchPlan:
         self._source = _Peer()
         self._under_way: dict[str, Request] = {}
         self._lost: list[tuple[Range, str, str]] = []
-        """Accepted losses, with who said so and what."""
+        """The accepted losses, each with the peer that reported it and its detail."""
         self._moves = 0
-        """How often stores have left the stream."""
+        """The number of times that stores have left the stream."""
         self._released_front = (-1, 0.0)
-        """The front that a store let go, and since when that is known."""
+        """The first missing number that a store released, and the time since which that is
+        known."""
         self.attached = False
-        """A live stream comes in, so there is no need to ask for what is new."""
+        """Whether a live stream comes in, so that polling for new messages is not needed."""
         self._source_live = False
         self._proxy = ""
 
@@ -173,7 +180,7 @@ class FetchPlan:
 
     @property
     def source_live(self) -> bool:
-        """Some store says that the source streams to it."""
+        """Whether some store says that the source streams to it."""
         return self._source_live
 
     @source_live.setter
@@ -185,7 +192,7 @@ class FetchPlan:
 
     @property
     def proxy(self) -> str:
-        """The store that answers for the source while it is away: it knows best what is stable."""
+        """The store that answers for the source while it is away. It knows best what is stable."""
         return self._proxy
 
     @proxy.setter
@@ -196,9 +203,9 @@ class FetchPlan:
                 peer.poll_at = 0.0
 
     def set_stores(self, stores: Iterable[str]) -> None:
-        """The stores of the source now; what is known of those that stay is kept.
+        """Set the stores of the source. What is known of those that stay is kept.
 
-        But for every no, if others left: before they may those that stay are given all that these
+        If stores left, every "no" is forgotten. The stores that stay are given all that the others
         had (DESIGN 4.2, changing the stores).
         """
         before = self._stores
@@ -207,7 +214,7 @@ class FetchPlan:
             self._moves += 1
             for peer in self._stores.values():
                 peer.forget_noes()
-        # Nobody waits any more for the answer of one that left; others have to be asked.
+        # The answer of a store that left is no longer awaited; others have to be asked.
         self._under_way = {
             name: request
             for name, request in self._under_way.items()
@@ -215,13 +222,14 @@ class FetchPlan:
         }
 
     def source_changed(self) -> None:
-        """The source is another, or at another address: what the old one said is void."""
+        """Forget the source's answers: it is another instance, or at another address."""
         self._source = _Peer()
 
     # Asking.
 
     def request(self, name: str, now: float) -> Request | None:
-        """What this peer should be asked for now, if anything; counts as under way from here."""
+        """Return what to ask this peer for now; None: nothing. It counts as under way from here
+        on."""
         self._follow()
         peer = self._peer(name)
         if peer is None or now < peer.resume_at or (name == SOURCE and not self._source_there()):
@@ -237,7 +245,8 @@ class FetchPlan:
         return request
 
     def wake_at(self, name: str, now: float) -> float | None:
-        """When to ask `request` again though nothing has happened; None: not by time alone."""
+        """Return when to call `request` again although nothing has happened; None: time alone
+        brings none."""
         peer = self._peer(name)
         if peer is None:
             return None
@@ -261,26 +270,29 @@ class FetchPlan:
         return min((time for time in later if time > now), default=None)
 
     def is_front(self, request: Request) -> bool:
-        """Whether the very next message is among what this request is still to bring."""
+        """Return whether this request is still to bring the very next message."""
         return request.next <= self._stream.next <= request.last
 
     def needs_room(self, request: Request) -> bool:
-        """Whether what it is still to bring has to wait for room: not so if that is the very next
-        message, or nothing but what its peer knows of the stream."""
+        """Return whether the rest of this request has to wait for room.
+
+        It does not if it brings the very next message, or only the peer's view of the stream.
+        """
         return request.next <= request.last and not self.is_front(request)
 
     def front_under_way(self) -> bool:
-        """Whether anyone was asked for the very next message."""
+        """Return whether some peer was asked for the very next message."""
         return any(self.is_front(request) for request in self._under_way.values())
 
     # Answers.
 
     def fetched(self, request: Request, header: BatchHeader, frame: bytes, first: int, last: int,
                 now: float) -> Verdict:  # fmt: skip
-        """A checked batch came."""
+        """Take a checked batch."""
         verdict = self._stream.fetched(header, frame, first, last)
         if verdict in (Verdict.VOID, Verdict.NEWER_EPOCH):
-            # One of the two has an outdated lineage: not a no, but no use asking for more now.
+            # One of the two has an outdated lineage. That is not a "no", but asking for more is no
+            # use now.
             self._does_not_reach(request.peer, first - 1, now + PROBE_SECONDS)
         else:
             request.next = max(request.next, last + 1)
@@ -289,7 +301,7 @@ class FetchPlan:
     def missing(
         self, request: Request, first: int, last: int, answer: Answer, detail: str, now: float
     ) -> None:
-        """The peer does not give [first, last]."""
+        """Note that the peer does not give [first, last]."""
         self._follow()
         peer = self._peer(request.peer)
         if peer is None or first > last:
@@ -309,7 +321,7 @@ class FetchPlan:
     def ended(
         self, request: Request, high: int, stable_upto: int, lineage: Lineage, now: float
     ) -> Range | None:
-        """The peer has said all it had to say. Returns what its lineage withdraws, if anything."""
+        """Take the end of an answer. Return what the peer's lineage withdraws; None: nothing."""
         if lineage.epoch > self._stream.lineage.epoch:
             self._lost.clear()
         withdrawn = self._stream.adopt(lineage)
@@ -320,7 +332,7 @@ class FetchPlan:
         if peer is not None:
             peer.failures = 0
             if 0 < _begins_in(lineage) < _begins_in(self._stream.lineage):
-                peer.forget_answers()  # it has not heard yet that this stream was ended
+                peer.forget_answers()  # it does not know yet that this stream was ended
             often = self.source_live or request.peer == self._proxy
             peer.poll_at = now + (POLL_SECONDS if often else POLL_SECONDS_QUIET)
             if request.next <= request.last:
@@ -328,7 +340,8 @@ class FetchPlan:
         return withdrawn
 
     def failed(self, request: Request, now: float) -> None:
-        """No answer, a refusal or rubbish: what is left of the request goes to another."""
+        """Note that a request failed: no answer, a refusal or rubbish. Another peer gets the
+        rest."""
         self._finish(request)
         peer = self._peer(request.peer)
         if peer is not None:
@@ -338,12 +351,15 @@ class FetchPlan:
             peer.poll_at = peer.resume_at
 
     def given_back(self, request: Request) -> None:
-        """The request was abandoned through no fault of the peer's."""
+        """Take back a request that was abandoned through no fault of the peer."""
         self._finish(request)
 
     def gap(self, now: float) -> ProvenGap | None:
-        """The front of what is missing, if every store, and the source, said no to it; or if an
-        operator accepted that it is lost; or if a store let it go, and no other can be asked."""
+        """Return the front of what is missing, if it is proven lost; None: it is not.
+
+        There are three proofs. Every store, and the source, said no to it. An operator accepted its
+        loss. A store released it, and no other can be asked.
+        """
         self._follow()
         stream = self._stream
         if not stream.behind or stream.outdated or not self._stores:
@@ -373,7 +389,8 @@ class FetchPlan:
         return ProvenGap(first, upto, denied)
 
     def _released(self, first: int, upto: int, now: float) -> ProvenGap | None:
-        """What a store let go, while none of the others gives it, can be asked, or can say."""
+        """Return what a store released, if none of the others gives it, can be asked, or can
+        say."""
         asked = self._askable()
         if not any(first in peer.released for peer in asked.values()):
             return None
@@ -394,7 +411,7 @@ class FetchPlan:
         return ProvenGap(first, self._of_one_cause(first, upto), tuple(evidence))
 
     def _of_one_cause(self, first: int, upto: int) -> int:
-        """The end of what was all let go, or of what nobody says was let go."""
+        """Return the end of the part that was all released, or of which nothing was."""
         released = RangeSet()
         for peer in self._askable().values():
             released = released.union(peer.released)
@@ -404,8 +421,11 @@ class FetchPlan:
         return min(upto, end)
 
     def waiting_for(self) -> tuple[tuple[str, Answer | None, str], ...]:
-        """Who may yet have the first missing message: has neither brought it nor said no, with what
-        it said instead, if anything."""
+        """Return the peers that may yet have the first missing message, with what each said
+        instead.
+
+        These have neither brought it nor said no.
+        """
         first = self._stream.next
         return tuple(
             (name, answer, peer.detail if answer else "")
@@ -416,7 +436,7 @@ class FetchPlan:
     # Inside.
 
     def _follow(self) -> None:
-        """Who did not have some numbers of a stream that was ended may have those of the next."""
+        """Forget all answers once another stream has begun: a peer may have its numbers."""
         begins_in = _begins_in(self._stream.lineage)
         if begins_in == self._begins_in:
             return
@@ -465,7 +485,7 @@ class FetchPlan:
             for part in self._not_under_way(hole):
                 first, last = part.first, part.last
                 if name == SOURCE:
-                    # Only for what no store is any use for now.
+                    # Only for messages for which no store is of use now.
                     useless = (store.useless_upto(first, now) for store in self._stores.values())
                     last = min(last, min(useless, default=last))
                 for rest in peer.said_no().holes(first, min(last, peer.reaches)):
@@ -477,15 +497,15 @@ class FetchPlan:
             return None
         first = max(self._stream.known_upto + 1, self._stream.next)
         if self._stream.holds_back:
-            # Only to hear what is stable by now.
+            # Only to learn what is stable by now.
             return Range(first, first)
         for rest in self._not_under_way(Range(first, SEQUENCE_MAX)):
             return self._chunk(rest.first, rest.last) if rest.first == first else None
         return None
 
     def _not_under_way(self, hole: Range) -> list[Range]:
-        # What a peer that failed lately was asked for stays open to the others: one that hangs
-        # must not hold up the front each time it is tried again.
+        # A request to a peer that failed lately stays open to the others. A peer that hangs must
+        # not hold up the front each time it is tried again.
         taken = RangeSet(
             Range(request.next, request.last)
             for name, request in self._under_way.items()

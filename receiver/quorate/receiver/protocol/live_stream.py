@@ -1,9 +1,9 @@
-"""Which live stream of its source a receiver follows, and what it takes of it (DESIGN 4.4).
+"""One source's live stream: which address a receiver attaches to, and what it takes (DESIGN 4.4).
 
-Pure. `attach` begins an attachment and says to which address; `take` is given its frames, one after
-the other; `why_leave` is to be asked now and then; `ended` says when to attach again. What comes of
-it is in the stream and in the plan, and `events` tell of it: they are to be dealt with before
-anything else is waited for.
+Pure. `attach` begins an attachment and returns its address; `take` gets the frames, one after the
+other. `why_leave` is to be asked now and then; `ended` says when to attach again. The results go
+into the stream and the plan, and `events` report them. The shell must act on the events before it
+waits for anything else.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from quorate.v1 import messages_pb2 as v1
 
 PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_LIVE = 1.0
-"""Longest pause between attempts while some store says that the source lives."""
+"""The longest pause, in seconds, between attempts while some store says that the source lives."""
 PAUSE_SECONDS_AWAY = 10.0
-"""Longest pause while none does: the directory says when it returns."""
+"""The longest pause, in seconds, while no store does: the directory reports the source's return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The source says of itself what the directory does not know yet."""
+    """The source reports information of itself that the directory does not have yet."""
 
     record: SourceRecord
 
@@ -42,12 +42,12 @@ class Attached:
     epoch: int
     next_sequence: int
     wants_confirmation: bool
-    """The source asks to be told what is consumed."""
+    """Whether the source asks receivers to confirm what they consume."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The source has closed, having sent everything up to here."""
+    """The source has closed, after it sent everything up to here."""
 
     last_sequence: int
 
@@ -61,7 +61,7 @@ class Detached:
 
 @dataclass(frozen=True, slots=True)
 class NotAttached:
-    """It did not come in at all."""
+    """The attachment failed: no live stream came in."""
 
     error: QuorateError
 
@@ -70,52 +70,52 @@ Event = Heard | Attached | Gone | Detached | NotAttached
 
 
 class Following:
-    """Following one source's live stream: one attachment after the other."""
+    """The attachments to one source's live stream, one after the other."""
 
     def __init__(
         self, record: SourceRecord, stream: Stream, plan: FetchPlan, silence_seconds: float
     ) -> None:
-        """silence_seconds: a live stream that says nothing for longer is left."""
+        """Begin detached. silence_seconds: a live stream that is silent for longer is left."""
         self.events: list[Event] = []
-        """To be taken away by whoever deals with them."""
+        """The events for the shell, which takes them away."""
         self._source = record.source
         self._record = record
         self._attached_by = record
-        """What was known of the source when the attachment began."""
+        """The source's entry at the beginning of the attachment."""
         self._stream = stream
         self._plan = plan
         self._silence_seconds = silence_seconds
         self._pause = PAUSE_SECONDS
         self._epoch = 0
-        """The newest one that this live stream has said that it is in; 0: none yet."""
+        """The newest epoch that this live stream has named; 0: none yet."""
         self._where = ""
         self._waits_since: float | None = None
 
     def source_is(self, record: SourceRecord) -> None:
-        """This is known of the source now."""
+        """Take a new entry of the source."""
         self._record = record
 
     def attach(self) -> str:
-        """Begin an attachment; returns to which address."""
+        """Begin an attachment. Return the address to attach to."""
         self._attached_by = self._record
         self._epoch, self._waits_since = 0, None
         self._where = f"from {self._address}"
         return self._address
 
     def waits(self, now: float) -> None:
-        """From now on the next frame is waited for."""
+        """Note that the next frame is awaited from now on."""
         self._waits_since = now
 
     def take(self, frame: v1.Frame) -> int | None:
-        """A frame came. Raises why nothing more is wanted from there.
+        """Take a frame. Raise why no further frame of this attachment is of use.
 
-        Returns the epoch whose lineage has to be known first, if so: then the frame is to be given
+        Return the epoch whose lineage must be known first, if any. Then the frame is to be given
         once more.
         """
         self._waits_since = None
         match frame.WhichOneof("kind"):
             case "batch":
-                # Each look at the field makes a copy.
+                # Each access to the field makes a copy.
                 return self._take_batch(frame.batch, frame.stable_upto)
             case "attached":
                 if not self._begin(frame.attached):
@@ -131,21 +131,22 @@ class Following:
         return None
 
     def why_leave(self, now: float) -> QuorateError | None:
-        """Why this live stream is no more use, if so: for whoever ends it."""
+        """Return why this live stream is of no further use; None: it is."""
         why, newest, since = "", self._stream.newest_epoch, self._waits_since
         if self._record.address != self._address:
             why = f"the source moved to {self._record.address}"
         elif self._plan.attached and self._epoch < newest:
-            # A source says so first when it begins another: this one was fenced, and lives on.
+            # A source says so first when it begins another epoch. This one was fenced, and lives
+            # on.
             why = f"it is in epoch {self._epoch}, and {newest} was begun elsewhere"
         elif since is not None and now - since > self._silence_seconds:
             why = f"it said nothing for {self._silence_seconds:.0f} s"
         return Unreachable(self._address, why) if why else None
 
     def ended(self, error: QuorateError) -> float | None:
-        """The attachment has ended, or came to nothing.
+        """End the attachment, which may never have begun.
 
-        Returns how long to wait, unless there is news of the source before, until the next one;
+        Return the seconds to wait for the next one, unless there is news of the source before.
         None: there is news already.
         """
         was_attached, self._plan.attached = self._plan.attached, False
@@ -175,7 +176,7 @@ class Following:
         return None
 
     def _begin(self, attached: v1.Attached) -> bool:
-        """Whether the lineage that the source is in is known."""
+        """Return whether the lineage of the source's epoch is known."""
         record = record_from_wire(attached.information, live=self._record.live)
         if record.source != self._source:
             raise Unreachable(self._address, f"it serves {record.source}, not {self._source}")
@@ -193,12 +194,12 @@ class Following:
         return True
 
     def _lacks_lineage(self, epoch: int) -> bool:
-        # What the source says of a number in its epoch is not of the one that is known until then.
+        # What the source says of a number in its epoch does not fit an older lineage.
         self._stream.heard_of_epoch(epoch)
         return self._stream.lineage.epoch < epoch
 
     def _hear(self, information: v1.SourceInformation) -> None:
-        # Whether it lives, for the stores, is theirs to say.
+        # The stores alone say whether the source streams to them, or which of them is its proxy.
         known = self._record
         record = record_from_wire(information, live=known.live, proxy=known.proxy)
         if record.order > known.order:

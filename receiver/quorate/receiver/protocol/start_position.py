@@ -1,4 +1,7 @@
-"""Where a receiver starts in a source's stream, by what the stores know of it. Pure."""
+"""The place where a receiver starts in a source's stream, from the stores' answers.
+
+Pure. How the stores are asked is not known here.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from quorate.receiver.protocol.stream import first_difference
 
 @dataclass(frozen=True, slots=True)
 class StoreAnswer:
-    """What a store knows of this receiver and of the source's stream."""
+    """A store's knowledge of this receiver and of the source's stream."""
 
     reg_id: int
     known: bool
@@ -31,38 +34,40 @@ class StoreAnswer:
     stable_upto: int
     lineage: Lineage
     limbo: bool = False
-    """The store can not vouch for what it lacks: its position means "at least this"."""
+    """Whether the store is in limbo: it cannot vouch for what it lacks. Its position then means "at
+    least this"."""
     source_reg_id: int = 0
     low: int = NOTHING
-    """The lowest number that the store has."""
+    """The lowest sequence number that the store has."""
     retained_from: int = 0
-    """Everything below was let go on purpose."""
+    """The sequence number below which the store released everything on purpose."""
     is_new: bool = False
-    """The store knows the receiver from this instance only, if at all."""
+    """Whether the store knows the receiver from this instance only, if at all."""
     state_only: bool = False
-    """The store keeps no messages of the topic."""
+    """Whether the store keeps no messages of the topic."""
     told_ended: int = 0
-    """Up to which epoch it was told, when asked, that this receiver is over."""
+    """The last epoch of this receiver that the store was told has ended."""
     spent_epoch: int = 0
-    """The highest in which any receiver of the source was over, as far as it knows."""
+    """The highest epoch in which any receiver of the source has ended, as far as the store
+    knows."""
     word: Word = NO_WORD
-    """Who it is, and whom it knows."""
+    """The store's incarnation, and those of the stores that it knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the receiver starts, and what is known of the stream by then."""
+    """The start of a receiver, with what is known of the stream by then."""
 
     first: int
     point: StartingPoint
     lineage: Lineage
     stable_upto: int
     is_new: bool = False
-    """No store knew the receiver: it starts at what is still there."""
+    """Whether no store knew the receiver, so that it starts at what is still there."""
 
 
 def vouching(answers: Mapping[str, StoreAnswer]) -> frozenset[str]:
-    """The stores that answered and are outside limbo."""
+    """Return the stores that answered and are outside limbo."""
     return frozenset(store for store, answer in answers.items() if not answer.limbo)
 
 
@@ -72,8 +77,11 @@ def decide_start(
     answers: Mapping[str, StoreAnswer],
     options: ReceiverOptions,
 ) -> Start:
-    """By consensus over the answers, one of which at least is of a store outside limbo. What a
-    store says of an outdated lineage counts only as far as that agrees with the newest."""
+    """Return where to start, by consensus over the answers.
+
+    At least one answer must be of a store outside limbo. An answer with an outdated lineage counts
+    only as far as that lineage agrees with the newest.
+    """
     lineage = max((answer.lineage for answer in answers.values()), key=lambda one: one.epoch)
 
     def agreed(answer: StoreAnswer, upto: int) -> int:
@@ -86,7 +94,8 @@ def decide_start(
         {store: agreed(one, one.acknowledged_upto) + 1 for store, one in answers.items()},
         vouching(answers),
     )
-    # Of several groups one may serve it that has never heard of it: others that are away may have.
+    # One of several groups may be enough to register, although it never knew the receiver. Stores
+    # of the others, which are away, may know it.
     sure = policy.blocks(policy.stores & vouching(answers))
     is_new = sure and all(one.is_new for one in answers.values())
     released = max(agreed(one, one.retained_from - 1) for one in answers.values()) + 1
@@ -95,7 +104,7 @@ def decide_start(
         low = min(there, default=released)
     high = max(agreed(one, one.high) for one in answers.values())
     stable_upto = max(agreed(one, one.stable_upto) for one in answers.values())
-    # A position may be ahead of every store that answered; what it acknowledged exists.
+    # A position may be ahead of every store that answered. What it acknowledged exists.
     point = starting_point(source, low, max(high, low - 1), options.request_maximum)
     first = choose_start(point, options.choose_start)
     return Start(first, point, lineage, stable_upto, is_new and 0 < first <= released)

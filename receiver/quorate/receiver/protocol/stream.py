@@ -1,8 +1,7 @@
-"""One source's stream as a receiver sees it: live and fetched batches become one, in order.
+"""The merge of one source's stream: live and fetched batches become one stream, in order.
 
-No I/O, no clock. What to fetch, and what is proven lost, is decided in
-quorate.receiver.protocol.fetch_plan on top
-of this; what was consumed is counted in quorate.receiver.protocol.consumed.
+No I/O, no clock. quorate.receiver.protocol.fetch_plan decides what to fetch and what is proven
+lost. quorate.receiver.protocol.consumed counts what was consumed.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 
 class Verdict(enum.Enum):
-    """What became of a batch."""
+    """The result of giving a batch to the stream."""
 
     TAKEN = enum.auto()
     DUPLICATE = enum.auto()
     NO_ROOM = enum.auto()
-    """It would have had to wait and there is no room: it is fetched when its turn comes."""
+    """The batch would have to wait, and there is no room. It is fetched when its turn comes."""
     VOID = enum.auto()
     """The lineage names another epoch for its numbers: it does not belong to the stream."""
     NEWER_EPOCH = enum.auto()
-    """Of an epoch that is not in the lineage yet: the lineage has to be learned first."""
+    """The batch is of an epoch that the lineage lacks: the lineage must be learned first."""
 
 
 @dataclass(slots=True)
@@ -41,30 +40,31 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Its share of the frame's bytes."""
+        """The part's share of the frame's bytes."""
         whole = self.header.last - self.header.first + 1
         return len(self.frame) * (self.last - self.first + 1) // whole
 
 
 @dataclass(slots=True)
 class Room:
-    """Bytes that wait for earlier messages or for stability, over all sources of a receiver."""
+    """The bytes that wait for earlier messages or for stability, over all sources of a receiver."""
 
     live_bytes_max: int
-    """Live batches may wait only while no more than this waits."""
+    """The bound for live batches: they may wait only while no more bytes than this wait."""
     fetched_bytes_max: int
-    """Fetching ahead of the first missing message stops at this."""
+    """The bound for fetched batches: fetching ahead of the first missing message stops at it."""
     waiting_bytes: int = 0
 
 
 def first_difference(one: Lineage, two: Lineage) -> int | None:
-    """The first sequence number for which they name different epochs; None if there is none."""
+    """Return the first sequence number for which the lineages name different epochs; None: none."""
     points = sorted({term.first for term in one.terms} | {term.first for term in two.terms})
     return next((at for at in points if one.epoch_at(at) != two.epoch_at(at)), None)
 
 
 class Stream:
-    """The merge: takes batches in any order, gives each message once, in order, without holes."""
+    """The merge: takes batches in any order and gives each message once, in order, without
+    holes."""
 
     def __init__(
         self,
@@ -76,27 +76,28 @@ class Stream:
         hold_back: bool = False,
         room: Room,
     ) -> None:
-        """hold_back: hand on nothing above stable_upto."""
+        """Begin at `start`. hold_back: hand on nothing above stable_upto."""
         self.lineage = lineage
         self.next = start
-        """The first number that is not handed on yet."""
+        """The first sequence number that is not handed on yet."""
         self.known_upto = known_upto
-        """The highest number known to exist in this lineage."""
+        """The highest sequence number known to exist in this lineage."""
         self.stable_upto = stable_upto
         self.newest_epoch = lineage.epoch
-        """The highest epoch heard of; above the lineage's, the lineage is outdated."""
+        """The highest epoch heard of. If it is above the lineage's, the lineage is outdated."""
         self.message_bytes = 1024.0
-        """Average size of a message, framing included; a guess until the first batch."""
+        """The average size, in bytes, of a message, framing included; a guess until the first
+        batch."""
         self._hold_back = hold_back
         self._room = room
         self._waiting: dict[int, Piece] = {}
         self._covered = RangeSet()
         self._ready: list[Piece] = []
 
-    # What comes in.
+    # Inputs.
 
     def live(self, header: BatchHeader, frame: bytes) -> Verdict:
-        """A checked batch of the live stream."""
+        """Take a checked batch of the live stream."""
         if header.epoch > self.lineage.epoch:
             self.heard_of_epoch(header.epoch)
             return Verdict.NEWER_EPOCH
@@ -112,7 +113,7 @@ class Stream:
         return self._take(valid, header, frame, retransmitted=False)
 
     def fetched(self, header: BatchHeader, frame: bytes, first: int, last: int) -> Verdict:
-        """A checked batch that was asked for, of which only [first, last] counts."""
+        """Take a checked batch that was fetched, of which only [first, last] counts."""
         if header.epoch > self.lineage.epoch:
             self.heard_of_epoch(header.epoch)
             return Verdict.NEWER_EPOCH
@@ -125,32 +126,33 @@ class Stream:
         return self._take(valid, header, frame, retransmitted=True)
 
     def exists(self, upto: int, epoch: int) -> None:
-        """Someone who knows the lineage of that epoch says that the stream reaches so far."""
+        """Note that the stream reaches up to here, as a peer with the lineage of that epoch
+        says."""
         if epoch == self.lineage.epoch:
             self.known_upto = max(self.known_upto, upto)
 
     def stable(self, upto: int, epoch: int) -> None:
-        """Someone who knows the lineage of that epoch says what is stable in it.
+        """Note what is stable, as a peer with the lineage of that epoch says.
 
-        Under another lineage the same number may be another message, so it says nothing here.
+        Under another lineage the same number may be another message, so the report does not count.
         """
         if epoch == self.lineage.epoch and upto > self.stable_upto:
             self.stable_upto = upto
-            # What a source sends again in a new epoch comes by the stores alone: the live stream
-            # says no more of it than this.
+            # Messages that a source sends again in a new epoch come from the stores alone. The live
+            # stream reports nothing more of them than this number.
             self.known_upto = max(self.known_upto, upto)
             if self._hold_back:
                 self._hand_on()
 
     def heard_of_epoch(self, epoch: int) -> None:
-        """The source has begun, or is about to begin, this epoch."""
+        """Note that the source has begun, or is about to begin, this epoch."""
         self.newest_epoch = max(self.newest_epoch, epoch)
 
     def adopt(self, lineage: Lineage) -> Range | None:
-        """Go over to a newer lineage; older ones are ignored.
+        """Change to a newer lineage; older ones are ignored.
 
-        Returns the numbers that were handed on and do not belong to the stream any more: they begin
-        anew, with other messages, at the first of them.
+        Return the numbers that were handed on and no longer belong to the stream. From the first of
+        them on the stream begins anew, with other messages.
         """
         if lineage.epoch <= self.lineage.epoch:
             return None
@@ -173,10 +175,10 @@ class Stream:
         self.next = upto + 1
         self._hand_on()
 
-    # What goes out.
+    # Results.
 
     def take_ready(self) -> list[Piece]:
-        """What came in order since the last call."""
+        """Return what came in order since the last call."""
         ready = self._ready
         if ready:
             self._ready = []
@@ -189,7 +191,7 @@ class Stream:
 
     @property
     def outdated(self) -> bool:
-        """Whether an epoch is heard of that the lineage lacks."""
+        """Whether an epoch is known that the lineage lacks."""
         return self.newest_epoch > self.lineage.epoch
 
     @property
@@ -198,14 +200,14 @@ class Stream:
         return self._hold_back
 
     def missing(self) -> list[Range]:
-        """Numbers to be fetched, ascending."""
+        """Return the ranges to be fetched, ascending."""
         target = self._target()
         return self._covered.holes(self.next, target) if self.next <= target else []
 
     # Inside.
 
     def _target(self) -> int:
-        """What is above this is not fetched: it does not exist, or could not be handed on."""
+        """Return the last number to fetch: later ones do not exist, or could not be handed on."""
         return min(self.known_upto, self.stable_upto) if self._hold_back else self.known_upto
 
     def _limit(self) -> int:
@@ -271,7 +273,7 @@ class Stream:
             )
 
     def release(self) -> None:
-        """Forget all that waits."""
+        """Drop everything that waits."""
         for piece in self._waiting.values():
             self._room.waiting_bytes -= piece.size
         self._waiting.clear()

@@ -268,7 +268,7 @@ class StoreSession:
                 response = await call.read()
         except TimeoutError:
             raise Unreachable(
-                self.store.address, "it did not answer when a stream was opened"
+                self.store.address, "it did not answer the opening"
             ) from None
         except grpc.aio.AioRpcError as error:
             raise error_from_call(self.store.address, error) from error
