@@ -372,6 +372,6 @@ async def test_a_store_that_can_not_tell_of_receivers_is_not_streamed_to(
     stores: list[FakeStore], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is older than this source, which would take it for one that knows of no receiver."""
-    with pytest.raises(NoQuorum, match="which a source with receiver_pacing needs: upgrade it"):
+    with pytest.raises(NoQuorum, match="which receiver_pacing needs; upgrade the store"):
         await open_source(stores, options=TEN, timeout=5.0)
     assert "cannot report the positions of receivers" in caplog.text

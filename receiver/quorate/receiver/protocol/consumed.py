@@ -87,8 +87,7 @@ class Acknowledgements:
         self.start = start
         """The first sequence number to be delivered of the present stream."""
         self.began_anew = 0
-        """The number of times that positions went back. What stores were told before then is
-        void."""
+        """The number of times that positions went back. Stores' earlier positions are void."""
         self._stretches: deque[Progress] = deque([Progress(start)])
         self._sent = start - 1
         self._says_from = start

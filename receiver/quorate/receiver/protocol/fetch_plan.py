@@ -203,7 +203,7 @@ class FetchPlan:
                 peer.poll_at = 0.0
 
     def set_stores(self, stores: Iterable[str]) -> None:
-        """Set the stores of the source. What is known of those that stay is kept.
+        """Set the stores of the source. Answers of stores that stay are kept.
 
         If stores left, every "no" is forgotten. The stores that stay are given all that the others
         had (DESIGN 4.2, changing the stores).

@@ -194,7 +194,7 @@ class Following:
         return True
 
     def _lacks_lineage(self, epoch: int) -> bool:
-        # What the source says of a number in its epoch does not fit an older lineage.
+        # A number in the source's epoch means another message under an older lineage.
         self._stream.heard_of_epoch(epoch)
         return self._stream.lineage.epoch < epoch
 

@@ -1,9 +1,9 @@
-"""How a receiver registers with the stores of a source, and how it stays registered (DESIGN 4.4).
+"""How a receiver registers with the stores of a source, and stays registered (DESIGN 4.4).
 
-Pure. `register` and `keep_house` begin what is to be done; what to ask of which stores, or for how
-long to rest, comes out of `step`; answers and failures go in, until nothing is under way any more.
-What came of it is in `answers`, `joined` and `error`, and `events` tell of it. Which of several
-instances of one receiver goes on is decided here; where it starts is not.
+Pure. `register` and `keep_house` begin an act. `step` says which stores to ask, or how long to
+rest; answers and failures go in, until nothing is under way. The results are in `answers`, `joined`
+and `error`, and `events` report them. This module decides which of several instances of one
+receiver goes on. The place where a receiver starts is not decided here.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ CONTEST_SECONDS = 0.1
 def without_outdated(
     answers: Mapping[str, StoreAnswer], ended_epoch: int
 ) -> tuple[dict[str, StoreAnswer], frozenset[str]]:
-    """The answers of stores that know that the receiver had ended up to there, and the others."""
+    """Return the answers of stores that know the receiver's last end, and the other stores."""
     knowing = {store: each for store, each in answers.items() if each.told_ended >= ended_epoch}
     return knowing, frozenset(answers) - knowing.keys()
 
 
 def unspent(epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
-    """This epoch, or one above all in which any receiver was over, as far as the stores know.
+    """Return this epoch, or one above all in which any receiver ended, as far as the stores know.
 
-    An instance of this receiver that is over may have been frozen since. Where its end is forgotten
-    it must not be taken for this one, which has acknowledged less.
+    An instance of this receiver that ended may have been frozen since. A store that forgot its end
+    must not take it for this instance, which has acknowledged less.
     """
     spent = max((each.spent_epoch for each in answers.values()), default=0)
     return max(epoch, spent + 1)
 
 
 def over_before(epoch: int, ended_epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
-    """Up to where registrations are over, once one begins above this epoch.
+    """Return the epoch up to which registrations have ended, once one begins above this epoch.
 
-    A receiver that has acknowledged nothing has done nothing in lower ones. But where a receiver
-    was over in one of them, it may have been frozen since, and wake up just now: what it
-    acknowledges is not this receiver's. It finds a row of its epoch at a store with which an
-    instance had come in that, and went before it could take another.
+    A receiver that has acknowledged nothing has done nothing in lower epochs. But an instance that
+    ended in one of them may have been frozen, and wake up just now. Its acknowledgements are not
+    this receiver's. A store may still have a row of that epoch, from an instance that left before
+    it could take another.
     """
     told = answers.values()
     if any(not each.is_new and each.acknowledged_upto > NOTHING for each in told):
@@ -69,10 +69,11 @@ def over_before(epoch: int, ended_epoch: int, answers: Mapping[str, StoreAnswer]
 
 
 def is_replaced(policy: Policy, joined: Set[str], newer: Set[str]) -> bool:
-    """Whether an instance that these stores are joined by is over, as those have a newer one.
+    """Return whether an instance is over that some stores joined, as others have a newer one.
 
-    It is if they are enough for that to have begun. And if this one has too few, and can not have
-    enough any more: else each would wait for what the other one has.
+    It is over if the others are enough for the newer one to have begun. It is also over if its own
+    stores are too few, and enough cannot be had. Otherwise each instance would wait for the stores
+    of the other.
     """
     if enough_for_receivers(policy, newer):
         return True
@@ -82,22 +83,22 @@ def is_replaced(policy: Policy, joined: Set[str], newer: Set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRequest:
-    """What a store is asked that is to register this instance."""
+    """The request to a store to register this instance."""
 
     source: SourceName
     session_id: int
     epoch: int
     instance: bytes
     ended_epoch: int
-    """Up to there registrations of this receiver are over."""
+    """The last epoch in which a registration of this receiver ended."""
     spent_epoch: int
-    """The same of all receivers of the source."""
+    """The last epoch in which a registration of any receiver of the source ended."""
     take_over: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """Ask each of these stores, all at once; until there is another step, then no more."""
+    """Ask each of these stores, all at once. The next step ends the wait for their answers."""
 
     stores: tuple[str, ...]
     request: RegistrationRequest
@@ -105,7 +106,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rest:
-    """Ask nothing for some time, which chance decides: no longer than so many seconds."""
+    """Ask nothing for a random time of at most so many seconds."""
 
     at_most: float
 
@@ -115,7 +116,7 @@ Step = Ask | Rest
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A store does not register the receiver; told once for each kind of reason."""
+    """A store does not register the receiver; reported once for each kind of reason."""
 
     store: str
     error: QuorateError
@@ -123,15 +124,15 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class EpochLeft:
-    """It registers above all epochs in which any receiver of the source was over."""
+    """The receiver registers above all epochs in which any receiver of the source ended."""
 
     over: int
-    """If not 0: up to there this receiver is over by that."""
+    """The last epoch of this receiver that ends by that; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutdatedForgotten:
-    """These stores had not heard yet that this receiver had ended; what they said is void."""
+    """These stores had not heard that this receiver had ended; their answers are void."""
 
     stores: frozenset[str]
 
@@ -145,7 +146,7 @@ class NewerFound:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A store has registered an instance that runs: what it says of the stream may be news."""
+    """A store has registered a running instance; its answer may have news of the stream."""
 
     store: str
     answer: StoreAnswer
@@ -153,12 +154,12 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class TooFewTake:
-    """Too few stores take this instance still: those that do now are told nothing yet."""
+    """Too few stores still take this instance. Those that joined are told nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """From now on these stores are told what was consumed: enough take this instance."""
+    """From now on these stores are told what was consumed: enough stores take this instance."""
 
     stores: frozenset[str]
 
@@ -188,17 +189,17 @@ class Phase(enum.Enum):
     REGISTERING = enum.auto()
     """Every store is asked, in an epoch that suits all that answer."""
     JOINING = enum.auto()
-    """Those that do not know this instance are asked, one after the other, in its epoch."""
+    """Stores that do not know this instance are asked, one after the other, in its epoch."""
     CONFIRMING = enum.auto()
-    """It is asked whether enough take it still, since those have that it joins."""
+    """The other stores are asked whether they still take this instance."""
     CONTESTING = enum.auto()
-    """Another instance has this one's epoch somewhere: all are asked in a higher one."""
+    """Another instance has this one's epoch at some store. All are asked in a higher epoch."""
     COMPARING = enum.auto()
-    """Somebody has that one as well: all are asked who is how far."""
+    """Another instance has the higher epoch, too. All are asked which epoch they hold."""
 
 
 class Registration:
-    """One receiver's registration with the stores of one source; its epoch only goes up."""
+    """One receiver's registration with the stores of one source. Its epoch never goes down."""
 
     def __init__(
         self,
@@ -211,10 +212,10 @@ class Registration:
         *,
         take_over: bool = False,
     ) -> None:
-        """stores: name and address of each of the source's.
+        """Begin without answers.
 
-        interval: those that say nothing hold it up for no longer, in seconds, if it can go on
-        without them.
+        stores: name and address of each store of the source. interval: seconds that silent stores
+        may hold up a registration that can go on without them.
         """
         self._source = source
         self._session_id = session_id
@@ -222,49 +223,53 @@ class Registration:
         self._take_over = take_over
         self._policy = policy
         self._new_at: set[str] = set()
-        """Stores that know the receiver from this instance only."""
+        """The stores that know the receiver from this instance only."""
         self._newer_at: dict[str, int] = {}
-        """Stores that have registered a newer instance, and its epoch."""
+        """The stores that have registered a newer instance, each with its epoch."""
         self._anothers: set[str] = set()
-        """Stores that have another instance in this one's epoch."""
+        """The stores that have another instance in this one's epoch."""
         self._reasons: dict[str, QuorateError] = {}
         self._ask: Ask | None = None
         self._rest: Rest | None = None
         self._awaited: set[str] = set()
         self._held: dict[str, int] = {}
-        """Of the stores asked the epoch that they hold against this one; 0: they registered it."""
+        """The epoch that each asked store holds against this one; 0: it registered this one."""
         self._until = 0.0
         self._unjoined: list[str] = []
         self._joining: set[str] = set()
         self._has_left = False
         self.phase = Phase.IDLE
         self.stores = dict(stores)
-        """Where each store of the source is."""
+        """The address of each store of the source, by name."""
         self.instance = instance
         self.epoch = 1
-        """Of the registration: above any that a store had for this receiver."""
+        """The epoch of the registration: above any that a store had for this receiver."""
         self.ended_epoch = 0
-        """Up to there registrations of this identity are over, as far as a store has said."""
+        """The last epoch in which a registration of this identity ended, as far as stores said."""
         self.spent_epoch = 0
-        """The same of all receivers of the source."""
+        """The last epoch in which a registration of any receiver of the source ended."""
         self.answers: dict[str, StoreAnswer] = {}
-        """By name, those that know the receiver in this epoch."""
+        """The answers of the stores that know the receiver in this epoch, by name."""
         self.joined: frozenset[str] = frozenset()
-        """Of these the stores that are told what was consumed: enough of them have taken this
-        instance together, so that one that was over and was frozen since has heard of it."""
+        """The stores that are told what was consumed.
+
+        Enough of them have taken this instance together. So an older one that was frozen hears that
+        it is over.
+        """
         self.events: list[Event] = []
         self.error: QuorateError | None = None
-        """Set once the receiver can not go on, ever."""
+        """The error that ended the receiver for ever; None while it can go on."""
 
     @property
     def in_limbo(self) -> frozenset[str]:
-        """Stores that answered, or refused to, because they can not vouch for what they lack."""
+        """The stores in limbo: they answered so, or refused because they cannot vouch for what they
+        lack."""
         refusing = (name for name, why in self._reasons.items() if isinstance(why, InLimbo))
         return (frozenset(self.answers) - vouching(self.answers)).union(refusing)
 
     @property
     def deleted(self) -> frozenset[str]:
-        """Of those in limbo: who deleted the source, and waits for others that may have it."""
+        """The stores in limbo that deleted the source, and wait for others that may have it."""
         reasons = self._reasons.items()
         return frozenset(
             name for name, why in reasons if isinstance(why, InLimbo) and why.reason == DELETED_HERE
@@ -272,49 +277,52 @@ class Registration:
 
     @property
     def reg_id(self) -> int:
-        """The receiver's at its stores; 0 if they assigned different ones."""
+        """The RegID of the receiver at its stores; 0: its stores assigned different ones."""
         reg_ids = {answer.reg_id for answer in self.answers.values()}
         return reg_ids.pop() if len(reg_ids) == 1 else 0
 
     @property
     def enough(self) -> bool:
-        """Whether those that answered settle where the receiver starts."""
+        """Whether the answers settle where the receiver starts."""
         return enough_for_receivers(self._policy, vouching(self.answers))
 
-    # What is to be done.
+    # Acts.
 
     def source_has(self, stores: Sequence[tuple[str, str]], policy: Policy) -> None:
-        """The source has these stores and this policy now: other stores have no say any more."""
+        """Set the stores and the policy of the source. Other stores no longer count."""
         self.stores, self._policy = dict(stores), policy
         for store in self.answers.keys() - self.stores.keys():
             self.forget(store)
 
     def register(self) -> None:
-        """Try every store once, in an epoch that suits all that answer; one in limbo is asked
-        again. What comes of it is an error if it is for another instance that too few register it.
+        """Try every store once, in an epoch that suits all that answer. One in limbo is asked
+        again.
+
+        The error is set if another instance is the reason that too few stores register this one.
         """
         self.phase, self._has_left = Phase.REGISTERING, False
 
     def keep_house(self) -> None:
-        """Register in the epoch in force with stores that were away, or do not know this instance
-        any more. They are told what was consumed if enough stores still take it.
+        """Register, in the epoch in force, with stores that were away or no longer know this
+        instance.
 
-        This instance may have been deregistered, and replaced, while it was frozen, out of the
-        reach of these. Whoever took its place is known to a stable set: one has to take it again.
+        They are told what was consumed if enough stores still take this instance. It may have been
+        deregistered and replaced while it was frozen, out of reach of these stores. A stable set
+        knows its replacement. So one store of that set has to take this instance again.
         """
         self.phase = Phase.JOINING
         self._unjoined = [store for store in self.stores if store not in self.joined]
         self._joining = set()
 
     def forget(self, store: str) -> None:
-        """The store does not know this receiver any more."""
+        """Drop a store that no longer knows this receiver."""
         self.answers.pop(store, None)
         self.joined -= {store}
 
-    # What stores say.
+    # Inputs.
 
     def answered(self, ask: Ask, store: str, answer: StoreAnswer) -> None:
-        """The store has registered this instance."""
+        """Note that the store has registered this instance."""
         if not self._awaits(ask, store):
             return
         self._held[store] = 0
@@ -332,7 +340,7 @@ class Registration:
             self._reasons.pop(store, None)
 
     def failed(self, ask: Ask, store: str, error: QuorateError) -> None:
-        """The store did not register it, or may not have."""
+        """Note that the store did not register this instance, or may not have."""
         if not self._awaits(ask, store):
             return
         if isinstance(error, Fenced):
@@ -343,23 +351,25 @@ class Registration:
             self._complain(store, error)
 
     def acknowledgement_refused(self, store: str, epoch: int, error: QuorateError) -> None:
-        """The store takes no position of this instance, which was in that epoch then."""
+        """Note that the store refused a position of this instance, which was in that epoch then."""
         if not isinstance(error, Fenced):
             self.forget(store)
         elif error.promised > self.epoch:
             self.error = error
         elif epoch == self.epoch:
-            # It has another instance in the very epoch of this one, which it had forgotten. If
-            # enough do, that one has begun since. To contest that would give the older one's place
-            # in a stream that may have been deregistered to the newer one.
+            # The store has another instance in the epoch of this one, which it had forgotten. If
+            # enough stores do, that instance has begun since. The older one must not contest that:
+            # its stream may have been deregistered, and its position is not the newer one's.
             self._anothers.add(store)
             if enough_for_receivers(self._policy, self._anothers):
                 self.error = self._fenced_by(epoch)
-        # Else it was this one itself: it has taken a higher epoch meanwhile.
+        # Otherwise it was this instance, which has taken a higher epoch since.
 
     def _awaits(self, ask: Ask, store: str) -> bool:
-        """Answers to what is not asked any more are void, as are those of stores that the source
-        does not have any more."""
+        """Return whether this answer counts.
+
+        An answer to an earlier step is void. So is that of a store that the source no longer has.
+        """
         if ask is not self._ask:
             return False
         self._awaited.discard(store)
@@ -371,10 +381,10 @@ class Registration:
         if type(before) is not type(error):
             self.events.append(Refused(store, error))
 
-    # What follows.
+    # Results.
 
     def step(self, now: float) -> Step | None:
-        """What to do now; the same until it is done. None: nothing is under way."""
+        """Return what to do now, until it is done. None: nothing is under way."""
         while self.phase is not Phase.IDLE and self.error is None:
             if self._rest is not None:
                 return self._rest
@@ -391,8 +401,8 @@ class Registration:
         self._rest = None
 
     def wait_until(self) -> float | None:
-        """When to take another step, if those asked have not said anything before; None: they are
-        waited for."""
+        """Return when to take another step if the asked stores stay silent; None: it waits for
+        them."""
         match self.phase:
             case Phase.JOINING:
                 return None
@@ -453,24 +463,24 @@ class Registration:
         heard = self._highest_held()
         active = [e for e in self._reasons.values() if isinstance(e, ReceiverActive)]
         if heard:
-            # Another instance of this receiver, or this one before its answer was lost, holds a
-            # higher epoch somewhere: all stores are to know one epoch, above that.
+            # Some store holds a higher epoch: of another instance, or of this one before its answer
+            # was lost. All stores are to know one epoch, above that.
             self._take_epoch(heard + 1)
             self._rest = Rest(REST_SECONDS)
         elif self._forget_outdated():
-            pass  # They are asked again.
+            pass  # The stores are asked again.
         elif active and not self.enough:
             self.error = active[0]
         elif self.enough and not self._has_left and self._leave_epoch():
-            pass  # All are asked in the new one.
+            pass  # All stores are asked in the new epoch.
         else:
             self._join_all()
             self.phase = Phase.IDLE
 
     def _leave_epoch(self) -> bool:
-        """Whether it takes another, in which no receiver was over yet, or ends those below."""
-        # Once: whoever is over by the next answers was not when this one came, and others may end
-        # all the time.
+        """Return whether the receiver takes an unspent epoch, or ends those below."""
+        # Only once: receivers may end all the time, and one that ends later was not over when this
+        # one came.
         self._has_left = True
         epoch = unspent(self.epoch, self.answers)
         leaves = epoch > self.epoch
@@ -487,8 +497,11 @@ class Registration:
         return True
 
     def _one_asked(self) -> None:
-        """A store that holds a higher epoch was registered with by another instance that reached
-        too few stores to begin, or has begun: then those that know this one will say so."""
+        """Act on the answer of one store.
+
+        A higher epoch there is of another instance. Either that one reached too few stores to
+        begin, or the stores of this one will say that it has begun.
+        """
         for store, held in self._held.items():
             if held == self.epoch:
                 self._contest()
@@ -517,19 +530,21 @@ class Registration:
         self._kept_house()
 
     def _takers(self) -> Set[str]:
-        """The stores that take this instance, as they said after all that it joins had."""
+        """Return the stores that take this instance, as they said after all that it joins had."""
         return self._took_last() | {store for store, held in self._held.items() if not held}
 
     def _took_last(self) -> Set[str]:
-        """The store that it joins, if it is one: the answers of others may be older.
+        """Return the store that this instance joins, if it is only one: other answers may be older.
 
-        Since then a newer one may have registered there, and have begun.
+        A newer instance may have registered at the others since, and have begun.
         """
         return self._joining if len(self._joining) == 1 else frozenset()
 
     def _contest(self) -> None:
-        """Another instance has the same epoch at stores that this one did not reach: the one that
-        notices first takes a higher epoch, and so fences the other."""
+        """Take a higher epoch, because another instance has this one at stores out of reach.
+
+        The instance that notices first fences the other.
+        """
         self.events.append(Contested(self._fenced_by(self.epoch)))
         self.joined = frozenset()
         self.phase = Phase.CONTESTING
@@ -538,7 +553,7 @@ class Registration:
     def _contest_asked(self) -> None:
         heard = self._highest_held()
         if heard > self.epoch:
-            # It was faster.
+            # The other instance was faster.
             self.error = self._fenced_by(heard)
         elif heard:
             self.phase = Phase.COMPARING
@@ -550,28 +565,32 @@ class Registration:
                 self._kept_house()
 
     def _compare(self) -> None:
-        """Who has the higher epoch at enough stores already has begun, and may be a newer receiver
-        after this one was deregistered."""
+        """Give up if enough stores have the other instance: it has begun.
+
+        It may be a newer receiver, after this one was deregistered.
+        """
         others = {store for store, epoch in self._held.items() if epoch >= self.epoch}
         if enough_for_receivers(self._policy, others):
             self.error = self._fenced_by(max(self._held.values()))
             return
-        # Both noticed at once: who waits longer comes last, and fences the other.
+        # Both noticed at once. The one that waits longer comes last, and fences the other.
         self.phase = Phase.CONTESTING
         self._take_epoch(self.epoch + 1)
         self._rest = Rest(CONTEST_SECONDS)
 
     def _kept_house(self) -> None:
-        """As long as one of its stores knows this instance, that tells when it is acknowledged to
-        that a newer one has taken its place; but a source that has moved to other stores leaves
-        none that does, nor does one that began anew."""
+        """End this instance if a newer one has taken its place.
+
+        A store that knows this instance reports a newer one when it is acknowledged to. But a
+        source that moved to other stores, or began anew, leaves no such store.
+        """
         self.phase = Phase.IDLE
         newer = {store for store, epoch in self._newer_at.items() if epoch > self.epoch}
         if is_replaced(self._policy, self.joined, newer):
             self.error = self._fenced_by(max(self._newer_at.values()))
 
     def _highest_held(self) -> int:
-        """0: no store holds an epoch against this one."""
+        """Return the highest epoch that a store holds against this one; 0: none."""
         return max(self._held.values(), default=0)
 
     def _complain_of_silence(self) -> None:
@@ -583,16 +602,19 @@ class Registration:
         self.epoch, self.answers = epoch, {}
 
     def _forget_outdated(self) -> bool:
-        """Whether there were answers of stores that had not heard yet that this receiver had ended:
-        they must hear it, and answer anew, before where it was counts."""
+        """Drop the answers of stores that had not heard that this receiver had ended.
+
+        Return whether there were any. These stores must hear it, and answer anew, before their
+        positions count.
+        """
         self.answers, outdated = without_outdated(self.answers, self.ended_epoch)
         if outdated:
             self.events.append(OutdatedForgotten(outdated))
         return bool(outdated)
 
     def _forget_replaced(self) -> None:
-        """What a store said from a data directory that another has taken the place of says nothing
-        of what the present one has: that one has to answer."""
+        """Drop the answers of data directories that were replaced. The present directory has to
+        answer."""
         for store in sorted(replaced({each: one.word for each, one in self.answers.items()})):
             self.forget(store)
             self._new_at.discard(store)

@@ -104,7 +104,7 @@ def decide_start(
         low = min(there, default=released)
     high = max(agreed(one, one.high) for one in answers.values())
     stable_upto = max(agreed(one, one.stable_upto) for one in answers.values())
-    # A position may be ahead of every store that answered. What it acknowledged exists.
+    # A position may be ahead of every store that answered. The messages that it acknowledged exist.
     point = starting_point(source, low, max(high, low - 1), options.request_maximum)
     first = choose_start(point, options.choose_start)
     return Start(first, point, lineage, stable_upto, is_new and 0 < first <= released)
