@@ -1,4 +1,7 @@
-"""Telling stores what was consumed: in the background, the same to every store of a source."""
+"""The acknowledgements to the stores, in the background: every store of a source gets the same.
+
+Which position may be sent is decided in quorate.receiver.protocol.consumed.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +31,25 @@ from quorate.v1 import store_pb2 as store_v1
 log = logging.getLogger("quorate.receiver")
 
 REPEAT_SECONDS = 3.0
-"""Every store is told the position again after this, also while nothing is consumed: one that was
-wiped gets to know it, and one that fences this receiver is heard of."""
+"""The interval, in seconds, at which every store is told the position again, even without news.
+
+So a store that was wiped learns it, and a store that fences this receiver is heard.
+"""
 SHORT_SECONDS = 0.5
-"""The same for a store that took it only in part, because it lacks messages itself."""
+"""The interval, in seconds, for a store that took less than the position: it lacks messages
+itself."""
 EVERYONE_SECONDS = 0.25
-"""A flush waits so long for every store; then for enough of them."""
+"""The time, in seconds, for which a flush waits for every store. After that enough stores will
+do."""
 STABLE_SECONDS = 1.0
-"""How long a flush waits for what was consumed to become stable."""
+"""The time, in seconds, for which a flush waits for consumed messages to become stable."""
 
 
 class _Told(NamedTuple):
-    """Who is told of what; of a stream that begins anew nothing was told, nor is by an answer that
-    was under way."""
+    """The key of what a store was told.
+
+    began_anew: after a stream began anew, nothing was told, and late answers do not count.
+    """
 
     address: str
     source: SourceName
@@ -52,7 +61,7 @@ def _told_at(address: str, session: Session) -> _Told:
 
 
 class Acknowledger:
-    """Sends positions to the stores, each at its own pace."""
+    """The task that sends positions to the stores, to each at its own pace."""
 
     def __init__(
         self,
@@ -63,9 +72,10 @@ class Acknowledger:
         count_taken: Callable[[], None],
         alive_for: float,
     ) -> None:
-        """count_taken: brings the count of what was consumed up to date.
+        """Begin with nothing told.
 
-        alive_for: seconds without a word after which stores may take the receiver for gone.
+        - count_taken: brings the count of what was consumed up to date.
+        - alive_for: seconds of silence after which stores may take the receiver for gone.
         """
         self._repeat_seconds = alive_for / 3
         self._peers = peers
@@ -74,15 +84,15 @@ class Acknowledger:
         self._sessions = sessions
         self._count_taken = count_taken
         self._told_upto: dict[_Told, tuple[int, float]] = {}
-        """What each store was told last, and when."""
+        """The position that each store was told last, and when."""
         self._taken: dict[_Told, int] = {}
-        """What each has taken of it."""
+        """The position that each store has taken."""
         self._kicks: dict[str, asyncio.Event] = {}
         self._kicked = asyncio.Event()
         self._progressed = asyncio.Event()
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
-        """Runs one task for each store that any source has."""
+        """Run one task for each store of any source, until cancelled."""
         while True:
             self._count_taken()
             addresses = {
@@ -100,7 +110,7 @@ class Acknowledger:
     async def flush(self, timeout: float) -> None:
         """Wait until enough stores have what was consumed so far.
 
-        What is consumed and does not become stable meanwhile is left out. Raises TimeoutError.
+        Consumed messages that do not become stable meanwhile are left out. Raise TimeoutError.
         """
         self._count_taken()
         async with asyncio.timeout(timeout):
@@ -114,7 +124,7 @@ class Acknowledger:
         await self._confirm()
 
     async def _confirm(self) -> None:
-        """Sources that want to know are told what was consumed, if that takes no time."""
+        """Confirm to sources that ask for it what was consumed, if that is quick."""
         telling = [session.confirm() for session in self._ready() if session.confirm is not None]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(EVERYONE_SECONDS):

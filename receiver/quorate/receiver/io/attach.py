@@ -1,4 +1,7 @@
-"""Carries out how a live stream is followed: calls to its source, and what it tells."""
+"""The shell of a live stream: it calls the source and passes on what the source says.
+
+The protocol folder decides when to attach and when to leave.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ async def follow(session: Session) -> None:
 
 
 class _LiveStream:
-    """One attachment."""
+    """One attachment to the live stream."""
 
     def __init__(self, session: Session, address: str) -> None:
         self._session = session
@@ -56,7 +59,7 @@ class _LiveStream:
         self._left_because: QuorateError | None = None
 
     async def run(self) -> NoReturn:
-        """Raises when it ends."""
+        """Run until the attachment ends. Raise why."""
         session = self._session
         stub = session.peers.source(self._address)
         self._call = stub.Attach(
@@ -74,7 +77,7 @@ class _LiveStream:
                     await session.inbox.space()
                     await self._take(await self._read())
         except asyncio.CancelledError:
-            # Cancelling the call looks the same to its reader as being cancelled itself.
+            # To its reader, a cancelled call looks like its own cancellation.
             task = asyncio.current_task()
             if self._left_because is None or (task is not None and task.cancelling()):
                 raise
@@ -87,7 +90,7 @@ class _LiveStream:
                 self._confirming.cancel()
 
     async def _read(self) -> Any:
-        # No timer for each frame: the watchdog looks at the time now and then.
+        # No timer for each frame: the watchdog checks the time now and then.
         self._following.waits(asyncio.get_running_loop().time())
         frame = await self._call.read()
         if frame is grpc.aio.EOF:
@@ -95,7 +98,7 @@ class _LiveStream:
         return frame
 
     async def _watch(self) -> None:
-        """Leave it when it is silent, or when the source is elsewhere by now."""
+        """Leave the attachment when it is silent, or when the source is elsewhere."""
         loop = asyncio.get_running_loop()
         while self._left_because is None:
             await pause(self._session.directory_changed, 1.0)
@@ -111,7 +114,7 @@ class _LiveStream:
         session.hand_on()
 
     def tell(self) -> None:
-        """Tell what came of it."""
+        """Pass on the events of the attachment."""
         told = self._following.events
         if told:
             self._following.events = []

@@ -1,4 +1,7 @@
-"""Connections: one channel for each address, shared by all that a receiver has to say there."""
+"""The connections: one channel for each address, shared by all calls of a receiver to it.
+
+What the calls say is not known here.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,21 @@ from quorate.v1.source_pb2_grpc import SourceStub
 from quorate.v1.store_pb2_grpc import StoreStub
 
 CALL_SECONDS = 3.0
-"""How long a call with one answer may take."""
+"""The time, in seconds, that a call with one answer may take."""
 
 
 class Peers:
-    """The stores and sources that a receiver speaks with."""
+    """The stores and sources with which a receiver speaks."""
 
     def __init__(self) -> None:
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     def store(self, address: str) -> Any:
-        """The store's stub."""
+        """Return the stub of the store at this address."""
         return StoreStub(self._channel(address))
 
     def source(self, address: str) -> Any:
-        """The source's stub."""
+        """Return the stub of the source at this address."""
         return SourceStub(self._channel(address))
 
     async def close(self) -> None:
@@ -46,7 +49,7 @@ class Peers:
 
 @contextmanager
 def errors_of(address: str) -> Iterator[None]:
-    """Raise what a failed call to this address means as one of Quorate's errors."""
+    """Raise a failed call to this address as one of Quorate's errors."""
     try:
         yield
     except grpc.aio.AioRpcError as error:

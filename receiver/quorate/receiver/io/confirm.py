@@ -1,6 +1,7 @@
-"""Telling the source of a live stream what was consumed of it, in the background.
+"""Confirming to the source of a live stream what was consumed of it, in the background.
 
-For its application and its flow control alone: where a receiver goes on is what stores remember.
+Only the source's application and its flow control use this. The place where a receiver goes on is
+in the stores.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ log = logging.getLogger("quorate.receiver")
 
 
 class Confirming:
-    """To one source, over one attachment to its live stream."""
+    """The confirmations to one source, over one attachment to its live stream."""
 
     def __init__(self, session: Session, address: str) -> None:
         self._session = session
@@ -30,13 +31,13 @@ class Confirming:
         self._told = (0, -1)
 
     async def run(self) -> None:
-        """Tell what is new, as often as stores are told; until cancelled."""
+        """Confirm what is new at each acknowledge interval, until cancelled."""
         while True:
             await asyncio.sleep(self._session.options.acknowledge_interval)
             await self.tell()
 
     async def tell(self) -> None:
-        """Tell what was consumed since the last time; a failure is made up for by the next one."""
+        """Confirm what was consumed since the last time. The next call makes up for a failure."""
         session = self._session
         consumed = (session.stream.lineage.epoch, session.acknowledgements.consumed_upto())
         if consumed <= self._told or consumed[1] < session.acknowledgements.start:

@@ -1,4 +1,7 @@
-"""Between the streams and the application: batches that can be handed over, bounded in bytes."""
+"""The inbox between the streams and the application: batches ready for delivery, bounded in bytes.
+
+Acknowledgements are not known here.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from quorate.receiver.message import DeliveredBatch
 
 
 class Inbox:
-    """A queue of batches; who fills it asks `full` first, and waits for space."""
+    """A queue of batches. A task that fills it first waits for space."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -26,18 +29,16 @@ class Inbox:
 
     @property
     def full(self) -> bool:
+        """Whether as many bytes wait as may."""
         return self._bytes >= self._bytes_max
 
     @property
-    def waiting_bytes(self) -> int:
-        return self._bytes
-
-    @property
     def error(self) -> BaseException | None:
-        """Why nothing will come any more, if so."""
+        """The error because of which nothing more will come; None: there is none."""
         return self._error
 
     def put(self, batch: DeliveredBatch) -> None:
+        """Add a batch, also past the bound."""
         self._batches.append(batch)
         self._bytes += batch.size
         self._filled.set()
@@ -45,11 +46,11 @@ class Inbox:
             self._space.clear()
 
     async def space(self) -> None:
-        """Wait until it is not full."""
+        """Wait until the inbox is not full."""
         await self._space.wait()
 
     async def filled(self) -> bool:
-        """Wait for a batch; False once closed. Raises what `fail` was given."""
+        """Wait for a batch. Return False once closed; raise what `fail` was given."""
         while True:
             if self._error is not None:
                 raise self._error
@@ -61,7 +62,7 @@ class Inbox:
             await self._filled.wait()
 
     def take(self) -> DeliveredBatch | None:
-        """Hand over the next batch, if there is one."""
+        """Deliver the next batch; None: there is none."""
         if not self._batches or self._closed or self._error is not None:
             return None
         batch = self._batches.popleft()
@@ -72,9 +73,9 @@ class Inbox:
         return batch
 
     def take_back(self, source: SourceName, first: int) -> int:
-        """Drop what is not handed over of this source from this number on.
+        """Drop what was not delivered of this source from this sequence number on.
 
-        Returns the last number of the source that was handed over.
+        Return the last number of the source that was delivered.
         """
         kept: deque[DeliveredBatch] = deque()
         for batch in self._batches:
@@ -87,17 +88,17 @@ class Inbox:
         if self._bytes < self._bytes_max:
             self._space.set()
         taken = self._taken.get(source, NOTHING)
-        # What comes next under these numbers is other messages, which nobody has been handed.
+        # Other messages come next under these numbers, and none of them was delivered.
         self._taken[source] = min(taken, first - 1)
         return taken
 
     def fail(self, error: BaseException) -> None:
-        """Nothing will come any more, for this reason."""
+        """End the inbox with this error."""
         self._error = self._error or error
         self._filled.set()
 
     def close(self) -> None:
-        """Nothing will come any more."""
+        """End the inbox."""
         self._closed = True
         self._filled.set()
         self._space.set()

@@ -1,4 +1,7 @@
-"""Carries out what a registration asks for: calls to stores, and the time they may take."""
+"""The shell of a registration: it calls stores, and limits the time they may take.
+
+The protocol folder decides which stores to ask, and what follows.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, Lifetimes
 
 
 def answer_from_wire(answer: store_v1.RegisterReceiverResponse) -> StoreAnswer:
-    """Raises InvalidArgument if the store sent an impossible one."""
+    """Return the answer. Raise InvalidArgument if the store sent an impossible one."""
     return StoreAnswer(
         answer.reg_id,
         answer.known,
@@ -50,7 +53,7 @@ def answer_from_wire(answer: store_v1.RegisterReceiverResponse) -> StoreAnswer:
 
 
 class Registrar:
-    """Registers one receiver of one source with store after store."""
+    """The registrar: registers one receiver of one source with its stores."""
 
     def __init__(
         self,
@@ -60,8 +63,10 @@ class Registrar:
         options: ReceiverOptions,
         tell: Callable[[Event], None],
     ) -> None:
-        """reg_ids: by store address, where the application chose one.
-        tell: is told of what comes of it."""
+        """Begin unregistered.
+
+        reg_ids: the RegIDs that the application chose, by store address. tell: gets each event.
+        """
         self._registration = registration
         self._peers = peers
         self._reg_ids = reg_ids
@@ -73,12 +78,13 @@ class Registrar:
         self._tell = tell
 
     async def register(self) -> None:
-        """Raises ReceiverActive and RegIdInUse."""
+        """Register with the stores. Raise ReceiverActive or RegIdInUse."""
         self._registration.register()
         await self._carry_out()
 
     async def keep_house(self) -> None:
-        """Raises Fenced if another instance has taken the place of this one."""
+        """Register with stores that were away. Raise Fenced if another instance has replaced this
+        one."""
         self._registration.keep_house()
         await self._carry_out()
 

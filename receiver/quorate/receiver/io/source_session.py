@@ -1,6 +1,6 @@
-"""One source as a running receiver follows it: holds the cores and does what they say.
+"""One source of a running receiver: this module holds the cores and does what they say.
 
-The loops that bring it input live in quorate.receiver.io.attach and quorate.receiver.io.fetch.
+The loops that bring it input are in quorate.receiver.io.attach and quorate.receiver.io.fetch.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ log = logging.getLogger("quorate.receiver")
 
 HOUSEKEEPING_SECONDS = 1.0
 STALLED_SECONDS = 3.0
-"""The same message missing for so long is worth an event."""
+"""The time, in seconds, for which one message must be missing to be worth an event."""
 RETRY_SECONDS = 0.5
-"""Pause between attempts at a registration that too few stores answered."""
+"""The pause, in seconds, between attempts at a registration that too few stores answered."""
 RECHECK_SECONDS = 0.1
-"""Room that another source's stream gives back is noticed after this."""
+"""The time, in seconds, until room that another source's stream gave back is noticed."""
 
 
 async def pause(until: asyncio.Event, seconds: float | None) -> None:
-    """Wait for the event to be set, but no longer than this, and take it back."""
+    """Wait for the event to be set, but no longer than this, and clear it."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await until.wait()
@@ -63,14 +63,14 @@ async def pause(until: asyncio.Event, seconds: float | None) -> None:
 
 
 def _said(peer: str, answer: Answer | None, detail: str) -> tuple[str, str]:
-    """What a peer said of a message, for people."""
+    """Return what a peer said of a message, for people."""
     if answer is None:
         return peer, "nothing yet"
     return peer, f"{answer.value}: {detail}" if detail else answer.value
 
 
 class Session:
-    """Everything about one source. All on one event loop."""
+    """The state of one source. All of it is used on one event loop."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Session:
         events: event.Events,
         stores_changed: Callable[[], None],
     ) -> None:
-        """stores_changed: is told when `record` names other stores."""
+        """Begin unregistered. stores_changed: is called when `record` names other stores."""
         self.source = record.source
         self.record = record
         self.peers = peers
@@ -114,7 +114,8 @@ class Session:
         self.following: Following
         self.acknowledgements: Acknowledgements
         self.confirm: Callable[[], Awaitable[None]] | None = None
-        """Tells the source what was consumed; while it is attached to and to be told."""
+        """The function that confirms to the attached source what was consumed; None: it does not
+        ask."""
         self.directory_changed = asyncio.Event()
         self._stores_changed = asyncio.Event()
         self.lineage_changed = asyncio.Event()
@@ -146,8 +147,8 @@ class Session:
         self.following = Following(self.record, self.stream, self.plan, SILENCE_SECONDS_MAX)
         self.acknowledgements = Acknowledgements(start.first)
         if start.is_new:
-            # Else the next instance, should it come before any message, is told of a gap that
-            # this one had no right to either.
+            # Without this, a next instance that comes before any message would be told of a gap.
+            # That gap is of messages that this instance was not entitled to either.
             self.acknowledgements.say_start()
         self._say_start_if_paced()
         self._tell_complete(start)
@@ -162,13 +163,13 @@ class Session:
         finally:
             self.stream.release()
 
-    # What others tell.
+    # Inputs.
 
     def update(self, record: SourceRecord) -> None:
-        """The directory, or the source itself, says something new."""
+        """Take a new entry, from the directory or from the source itself."""
         before = self.record
         if record.order < before.order:
-            # The directory has not heard yet what the source said itself.
+            # The directory does not have yet what the source said itself.
             live = record.live and record.epoch == before.epoch
             proxy = record.proxy if record.epoch == before.epoch else ""
             record = dataclasses.replace(before, live=live, proxy=proxy)
@@ -208,12 +209,13 @@ class Session:
             await self.lineage_changed.wait()
 
     def tell_stable(self, upto: int, epoch: int) -> None:
+        """Note what is stable in the lineage of that epoch."""
         if upto > self.stream.stable_upto:
             self.stream.stable(upto, epoch)
             self.hand_on()
 
     def withdraw(self, withdrawn: Range | None) -> None:
-        """The lineage was replaced; these numbers of what was handed on are void."""
+        """Withdraw these messages, which were handed on: a new lineage has replaced them."""
         self.lineage_changed.set()
         if withdrawn is None:
             return
@@ -228,7 +230,7 @@ class Session:
             self.events.tell(event.Withdrawn(self.source, withdrawn.first, delivered, epoch))
 
     def hand_on(self) -> None:
-        """Give the application what can be handed over."""
+        """Give the application what is ready for delivery."""
         stream = self.stream
         for piece in stream.take_ready():
             self.inbox.put(DeliveredBatch(piece, self.acknowledgements.progress))
@@ -236,7 +238,7 @@ class Session:
             self.wake()
 
     def settle(self) -> None:
-        """After an answer: hand over, and give up what nobody has."""
+        """Act on an answer: deliver what is ready, and give up what no peer has."""
         self.hand_on()
         now = asyncio.get_running_loop().time()
         while (gap := self.plan.gap(now)) is not None:
@@ -248,7 +250,7 @@ class Session:
                 self.source,
                 gap.first,
                 gap.last,
-                "was let go by the stores" if released else "is lost",
+                "was released by the stores" if released else "is lost",
                 ", ".join(map(" says ".join, evidence)),
             )
             self.events.tell(event.Gap(self.source, gap.first, gap.last, gap.cause, evidence))
@@ -256,15 +258,15 @@ class Session:
             self.stream.skip(gap.last)
             self.hand_on()
 
-    # What the loops ask.
+    # Called by the loops.
 
     def wake(self) -> None:
-        """Let those that fetch look again at what is missing."""
+        """Let the fetching tasks look again at what is missing."""
         for woken in self._wakes.values():
             woken.set()
 
     async def next_request(self, peer: str) -> Request:
-        """Wait until there is something to ask this peer for."""
+        """Wait until there is something to ask this peer for, and return the request."""
         woken = self._wakes[peer]
         loop = asyncio.get_running_loop()
         while True:
@@ -277,7 +279,8 @@ class Session:
             await pause(woken, None if wake_at is None else wake_at - now)
 
     async def room_for(self, request: Request) -> bool:
-        """Wait until what the request brings has a place; False if it had better be dropped."""
+        """Wait until there is room for what the request brings. Return False if it should be
+        dropped."""
         while True:
             await self.inbox.space()
             if (
@@ -286,12 +289,13 @@ class Session:
             ):
                 return True
             if not self.plan.front_under_way():
-                # Not at once: of a peer that lacks the front the same would be asked again.
+                # Not at once: a peer that lacks the front would be asked the same again.
                 await asyncio.sleep(RECHECK_SECONDS)
                 return False
             await pause(self._wakes[request.peer], RECHECK_SECONDS)
 
     def address_of(self, peer: str) -> str:
+        """Return the address of a store, or of the source."""
         if peer == SOURCE:
             return self.record.address
         return dict(self.record.stores)[peer]
@@ -317,12 +321,13 @@ class Session:
             await pause(self.directory_changed, RETRY_SECONDS)
 
     def _say_start_if_paced(self) -> None:
-        # A source that waits for what is never asked for would wait for ever.
+        # A source that waits for acknowledgements of messages that this receiver never asks for
+        # would wait for ever.
         if self.record.paced:
             self.acknowledgements.say_start()
 
     def waiting_for_stores(self) -> event.RegistrationWaiting:
-        """Which stores registered this receiver so far, and which did not."""
+        """Return which stores registered this receiver so far, and which did not."""
         answers, limbo = self.registration.answers, self.registration.in_limbo
         names = [name for name, _ in self.record.stores]
         return event.RegistrationWaiting(
@@ -375,7 +380,7 @@ class Session:
         )
 
     def _heard(self, told: registration.Event) -> None:
-        """What came of registering."""
+        """Act on an event of the registration."""
         match told:
             case registration.Refused(store, error):
                 self._refused(store, error)
@@ -408,7 +413,7 @@ class Session:
         self._tell_stores_changed()
 
     def _staff(self) -> None:
-        """One worker for each peer."""
+        """Keep one fetching task for each peer."""
         peers = {SOURCE, *self.plan.stores}
         for peer in set(self._workers) - peers:
             self._workers.pop(peer).cancel()

@@ -1,4 +1,7 @@
-"""Watching the directory of every store: what each says reaches the receiver's own directory."""
+"""The watchers of the stores' directories: each entry goes to the receiver's own directory.
+
+How entries are merged is not known here.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _log = logging.getLogger("quorate.receiver")
 
 
 class Watcher:
-    """Listens to one store's directory for as long as it runs."""
+    """The watcher of one store's directory."""
 
     def __init__(
         self,
@@ -33,7 +36,8 @@ class Watcher:
         request: store_v1.WatchRequest,
         changed: Callable[[str, SourceRecord | None], None],
     ) -> None:
-        """changed: is told of each entry; and of None when the store can not be heard any more."""
+        """Begin unconnected. changed: gets each entry, and None once the store can no longer be
+        heard."""
         self._peers = peers
         self._request = store_v1.WatchRequest()
         self._request.CopyFrom(request)
@@ -43,14 +47,14 @@ class Watcher:
         self.topics: tuple[str, ...] = ()
         """Every topic that the store has, for a helpful error."""
         self.complete = asyncio.Event()
-        """Everything known at the time of the call was said."""
+        """Set once the store has sent every entry that it had at the time of the call."""
         self.error: QuorateError | None = None
-        """Why it can not be heard, if so."""
+        """The reason why the store cannot be heard; None: it can."""
         self.tried = asyncio.Event()
-        """The first attempt has succeeded or failed."""
+        """Set once the first attempt has succeeded or failed."""
 
     async def run(self) -> None:
-        """Reconnects for ever; a store that will never do is tried rarely."""
+        """Reconnect for ever. A store that cannot be of use is tried rarely."""
         pause = 0.05
         while True:
             try:

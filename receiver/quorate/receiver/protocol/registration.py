@@ -214,8 +214,9 @@ class Registration:
     ) -> None:
         """Begin without answers.
 
-        stores: name and address of each store of the source. interval: seconds that silent stores
-        may hold up a registration that can go on without them.
+        - stores: name and address of each store of the source.
+        - interval: seconds that silent stores may hold up a registration that can go on without
+          them.
         """
         self._source = source
         self._session_id = session_id
