@@ -685,7 +685,7 @@ def test_a_store_that_was_replaced_is_asked_anew_and_answers_of_the_former_do_no
     for _ in range(2):
         assert not made.promised("b", 1, own("b"))
         assert made.step("b") == AskPromise(1)
-    assert "b: it answers from a data directory that other stores know" in str(made.unfinished())
+    assert "b: other stores know its data directory as a former one" in str(made.unfinished())
     made.promised("b", 1, own("b", "new disk"))
     assert "directory" not in str(made.unfinished())
     assert made.step("b") == Hold()
