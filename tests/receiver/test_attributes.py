@@ -13,8 +13,8 @@ from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 from quorate.receiver import Message, blocking
 from quorate.receiver.message import DeliveredBatch
-from quorate.receiver.protocol.consumed import Progress
-from quorate.receiver.protocol.stream import Piece
+from quorate.receiver.protocol.consumed import Consumption
+from quorate.receiver.protocol.stream import BatchPart
 from quorate.source import Outgoing
 from quorate.source import blocking as blocking_source
 
@@ -26,8 +26,8 @@ def delivered(*messages: tuple[bytes, bytes]) -> DeliveredBatch:
     attributes = [attributes for _, attributes in messages]
     frame = encode_batch(NAME, 1, 10, payloads, 99, attributes=attributes)
     header = read_header(frame)
-    piece = Piece(header.first, header.last, header, frame, retransmitted=False)
-    return DeliveredBatch(piece, Progress(0))
+    piece = BatchPart(header.first, header.last, header, frame, retransmitted=False)
+    return DeliveredBatch(piece, Consumption(0))
 
 
 def content(message: Message) -> tuple[bytes, bytes | None, dict[str, bytes]]:

@@ -73,9 +73,9 @@ from quorate.receiver.protocol.start_position import (
     decide_start,
 )
 from quorate.receiver.protocol.stream import (
+    BatchOutcome,
     Room,
     Stream,
-    Verdict,
 )
 from quorate.v1 import messages_pb2 as v1
 
@@ -95,9 +95,9 @@ class _Stream(Stream):
 
     reached: Callable[[], None]
 
-    def live(self, header: BatchHeader, frame: bytes) -> Verdict:
+    def live(self, header: BatchHeader, frame: bytes) -> BatchOutcome:
         verdict = super().live(header, frame)
-        if verdict is Verdict.NO_ROOM:
+        if verdict is BatchOutcome.NO_ROOM:
             self.reached()
         return verdict
 
@@ -111,9 +111,9 @@ class _Plan(FetchPlan):
 
     def fetched(
         self, request: Request, header: BatchHeader, frame: bytes, first: int, last: int, now: float
-    ) -> Verdict:
+    ) -> BatchOutcome:
         verdict = super().fetched(request, header, frame, first, last, now)
-        if verdict is Verdict.VOID:
+        if verdict is BatchOutcome.VOID:
             self._reached()
         return verdict
 

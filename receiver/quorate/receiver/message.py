@@ -12,8 +12,8 @@ from typing import NamedTuple
 from quorate.protocol.attributes import NO_ATTRIBUTES, Attributes, decode_attributes
 from quorate.protocol.framing import read_messages
 from quorate.protocol.identity import SourceName
-from quorate.receiver.protocol.consumed import Progress
-from quorate.receiver.protocol.stream import Piece
+from quorate.receiver.protocol.consumed import Consumption
+from quorate.receiver.protocol.stream import BatchPart
 
 
 class Acknowledgement(NamedTuple):
@@ -22,7 +22,7 @@ class Acknowledgement(NamedTuple):
     source: SourceName
     epoch: int
     sequence: int
-    progress: Progress
+    progress: Consumption
 
 
 class DeliveredBatch:
@@ -38,10 +38,10 @@ class DeliveredBatch:
     """The size in bytes, framing included."""
     taken: int
     """The sequence number of the last message that the application took; first - 1: none yet."""
-    progress: Progress
+    progress: Consumption
     """The count of what was consumed of this batch's source."""
 
-    def __init__(self, piece: Piece, progress: Progress) -> None:
+    def __init__(self, piece: BatchPart, progress: Consumption) -> None:
         self.first = piece.first
         self.last = piece.last
         self.size = piece.size
@@ -128,7 +128,7 @@ class DeliveredBatch:
         """Return a batch with only these of its messages."""
         piece = self._piece
         return DeliveredBatch(
-            Piece(first, last, piece.header, piece.frame, piece.retransmitted), self.progress
+            BatchPart(first, last, piece.header, piece.frame, piece.retransmitted), self.progress
         )
 
 

@@ -85,7 +85,7 @@ class ReceiverOptions:
             raise InvalidArgument("consensus", f"{consensus!r} is none of {one_of}")
         maximum: object = self.request_maximum
         if not isinstance(maximum, int | None):
-            raise InvalidArgument("request_maximum", f"{maximum!r} is no number")
+            raise InvalidArgument("request_maximum", f"{maximum!r} is not a whole number")
         if self.request_maximum is not None and self.request_maximum < 0:
             raise InvalidArgument("request_maximum", f"{self.request_maximum} is below 0")
         if self.confirm_delivery and not self.allow_confirmed_delivery:

@@ -14,18 +14,18 @@ from quorate.receiver.events import KEPT, Events, SourceGone
 from quorate.receiver.io.inbox import Inbox
 from quorate.receiver.message import DeliveredBatch
 from quorate.receiver.options import AcknowledgeMode
-from quorate.receiver.protocol.consumed import Progress
-from quorate.receiver.protocol.stream import Piece
+from quorate.receiver.protocol.consumed import Consumption
+from quorate.receiver.protocol.stream import BatchPart
 
 NAME = SourceName("orders", 7)
 
 
-def batch(first: int, last: int, progress: Progress | None = None) -> DeliveredBatch:
+def batch(first: int, last: int, progress: Consumption | None = None) -> DeliveredBatch:
     payloads = [b"%d" % n for n in range(first, last + 1)]
     frame = encode_batch(NAME, 1, first, payloads, 99)
     return DeliveredBatch(
-        Piece(first, last, read_header(frame), frame, retransmitted=True),
-        progress or Progress(0),
+        BatchPart(first, last, read_header(frame), frame, retransmitted=True),
+        progress or Consumption(0),
     )
 
 
@@ -83,7 +83,7 @@ async def test_a_failure_reaches_who_waits() -> None:
 
 
 def test_automatic_counts_what_was_left() -> None:
-    progress = Progress(0)
+    progress = Consumption(0)
     cursor = Cursor(AcknowledgeMode.AUTOMATIC)
     cursor.enter_messages(one := batch(0, 4, progress))
     for message in cursor.messages:
@@ -104,7 +104,7 @@ def test_automatic_counts_what_was_left() -> None:
 
 @pytest.mark.parametrize("mode", [AcknowledgeMode.BATCHED, AcknowledgeMode.EXPLICIT])
 def test_other_modes_count_nothing_by_themselves(mode: AcknowledgeMode) -> None:
-    progress = Progress(0)
+    progress = Consumption(0)
     cursor = Cursor(mode)
     cursor.enter(one := batch(0, 4, progress))
     cursor.leave()

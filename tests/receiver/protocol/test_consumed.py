@@ -7,7 +7,7 @@ import pytest
 
 from quorate.receiver.protocol.consumed import (
     Acknowledgements,
-    Progress,
+    Consumption,
 )
 
 
@@ -16,7 +16,7 @@ def test_nothing_consumed_is_nothing_to_acknowledge() -> None:
 
 
 def test_only_the_contiguous_part_counts() -> None:
-    progress = Progress(0)
+    progress = Consumption(0)
     for sequence in (0, 1, 5, 2, 4):
         progress.consumed(sequence)
     assert progress.upto() == 2
@@ -25,14 +25,14 @@ def test_only_the_contiguous_part_counts() -> None:
 
 
 def test_through_takes_everything_before_along() -> None:
-    progress = Progress(10)
+    progress = Consumption(10)
     progress.consumed(13)
     progress.consumed_through(12)
     assert progress.upto() == 13
 
 
 def test_a_gap_is_passed_over() -> None:
-    progress = Progress(0)
+    progress = Consumption(0)
     progress.skip(2, 1_000_000_000)
     progress.consumed(0)
     assert progress.upto() == 0
@@ -120,7 +120,7 @@ def test_a_second_withdrawal_may_begin_before_the_first() -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_any_order_gives_what_the_plain_count_gives(seed: int) -> None:
     rng = random.Random(seed)
-    progress = Progress(5)
+    progress = Consumption(5)
     gap = (20, 29)
     progress.skip(*gap)
     numbers = [n for n in range(5, 60) if not gap[0] <= n <= gap[1]]
@@ -139,7 +139,7 @@ def test_any_order_gives_what_the_plain_count_gives(seed: int) -> None:
 
 
 def test_many_threads_may_consume() -> None:
-    progress = Progress(0)
+    progress = Consumption(0)
     threads = [
         threading.Thread(target=lambda part=part: [*map(progress.consumed, range(part, 4000, 4))])
         for part in range(4)

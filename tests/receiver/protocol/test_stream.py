@@ -11,10 +11,10 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
 from quorate.receiver.protocol.stream import (
-    Piece,
+    BatchOutcome,
+    BatchPart,
     Room,
     Stream,
-    Verdict,
     first_difference,
 )
 
@@ -28,7 +28,7 @@ def batch(first: int, last: int, epoch: int = 1) -> tuple[BatchHeader, bytes]:
     return read_header(frame), frame
 
 
-def contents(pieces: list[Piece]) -> list[tuple[int, bytes]]:
+def contents(pieces: list[BatchPart]) -> list[tuple[int, bytes]]:
     return [
         (n, read_payloads(piece.frame, piece.header)[n - piece.header.first])
         for piece in pieces
@@ -36,7 +36,7 @@ def contents(pieces: list[Piece]) -> list[tuple[int, bytes]]:
     ]
 
 
-def numbers(pieces: list[Piece]) -> list[int]:
+def numbers(pieces: list[BatchPart]) -> list[int]:
     return [n for n, _ in contents(pieces)]
 
 
@@ -50,7 +50,7 @@ def stream(start: int = 0, lineage: Lineage = ONE, **options: bool | int) -> Str
 
 def test_what_comes_in_order_goes_out_at_once() -> None:
     one = stream()
-    assert one.live(*batch(0, 4)) is Verdict.TAKEN
+    assert one.live(*batch(0, 4)) is BatchOutcome.TAKEN
     assert numbers(one.take_ready()) == [0, 1, 2, 3, 4]
     assert not one.behind
     assert one.missing() == []
@@ -62,7 +62,7 @@ def test_a_jump_waits_for_what_is_between() -> None:
     assert one.take_ready() == []
     assert one.behind
     assert one.missing() == [Range(0, 4)]
-    assert one.fetched(*batch(0, 4), 0, 4) is Verdict.TAKEN
+    assert one.fetched(*batch(0, 4), 0, 4) is BatchOutcome.TAKEN
     pieces = one.take_ready()
     assert numbers(pieces) == list(range(10))
     assert [piece.retransmitted for piece in pieces] == [True, False]
@@ -73,7 +73,7 @@ def test_batches_that_overlap_count_once() -> None:
     one.live(*batch(0, 4))
     one.fetched(*batch(3, 7), 3, 7)
     one.live(*batch(6, 8))
-    assert one.live(*batch(0, 8)) is Verdict.DUPLICATE
+    assert one.live(*batch(0, 8)) is BatchOutcome.DUPLICATE
     assert numbers(one.take_ready()) == list(range(9))
 
 
@@ -111,9 +111,9 @@ def test_what_is_not_stable_is_not_fetched_for_one_that_holds_back() -> None:
 
 def test_without_room_a_live_batch_is_left_to_be_fetched() -> None:
     one = Stream(ONE, 0, room=room(size=1))
-    assert one.live(*batch(5, 9)) is Verdict.NO_ROOM
+    assert one.live(*batch(5, 9)) is BatchOutcome.NO_ROOM
     assert one.missing() == [Range(0, 9)]
-    assert one.live(*batch(0, 4)) is Verdict.TAKEN, "what is next needs no room"
+    assert one.live(*batch(0, 4)) is BatchOutcome.TAKEN, "what is next needs no room"
 
 
 def test_room_is_given_back() -> None:
@@ -129,16 +129,16 @@ def test_room_is_given_back() -> None:
 
 def test_a_newer_epoch_waits_for_its_lineage() -> None:
     one = stream()
-    assert one.live(*batch(0, 4, epoch=2)) is Verdict.NEWER_EPOCH
+    assert one.live(*batch(0, 4, epoch=2)) is BatchOutcome.NEWER_EPOCH
     was_outdated = one.outdated
     assert one.adopt(Lineage((Term(2, 0),))) is None
     assert (was_outdated, one.outdated) == (True, False)
-    assert one.live(*batch(0, 4, epoch=2)) is Verdict.TAKEN
+    assert one.live(*batch(0, 4, epoch=2)) is BatchOutcome.TAKEN
 
 
 def test_a_void_batch_is_not_used() -> None:
     one = stream(lineage=Lineage((Term(1, 0), Term(3, 5))))
-    assert one.fetched(*batch(5, 9), 5, 9) is Verdict.VOID
+    assert one.fetched(*batch(5, 9), 5, 9) is BatchOutcome.VOID
     one.fetched(*batch(0, 9), 0, 9)
     assert numbers(one.take_ready()) == [0, 1, 2, 3, 4]
 

@@ -16,7 +16,9 @@ DECLARED = Policy((Group("g", tuple("abc"), backups=("d",)),))
 
 
 def open_streams(stores: str) -> Streams:
-    streams = Streams("abcd")
+    streams = Streams()
+    for store in "abcd":
+        streams.add(store)
     for store in stores:
         streams.opened(store, 0, FSYNC, Retention(0))
     return streams

@@ -167,7 +167,7 @@ class Acknowledger:
             except Fenced:
                 raise
             except QuorateError as error:
-                log.info("acknowledging to %s: %s", address, error)
+                log.info("store %s did not take an acknowledgement: %s", address, error)
             self._progressed.set()
 
     def _due(self, address: str) -> dict[SourceName, tuple[Session, str, int]]:

@@ -54,6 +54,8 @@ class Confirming:
             with errors_of(self._address):
                 await session.peers.source(self._address).Confirm(request, timeout=CALL_SECONDS)
         except QuorateError as error:
-            log.debug("%s: confirming to %s: %s", session.source, self._address, error)
+            log.debug(
+                "%s: %s did not take a confirmation: %s", session.source, self._address, error
+            )
         else:
             self._told = max(self._told, consumed)

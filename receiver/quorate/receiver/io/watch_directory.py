@@ -66,7 +66,7 @@ class Watcher:
             if self.complete.is_set():
                 pause = 0.05
             if self.error is None or type(error) is not type(self.error):
-                _log.warning("directory of %s: %s", self.address, error)
+                _log.warning("the directory of store %s cannot be heard: %s", self.address, error)
             self.complete.clear()
             self.error = error
             self.tried.set()

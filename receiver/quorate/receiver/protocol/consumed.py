@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Progress:
+class Consumption:
     """The count of one stretch of a stream, between two cuts of its lineage."""
 
     __slots__ = ("_ahead", "_gaps", "_limit", "_single", "_through", "_upto", "source_reg_id")
@@ -88,12 +88,12 @@ class Acknowledgements:
         """The first sequence number to be delivered of the present stream."""
         self.began_anew = 0
         """The number of times that positions went back. Stores' earlier positions are void."""
-        self._stretches: deque[Progress] = deque([Progress(start)])
+        self._stretches: deque[Consumption] = deque([Consumption(start)])
         self._sent = start - 1
         self._says_from = start
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> Consumption:
         """The count for messages that are delivered from now on."""
         return self._stretches[-1]
 
@@ -111,7 +111,7 @@ class Acknowledgements:
         self.start = min(self.start, first)
         self._sent = min(self._sent, first - 1)
         self._says_from = min(self._says_from, first)
-        self._stretches.append(Progress(first, self.progress.source_reg_id))
+        self._stretches.append(Consumption(first, self.progress.source_reg_id))
 
     def consumed_upto(self) -> int:
         """Return the highest sequence number with all before it consumed."""

@@ -19,8 +19,8 @@ from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.receiver.protocol.stream import (
+    BatchOutcome,
     Stream,
-    Verdict,
 )
 
 SOURCE = "the source"
@@ -287,10 +287,10 @@ class FetchPlan:
     # Answers.
 
     def fetched(self, request: Request, header: BatchHeader, frame: bytes, first: int, last: int,
-                now: float) -> Verdict:  # fmt: skip
+                now: float) -> BatchOutcome:  # fmt: skip
         """Take a checked batch."""
         verdict = self._stream.fetched(header, frame, first, last)
-        if verdict in (Verdict.VOID, Verdict.NEWER_EPOCH):
+        if verdict in (BatchOutcome.VOID, BatchOutcome.NEWER_EPOCH):
             # One of the two has an outdated lineage. That is not a "no", but asking for more is no
             # use now.
             self._does_not_reach(request.peer, first - 1, now + PROBE_SECONDS)

@@ -15,8 +15,8 @@ from quorate.protocol.framing import check_batch
 from quorate.receiver.protocol.directory import SourceRecord, record_from_wire
 from quorate.receiver.protocol.fetch_plan import FetchPlan
 from quorate.receiver.protocol.stream import (
+    BatchOutcome,
     Stream,
-    Verdict,
 )
 from quorate.v1 import messages_pb2 as v1
 
@@ -170,7 +170,7 @@ class Following:
         if header.source != self._source:
             raise CorruptBatch(self._where, f"it is of {header.source}")
         self._epoch = max(self._epoch, header.epoch)
-        if self._stream.live(header, batch) is Verdict.NEWER_EPOCH:
+        if self._stream.live(header, batch) is BatchOutcome.NEWER_EPOCH:
             return header.epoch
         self._stream.stable(stable_upto, header.epoch)
         return None

@@ -15,7 +15,7 @@ from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 
-class Verdict(enum.Enum):
+class BatchOutcome(enum.Enum):
     """The result of giving a batch to the stream."""
 
     TAKEN = enum.auto()
@@ -29,7 +29,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(slots=True)
-class Piece:
+class BatchPart:
     """The part [first, last] of a batch that belongs to the stream and is not handed on yet."""
 
     first: int
@@ -90,39 +90,39 @@ class Stream:
         batch."""
         self._hold_back = hold_back
         self._room = room
-        self._waiting: dict[int, Piece] = {}
+        self._waiting: dict[int, BatchPart] = {}
         self._covered = RangeSet()
-        self._ready: list[Piece] = []
+        self._ready: list[BatchPart] = []
 
     # Inputs.
 
-    def live(self, header: BatchHeader, frame: bytes) -> Verdict:
+    def live(self, header: BatchHeader, frame: bytes) -> BatchOutcome:
         """Take a checked batch of the live stream."""
         if header.epoch > self.lineage.epoch:
             self.heard_of_epoch(header.epoch)
-            return Verdict.NEWER_EPOCH
+            return BatchOutcome.NEWER_EPOCH
         valid = self._valid(header, header.first, header.last)
         if valid is None:
-            return Verdict.VOID
+            return BatchOutcome.VOID
         self.known_upto = max(self.known_upto, valid.last)
         if valid.last < self.next:
-            return Verdict.DUPLICATE
+            return BatchOutcome.DUPLICATE
         at_once = valid.first <= self.next <= self._limit()
         if not at_once and self._room.waiting_bytes + len(frame) > self._room.live_bytes_max:
-            return Verdict.NO_ROOM
+            return BatchOutcome.NO_ROOM
         return self._take(valid, header, frame, retransmitted=False)
 
-    def fetched(self, header: BatchHeader, frame: bytes, first: int, last: int) -> Verdict:
+    def fetched(self, header: BatchHeader, frame: bytes, first: int, last: int) -> BatchOutcome:
         """Take a checked batch that was fetched, of which only [first, last] counts."""
         if header.epoch > self.lineage.epoch:
             self.heard_of_epoch(header.epoch)
-            return Verdict.NEWER_EPOCH
+            return BatchOutcome.NEWER_EPOCH
         valid = self._valid(header, max(first, header.first), min(last, header.last))
         if valid is None:
-            return Verdict.VOID
+            return BatchOutcome.VOID
         self.known_upto = max(self.known_upto, valid.last)
         if valid.last < self.next:
-            return Verdict.DUPLICATE
+            return BatchOutcome.DUPLICATE
         return self._take(valid, header, frame, retransmitted=True)
 
     def exists(self, upto: int, epoch: int) -> None:
@@ -177,7 +177,7 @@ class Stream:
 
     # Results.
 
-    def take_ready(self) -> list[Piece]:
+    def take_ready(self) -> list[BatchPart]:
         """Return what came in order since the last call."""
         ready = self._ready
         if ready:
@@ -223,21 +223,21 @@ class Stream:
 
     def _take(
         self, valid: Range, header: BatchHeader, frame: bytes, *, retransmitted: bool
-    ) -> Verdict:
+    ) -> BatchOutcome:
         count = header.last - header.first + 1
         self.message_bytes += (len(frame) / count - self.message_bytes) / 8
         first = max(valid.first, self.next)
         if first == self.next and not self._waiting and valid.last <= self._limit():
-            self._ready.append(Piece(first, valid.last, header, frame, retransmitted))
+            self._ready.append(BatchPart(first, valid.last, header, frame, retransmitted))
             self.next = valid.last + 1
-            return Verdict.TAKEN
+            return BatchOutcome.TAKEN
         parts = self._covered.holes(first, valid.last)
         for part in parts:
-            self._wait(Piece(part.first, part.last, header, frame, retransmitted))
+            self._wait(BatchPart(part.first, part.last, header, frame, retransmitted))
         self._hand_on()
-        return Verdict.TAKEN if parts else Verdict.DUPLICATE
+        return BatchOutcome.TAKEN if parts else BatchOutcome.DUPLICATE
 
-    def _wait(self, piece: Piece) -> None:
+    def _wait(self, piece: BatchPart) -> None:
         self._waiting[piece.first] = piece
         self._covered.add(piece.first, piece.last)
         self._room.waiting_bytes += piece.size
@@ -250,8 +250,12 @@ class Stream:
                 break
             self._room.waiting_bytes -= piece.size
             if piece.last > limit:
-                rest = Piece(limit + 1, piece.last, piece.header, piece.frame, piece.retransmitted)
-                piece = Piece(piece.first, limit, piece.header, piece.frame, piece.retransmitted)
+                rest = BatchPart(
+                    limit + 1, piece.last, piece.header, piece.frame, piece.retransmitted
+                )
+                piece = BatchPart(
+                    piece.first, limit, piece.header, piece.frame, piece.retransmitted
+                )
                 self._wait(rest)
             self._ready.append(piece)
             self.next = piece.last + 1
@@ -263,7 +267,7 @@ class Stream:
         self.release()
         for piece in kept:
             self._wait(
-                Piece(
+                BatchPart(
                     piece.first,
                     min(piece.last, at - 1),
                     piece.header,

@@ -384,7 +384,7 @@ class Engine:
 def _report(task: asyncio.Task[None]) -> None:
     """Log the failure of a task of the engine."""
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.critical("a part of the source has failed", exc_info=error)
+        _log.critical("a task of the source has failed", exc_info=error)
 
 
 def _log_event(name: SourceName, event: events.Event) -> None:

@@ -141,11 +141,6 @@ class LiveServer:
             receiver.news.set()
         await self._server.stop(_LAST_FRAMES_SECONDS)
 
-    @property
-    def receivers(self) -> int:
-        """The number of attached receivers."""
-        return len(self._receivers)
-
     # -- called by the engine ---------------------------------------------------------------
 
     def publish(self, frame: bytes) -> None:

@@ -120,7 +120,7 @@ class SourceCore:
             [layout.policy for layout in previous],
         )
         self.tracker = StabilityTracker((policy,), stable_upto)
-        self.streams = Streams(())
+        self.streams = Streams()
         self.roster = Roster(stores, previous)
         self.registration.addresses = self.roster.addresses
         self._notices = Notices(policy, options, stable_upto)

@@ -31,7 +31,7 @@ def answers(core: SourceCore, first: int, last: int) -> Iterator[v1.FetchRespons
         item = retention.at(retention.ordinal_of(first))
         if item is None or item.first > first:
             lost = Range(first, last if item is None else min(last, item.first - 1))
-            packing.missing(lost, v1.LOOKUP_ABSENT, "the source was told that it is lost")
+            packing.missing(lost, v1.LOOKUP_ABSENT, "an operator has accepted that it is lost")
             first = lost.last + 1
             continue
         batch = batch_of(item.frame)

@@ -668,7 +668,7 @@ class Registration:
         return reason if reason.startswith(store) else f"{store}: {reason}"
 
     def unfinished(self, taking: Set[str] = frozenset()) -> QuorateError:
-        """Why the registration is not complete, for a caller who will wait no longer.
+        """Return why the registration is not complete, for a caller that stops waiting.
 
         taking: the stores that take the stream now, whatever was wrong with them before.
         """

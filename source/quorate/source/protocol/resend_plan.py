@@ -44,7 +44,8 @@ class Load:
     """The ranges that no store has, and whose loss an operator has accepted."""
 
     def run(self, first: int) -> tuple[int, tuple[str, ...]]:
-        """How far the same stores hold everything from this number on, and which these are."""
+        """Return how far the same stores hold everything from this number on, and which stores
+        these are."""
         start = max(start for start in self.holders if start <= first)
         upto = min((later - 1 for later in self.holders if later > first), default=self.last)
         return upto, self.holders[start]

@@ -44,7 +44,7 @@ class Retention:
         "payload_bytes",
     )
 
-    def __init__(self, next_sequence: int, payload_bytes: int = 0) -> None:
+    def __init__(self, next_sequence: int) -> None:
         self._frames: deque[RetainedFrame] = deque()
         self._settled = 0
         self._settled_memory = 0
@@ -53,7 +53,7 @@ class Retention:
         self.base = 0
         self.next_sequence = next_sequence
         """The first sequence number after the newest frame."""
-        self.payload_bytes = payload_bytes
+        self.payload_bytes = 0
         """The payload bytes of the stream up to next_sequence."""
 
     def __len__(self) -> int:

@@ -5,7 +5,6 @@ Pure. Each stream has its own place in the retention, so that a slow store holds
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from quorate.protocol.limits import NOTHING
@@ -18,7 +17,7 @@ from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 
 
 @dataclass(slots=True)
-class Cursor:
+class StoreCursor:
     """The place of one store's stream."""
 
     ordinal: int = 0
@@ -46,14 +45,14 @@ class Cursor:
 class Streams:
     """The cursors of all stores."""
 
-    def __init__(self, stores: Iterable[str]) -> None:
-        self.cursors = {store: Cursor() for store in stores}
-        self.takers = tuple(self.cursors)
+    def __init__(self) -> None:
+        self.cursors: dict[str, StoreCursor] = {}
+        self.takers: tuple[str, ...] = ()
         """The stores that need the stream's messages, as far as is known."""
 
     def add(self, store: str) -> None:
         """Add a store."""
-        self.cursors.setdefault(store, Cursor())
+        self.cursors.setdefault(store, StoreCursor())
         self._renew_takers()
 
     def remove(self, store: str) -> None:
@@ -107,7 +106,7 @@ class Streams:
     def opened(self, store: str, next_sequence: int, durability: int, retention: Retention) -> bool:
         """Open a store's stream at next_sequence. Return whether the store takes messages."""
         takes_data = durability != DURABILITY_STATE_ONLY
-        self.cursors[store] = Cursor(
+        self.cursors[store] = StoreCursor(
             ordinal=retention.ordinal_of(next_sequence),
             next_sequence=next_sequence,
             open=True,
@@ -153,7 +152,7 @@ class Streams:
         return None
 
     @staticmethod
-    def _state_frame(cursor: Cursor, stable_upto: int) -> bytes | None:
+    def _state_frame(cursor: StoreCursor, stable_upto: int) -> bytes | None:
         """Return the next frame for a store without messages: a keepalive with the stable number.
 
         Receivers can acknowledge at the store up to that number. Such a store is never idle,
