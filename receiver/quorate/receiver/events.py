@@ -1,6 +1,6 @@
 """The events of a receiver, and the bounded streams from which an application reads them.
 
-No module here decides when an event happens.
+An event is a plain value. Other modules decide when it happens.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ class SourceChanged:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The messages [first, last] cannot be delivered, and the receiver has proof of that.
+    """The messages [first, last] cannot be delivered; `cause` and `evidence` say why.
 
-    `cause` and `evidence` say why. Delivery goes on after the gap.
+    Delivery goes on after the gap.
     """
 
     source: SourceName
@@ -173,10 +173,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """Delivery waits for messages that may still exist: no peer that could have them has answered
-    yes or no.
+    """Delivery waits for the messages [first, last], which may still exist.
 
-    The receiver goes on asking.
+    The receiver goes on asking the peers that may have them.
     """
 
     source: SourceName

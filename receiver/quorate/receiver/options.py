@@ -1,4 +1,4 @@
-"""The settings of a receiver, checked when they are made. No module here acts on them."""
+"""The settings of a receiver, checked when they are made. Nothing here acts on them."""
 
 from __future__ import annotations
 

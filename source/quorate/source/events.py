@@ -1,6 +1,6 @@
 """The events of a source, and the bounded log from which an application reads them.
 
-An event is a plain value. No module here acts on an event; the application decides what to do.
+An event is a plain value. The application decides what to do about it; nothing here acts on it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class MembershipChanged:
     to_policies: tuple[Policy, ...]
     epoch: int
     confirmed: bool
-    """Whether the change is complete. Then a store that no policy in `to_policies` names may be
-    switched off."""
+    """Whether the begin record no longer names the policies it came from. Then a store that no
+    policy in `to_policies` names may be switched off."""
 
 
 @dataclass(frozen=True, slots=True)

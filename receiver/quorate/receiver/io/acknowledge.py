@@ -48,7 +48,8 @@ STABLE_SECONDS = 1.0
 class _Told(NamedTuple):
     """The key of what a store was told.
 
-    began_anew: after a stream began anew, nothing was told, and late answers do not count.
+    A stream that begins anew has a new key: its stores were told nothing, and late answers do not
+    count.
     """
 
     address: str

@@ -245,8 +245,8 @@ class FetchPlan:
         return request
 
     def wake_at(self, name: str, now: float) -> float | None:
-        """Return when to call `request` again although nothing has happened; None: time alone
-        brings none."""
+        """Return when to call `request` again although nothing has happened; None: only after an
+        event."""
         peer = self._peer(name)
         if peer is None:
             return None

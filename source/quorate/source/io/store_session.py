@@ -267,7 +267,7 @@ class StoreSession:
             async with asyncio.timeout(SILENCE_SECONDS_MAX):
                 response = await call.read()
         except TimeoutError:
-            raise Unreachable(self.store.address, "it did not answer the opening") from None
+            raise Unreachable(self.store.address, "no answer to the opened stream") from None
         except grpc.aio.AioRpcError as error:
             raise error_from_call(self.store.address, error) from error
         except asyncio.InvalidStateError:

@@ -26,7 +26,7 @@ from quorate.source.protocol.flight_window import Window
 from quorate.source.protocol.retention import Retention
 from quorate.source.protocol.store_cursors import Streams
 
-Told = list[events.Event]
+News = list[events.Event]
 
 
 class Notices:
@@ -48,14 +48,14 @@ class Notices:
 
     # -- registration -----------------------------------------------------------------------
 
-    def waiting(self, missing: tuple[str, ...], seconds: float) -> Told:
+    def waiting(self, missing: tuple[str, ...], seconds: float) -> News:
         """Report that a registration waits for these stores, and when it no longer waits for
         all."""
         told = (missing, seconds > 0)
         before, self._waiting = self._waiting, told
         return [events.WaitingForStores(missing, seconds)] if missing and told != before else []
 
-    def in_limbo(self, store: str, reason: str) -> Told:
+    def in_limbo(self, store: str, reason: str) -> News:
         """Report a store in limbo, which cannot vouch for what it lacks."""
         if self._limbo.get(store) == reason:
             return []
@@ -68,7 +68,7 @@ class Notices:
         self._refusals = {refusal for refusal in self._refusals if refusal[0] != store}
 
     @staticmethod
-    def complete(first: int, epoch: int, streams: Streams, policy: Policy) -> Told:
+    def complete(first: int, epoch: int, streams: Streams, policy: Policy) -> News:
         """Report that enough stores take the stream: it accepts messages from this number on."""
         taking, connected = streams.open_stores(), streams.connected()
         return [
@@ -82,7 +82,7 @@ class Notices:
         ]
 
     @staticmethod
-    def quorum_lost(taking: Set[str], policy: Policy) -> Told:
+    def quorum_lost(taking: Set[str], policy: Policy) -> News:
         """Report that too few stores still take the stream."""
         return [events.QuorumLost(tuple(sorted(taking)), policy.groups_holding(taking, taking))]
 
@@ -94,7 +94,7 @@ class Notices:
         policy: Policy,
         *,
         quorum_lost: bool,
-    ) -> Told:
+    ) -> News:
         """Report a store that does not take the stream, once for each kind of reason.
 
         taking: the stores that do take it.
@@ -110,22 +110,22 @@ class Notices:
         """Forget a store that the source no longer deals with."""
         self._unresponsive.pop(store, None)
 
-    def opened(self, store: str, taking: Set[str], policy: Policy, *, takes_data: bool) -> Told:
+    def opened(self, store: str, taking: Set[str], policy: Policy, *, takes_data: bool) -> News:
         """Report a store whose stream is open again, or that keeps no messages.
 
         taking: the stores that take the stream. takes_data: whether this store takes messages.
         """
-        told: Told = []
+        news: News = []
         if self._unresponsive.pop(store, None) is not None:
-            told.append(events.StoreReturned(store, policy.groups_holding(taking, taking)))
+            news.append(events.StoreReturned(store, policy.groups_holding(taking, taking)))
         if takes_data:
             self._state_only.discard(store)
         elif store not in self._state_only:
             self._state_only.add(store)
-            told.append(events.StoreKeepsState(store))
-        return told
+            news.append(events.StoreKeepsState(store))
+        return news
 
-    def refused(self, store: str, error: QuorateError) -> Told:
+    def refused(self, store: str, error: QuorateError) -> News:
         """Report a store that refused to promise or begin. A store that did not answer did not
         refuse."""
         passing = isinstance(error, Unreachable | StoreStopping | InLimbo | NotRegistered | Fenced)
@@ -135,7 +135,7 @@ class Notices:
         self._refusals.add(refusal)
         return [events.RegistrationRefused(store, error)]
 
-    def policy_in_force(self, policy: Policy) -> Told:
+    def policy_in_force(self, policy: Policy) -> News:
         """Report the backups that stepped in or back, now that the record names this policy
         alone."""
         before = {*self._policy.stand_ins(self._declared)}
@@ -150,7 +150,7 @@ class Notices:
 
     def stored(
         self, store: str, before: int | None, tracker: StabilityTracker, policy: Policy
-    ) -> Told:
+    ) -> News:
         """Report what a store has acknowledged beyond `before`."""
         upto = tracker.acknowledged_upto(store)
         before = NOTHING if before is None else before
@@ -170,7 +170,7 @@ class Notices:
             )
         ]
 
-    def stable(self, upto: int, tracker: StabilityTracker, policy: Policy) -> Told:
+    def stable(self, upto: int, tracker: StabilityTracker, policy: Policy) -> News:
         """Report what has become stable up to here."""
         first = self._stable_upto + 1
         if upto < first:
@@ -185,7 +185,7 @@ class Notices:
         self._stable_upto = max(self._stable_upto, upto)
 
     @staticmethod
-    def flight_exceeded(window: Window) -> Told:
+    def flight_exceeded(window: Window) -> News:
         """Report that as much is unstable as the flight window allows and a message was
         accepted."""
         if window.exceeded_noted:
@@ -199,14 +199,14 @@ class Notices:
         ]
 
     @staticmethod
-    def flight_relieved(window: Window, stable_upto: int) -> Told:
+    def flight_relieved(window: Window, stable_upto: int) -> News:
         """Report that the exceeded flight window has room again, if it has."""
         if window.exceeded:
             return []
         window.exceeded_noted = False
         return [events.FlightRelieved(stable_upto)]
 
-    def overdue(self, retention: Retention, stable_upto: int, now: float) -> Told:
+    def overdue(self, retention: Retention, stable_upto: int, now: float) -> News:
         """Report the messages that passed the stability lifetime without becoming stable."""
         lifetime = self._options.stability_lifetime
         oldest = retention.oldest_unsettled()
@@ -224,7 +224,7 @@ class Notices:
         return [events.NotStable(first, overdue[-1].last, events.NotStableCause.TIMEOUT)]
 
     @staticmethod
-    def contradicted(store: str, error: QuorateError) -> Told:
+    def contradicted(store: str, error: QuorateError) -> News:
         """Report messages that a store refuses because it holds other content."""
         if not isinstance(error, ContentConflict):
             return []
@@ -235,7 +235,7 @@ class Notices:
         """Note where the retention begins. Earlier messages were reported, or were never kept."""
         self._reclaimed_upto = max(first - 1, self._reclaimed_upto or NOTHING)
 
-    def reclaimed(self, retention: Retention) -> Told:
+    def reclaimed(self, retention: Retention) -> News:
         """Report the messages that left the retention; forced: a store still lacked them."""
         if self._reclaimed_upto is None:
             return []
@@ -244,11 +244,11 @@ class Notices:
         forced = retention.take_forced()
         if last < first:
             return []
-        told: Told = []
+        news: News = []
         normally = [(first, last)]
         if forced is not None:
-            told.append(events.Reclaimed(forced.first, forced.last, forced=True))
+            news.append(events.Reclaimed(forced.first, forced.last, forced=True))
             normally = [(first, forced.first - 1), (forced.last + 1, last)]
         if self._options.reclaim_events:
-            told += [events.Reclaimed(a, b, forced=False) for a, b in normally if a <= b]
-        return told
+            news += [events.Reclaimed(a, b, forced=False) for a, b in normally if a <= b]
+        return news
