@@ -433,7 +433,7 @@ async def test_not_a_store() -> None:
 
 @pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_another_version(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.protocol.directory.PROTOCOL_VERSION", 99)
+    monkeypatch.setattr("quorate.receiver.io.watch_directory.PROTOCOL_VERSION", 99)
     with pytest.raises(VersionMismatch):
         await opened(group)
 
