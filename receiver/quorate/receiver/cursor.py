@@ -1,5 +1,4 @@
-"""The place of the application in what was delivered: the batch under way, and what counts as
-consumed.
+"""The place of the application in what was delivered, and what counts as consumed.
 
 No I/O. One thread moves the cursor; another may ask it to count what was consumed so far.
 """

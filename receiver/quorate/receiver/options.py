@@ -42,10 +42,9 @@ class ReceiverOptions:
     request_maximum: int | None = None
     """The highest number of messages behind the newest at which to start; None: no limit."""
     choose_start: Callable[[StartingPoint], int] | None = None
-    """A function that gets the computed starting point and returns the number to start at, 0 to
-    high + 1.
+    """A function that gets the computed starting point and returns the number to start at.
 
-    Returning `low` means "not changed". The function must not block.
+    It may return 0 to high + 1; `low` means "not changed". It must not block.
     """
     buffer_bytes: int = 32 * 1024 * 1024
     """The bytes that may wait in memory; past them messages stay at the source and the stores."""
@@ -54,13 +53,13 @@ class ReceiverOptions:
     registration_interval: float = 3.0
     """How long a silent store holds up a registration that enough other stores have answered."""
     activity_timeout: float | None = None
-    """The time after the receiver's last sign of life for which stores refuse another instance of
-    it.
+    """The time after its last sign of life for which stores refuse another instance of the
+    receiver.
 
     `take_over` overrides this. None: the stores' configuration decides.
     """
     state_lifetime: float | None = None
-    """The time after the receiver's last sign of life after which stores forget its position.
+    """The time after its last sign of life after which stores forget the receiver's position.
 
     A shorter time in a store's configuration wins. None: the stores' configuration decides.
     """

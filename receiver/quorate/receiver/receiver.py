@@ -70,8 +70,7 @@ BREATH_MESSAGES = 4096
 
 
 class Receiver:
-    """A receiver: delivers the messages of a topic's sources, each source's in order, each at least
-    once.
+    """A receiver: delivers a topic's messages, in order for each source, each at least once.
 
     Open it with `Receiver.open`. Iterating yields messages; `batches` yields whole batches, which
     is faster. One task iterates at a time. A loop that is left and entered again goes on where it

@@ -143,8 +143,7 @@ class StoreKeepsState:
 
 @dataclass(frozen=True, slots=True)
 class StoreReplaced:
-    """A store came back without its data. The source no longer counts what the store had
-    acknowledged.
+    """A store came back without its data. What it had acknowledged no longer counts.
 
     Messages that were stable remain stable. The source registers with the store again by itself.
     """

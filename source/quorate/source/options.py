@@ -72,10 +72,10 @@ class SourceOptions:
     configuration decides.
     """
     state_lifetime: float | None = None
-    """Seconds after the source's last sign of life after which stores delete all that they have of
-    it.
+    """Seconds after the source's last sign of life after which stores delete its state.
 
-    A shorter time in a store's configuration wins. None: the stores' configuration decides.
+    The state is all that a store has of the source. A shorter time in a store's configuration wins.
+    None: the stores' configuration decides.
     """
     consensus: Behaviour = Behaviour.HIGHEST
     """How much a new registration keeps of the messages that may not have been stable."""
@@ -89,11 +89,10 @@ class SourceOptions:
     confirm_delivery: bool = False
     """Whether receivers confirm to the source what they have consumed (DeliveryConfirmed)."""
     unique_confirmations: int = 0
-    """The number of distinct receivers that must have consumed a message before it is out of
-    flight.
+    """The number of distinct receivers that must consume a message before it is out of flight.
 
-    The message must be stable, too. The retention keeps the message as long. A number above 0 makes
-    receivers confirm as confirm_delivery does.
+    The message must be stable, too. The retention keeps the message as long, while its bytes
+    suffice. A number above 0 makes receivers confirm as confirm_delivery does.
     """
 
     def __post_init__(self) -> None:

@@ -122,8 +122,7 @@ class Acknowledgements:
         return upto
 
     def position(self, stable_upto: int) -> int | None:
-        """Return the position that stores may be told now; None: none. It never moves back in a
-        stream.
+        """Return the position to tell stores now; None: none. It never moves back in a stream.
 
         Only stable messages are acknowledged. An unstable message may yet be replaced by another
         with its number. A position beyond it would make a restarted receiver miss that one.

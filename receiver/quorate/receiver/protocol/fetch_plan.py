@@ -421,8 +421,7 @@ class FetchPlan:
         return min(upto, end)
 
     def waiting_for(self) -> tuple[tuple[str, Answer | None, str], ...]:
-        """Return the peers that may yet have the first missing message, with what each said
-        instead.
+        """Return the peers that may yet have the first missing message, with what each said.
 
         These have neither brought it nor said no.
         """

@@ -296,16 +296,15 @@ class Registration:
             self.forget(store)
 
     def register(self) -> None:
-        """Try every store once, in an epoch that suits all that answer. One in limbo is asked
-        again.
+        """Try every store once, in an epoch that suits all that answer.
 
-        The error is set if another instance is the reason that too few stores register this one.
+        A store in limbo is asked again. The error is set if another instance is the reason that too
+        few stores register this one.
         """
         self.phase, self._has_left = Phase.REGISTERING, False
 
     def keep_house(self) -> None:
-        """Register, in the epoch in force, with stores that were away or no longer know this
-        instance.
+        """Register in the same epoch with stores that were away or lost this instance.
 
         They are told what was consumed if enough stores still take this instance. It may have been
         deregistered and replaced while it was frozen, out of reach of these stores. A stable set

@@ -150,8 +150,7 @@ class Engine:
         await take_back(self.core.name, registration.epoch, addresses, self.core.instance)
 
     async def until_owner(self, timeout: float) -> None:
-        """Wait until every epoch that was asked for is decided: another instance may own a later
-        one.
+        """Wait until every epoch asked for is decided: another instance may own a later one.
 
         Raise Fenced if one does, or why no decision came within the timeout.
         """

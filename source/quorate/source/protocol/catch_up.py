@@ -1,9 +1,9 @@
-"""Catch-up during a change of the stores: whether the new policy holds what the old ones made
-stable.
+"""Catch-up during a change of the stores: what the old ones made stable and the new ones lack.
 
-Pure. A begin record may name the new policy alone only then. Before, messages that were stable are
-safe under the old policies only. Acknowledgements do not prove it, because they say nothing of
-messages that the source no longer has. So the source asks the stores repeatedly what they hold.
+Pure. A begin record may name the new policy alone once nothing is lacking. Before, messages that
+were stable are safe under the old policies only. Acknowledgements do not prove it, because they say
+nothing of messages that the source no longer has. So the source asks the stores repeatedly what
+they hold.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ class BringingUp:
             look.vouches = vouches
 
     def ready(self, stable_upto: int) -> bool:
-        """Return whether the new policy holds everything up to stable_upto, or knows it was
-        released.
+        """Return whether the new policy holds all up to stable_upto, or knows it was released.
 
         A message that only old stores know of would be lost when they are switched off.
         """

@@ -154,8 +154,7 @@ class SourceCore:
 
     @property
     def stable_upto(self) -> int:
-        """The highest sequence number with all before it stable, with the content that the source
-        has.
+        """The highest sequence number with all before it stable, with the source's own content.
 
         After a restart the source first compares its own messages with those that stores kept.
         Until then, a stable number may have other content.

@@ -1,5 +1,4 @@
-"""Receiver-paced persistence at the source: what stores report of receivers, and how much it
-allows.
+"""Receiver-paced persistence at the source: the stores' reports of receivers and their effect.
 
 Pure. quorate.protocol.pacing decides for which receivers the source waits. This module keeps the
 reports, sets the window's bound, and reports receivers that lag. A source that is not paced has an
@@ -150,8 +149,7 @@ class Pacing:
             window.pace(self.bound.may_send_upto(upto), self._size_upto(upto) + self.bound.bytes)
 
     def knows_enough(self, policies: Iterable[Policy]) -> bool:
-        """Return whether the stores that reported must know every receiver that the source waits
-        for.
+        """Return whether the stores that reported must know every receiver to wait for.
 
         A receiver registers with a stable set, and every blocking set has a store of it. Under
         `any` over several groups the stores that take the stream need not be a blocking set.

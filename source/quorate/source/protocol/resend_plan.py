@@ -1,5 +1,4 @@
-"""The messages that outlived the last epoch: those that stores kept, and those the source still
-has.
+"""The messages that outlived the last epoch: kept by stores, or still with the source.
 
 Pure. quorate.protocol.recovery decides which of them are kept. This module derives what to fetch,
 what to compare and what to send again.

@@ -35,8 +35,7 @@ def never_stable(
 
 
 def can_be_stable(policy: Policy, state_only: Set[str]) -> bool:
-    """Return whether the stores that take messages can make one stable while all of them are
-    active.
+    """Return whether the stores that take messages, all of them active, can make one stable.
 
     An all-active rule asks for more while more stores are active. Example: an active group with the
     rule `all` has a member that keeps no messages, so the group never holds one.

@@ -164,8 +164,7 @@ class Streams:
         return keepalive_frame(stable_upto)
 
     def stable_news(self, stable_upto: int) -> bool:
-        """Let stores without messages be sent what is stable. Return whether there is anything to
-        send.
+        """Let stores without messages learn what is stable. Return whether there is news for them.
 
         They report it to the others. Call this now and then.
         """
