@@ -143,7 +143,7 @@ class StoreKeepsState:
 
 @dataclass(frozen=True, slots=True)
 class StoreReplaced:
-    """A store came back without its data. What it had acknowledged no longer counts.
+    """A store came back without its data. Its earlier acknowledgements no longer count.
 
     Messages that were stable remain stable. The source registers with the store again by itself.
     """
