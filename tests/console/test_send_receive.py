@@ -223,7 +223,7 @@ def test_what_goes_wrong_on_the_way_is_a_warning(environment: dict[str, str]) ->
         received = quorate(lacking, "receive", "lacking", "--count", "1", "-o", form)
         assert received.returncode == 0
         lines = received.stderr.splitlines()
-        assert any(b"127.0.0.1:1 can not be reached" in line for line in lines)
+        assert any(b"127.0.0.1:1 cannot be reached" in line for line in lines)
         assert all(line.startswith(begin) for line in lines)
 
 

@@ -106,8 +106,9 @@ def test_errors_are_equal_only_to_themselves_and_can_be_raised_twice() -> None:
 def test_who_deleted_a_source_is_not_looked_for_in_the_status() -> None:
     error = errors.InLimbo("orders/0x10", "a", errors.DELETED_HERE)
     assert "`quorate status`" not in str(error)
-    assert "`quorate repair --source orders/0x10` says for whom it waits" in str(error)
-    assert "`quorate status` says for whom" in str(errors.InLimbo("orders/0x10", "a", "wiped"))
+    assert "`quorate repair --source orders/0x10` names the stores that it waits for" in str(error)
+    wiped = errors.InLimbo("orders/0x10", "a", "wiped")
+    assert "`quorate status` names the stores that it waits for" in str(wiped)
 
 
 def test_stores_are_to_be_started_only_if_some_did_not_answer() -> None:
@@ -115,25 +116,29 @@ def test_stores_are_to_be_started_only_if_some_did_not_answer() -> None:
     assert "outside limbo. Answered: a, b; of these in limbo: a (a: it is blank)." in str(error)
     assert "Start" not in str(error)
     assert "`quorate status`" in str(error)
-    assert "it is filled once these are there" in str(error)
+    assert "Its peers fill it when these are back" in str(error)
     assert "`quorate repair --accept-loss`" in str(error)
-    assert "for a store that waits for one that is gone, or can not be spared" in str(error)
+    assert "If a store waits for one that is gone for good" in str(error)
     error = errors.NoQuorum("Registering", "a", "b", "b: refused")
     assert "limbo" not in str(error)
-    assert "not: b (b: refused). Start those that are down" in str(error)
+    assert "no answer: b (b: refused). Start the stores that are down" in str(error)
     error = errors.NoQuorum("Registering", "a", "b", "b: refused", limbo="a", deleted="a")
     assert "of these in limbo: a" in str(error)
-    assert "Start those that are down" in str(error)
-    assert "Who deleted the source (a) vouches again once the others" in str(error)
-    assert "an empty one in place of one that is gone for good" in str(error)
-    assert "`quorate repair --source TOPIC/SESSION` says for whom it waits" in str(error)
+    assert "Start the stores that are down" in str(error)
+    assert "Stores that deleted the source (a) wait for word from the other stores" in str(error)
+    assert "an empty one in place of a store that is gone for good" in str(error)
+    assert "`quorate repair --source TOPIC/SESSION` names the stores that they wait for" in str(
+        error
+    )
     for of_no_use in ("`quorate status`", "--accept-loss", "--leave-limbo"):
         assert of_no_use not in str(error)
     error = errors.NoQuorum("Registering", "a, b", "", "why", limbo="a, b", deleted="a")
     assert "an empty one in place" in str(error)
     assert "--leave-limbo" in str(error), "for the other one"
     error = errors.NoQuorum("Registering", "", "a, b", "it rains")
-    assert "than answered. None did: a, b (it rains). Start those" in str(error)
+    assert "than answered. None did: a, b (it rains). Start the stores" in str(error)
     error = errors.NoQuorum("Registering", "a", "", "a: keeps no messages")
     assert "Start" not in str(error)
-    assert str(error).endswith("(a: keeps no messages). `quorate status` says how they are.")
+    assert str(error).endswith(
+        "(a: keeps no messages). `quorate status` shows the state of the stores."
+    )

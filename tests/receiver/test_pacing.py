@@ -32,7 +32,7 @@ from quorate.source import (
 )
 
 pytestmark = pytest.mark.expects_log(
-    "is held up by receivers that lag|is stopping|can not be reached|ended the stream"
+    "is held up by receivers that lag|is stopping|cannot be reached|ended the stream"
 )
 
 PACED = SourceOptions(receiver_pacing=ReceiverPacing(messages=10), registration_interval=0.3)

@@ -384,7 +384,7 @@ async def test_a_pattern_takes_sources_as_they_appear(group: Group) -> None:
 
 @pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_nobody_there() -> None:
-    with pytest.raises(NoQuorum, match="can not be reached"):
+    with pytest.raises(NoQuorum, match="cannot be reached"):
         await Receiver.open("orders", stores="127.0.0.1:1", timeout=1)
 
 

@@ -122,7 +122,7 @@ async def test_with_none_up_the_error_names_them() -> None:
     with pytest.raises(NoQuorum) as raised:
         await Source.open("orders", stores="127.0.0.1:1,127.0.0.1:2", options=QUICK, timeout=0.8)
     assert raised.value.silent == "127.0.0.1:1, 127.0.0.1:2"
-    assert "can not be reached" in raised.value.detail
+    assert "cannot be reached" in raised.value.detail
 
 
 async def test_a_store_that_hangs_does_not_hold_up_registration(stores: Stores) -> None:

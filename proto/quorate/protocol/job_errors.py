@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quorate.protocol.error_base import QuorateError
+from quorate.protocol.errors.base import QuorateError
+from quorate.protocol.exit_codes import CONFIGURATION, INTERRUPTED
 
 
 @dataclass(eq=False)
 class JavaNotFound(QuorateError):
     tried: str
+    exit_code = CONFIGURATION
 
     def describe(self) -> str:
         return (
@@ -169,6 +171,7 @@ class FunctionFailed(QuorateError):
 class Interrupted(QuorateError):
     signal: str
     remains: str
+    exit_code = INTERRUPTED
 
     def describe(self) -> str:
         return f"Interrupted ({self.signal}). {self.remains}"

@@ -72,9 +72,9 @@ def test_a_difference_is_shown_where_and_exits_1(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_could_not_be_seen_exits_10(monkeypatch: pytest.MonkeyPatch) -> None:
-    result, _ = audited(monkeypatch, report_with(silence="h:2 can not be reached"))
+    result, _ = audited(monkeypatch, report_with(silence="h:2 cannot be reached"))
     assert result.exit_code == exit_codes.UNHEALTHY
-    assert "s2 was not seen for [0, 99]: h:2 can not be reached" in result.stderr
+    assert "s2 was not seen for [0, 99]: h:2 cannot be reached" in result.stderr
     worse, _ = audited(monkeypatch, report_with(DIVERGENT, silence="it is away"))
     assert worse.exit_code == exit_codes.FAILED
 

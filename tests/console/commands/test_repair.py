@@ -131,7 +131,7 @@ async def test_what_lacks_everywhere_or_differs_fails(group: Group) -> None:
     assert "lacks 20 messages that no peer could give: [10, 19], [30, 39]" in result.out
     assert f"--accept-loss FIRST-LAST --source {ORDERS} --reason WHY`" in result.err
     group.stores += ",s3=127.0.0.1:1"
-    assert "can not be reached" in (await group.quorate("repair")).out
+    assert "cannot be reached" in (await group.quorate("repair")).out
 
 
 @pytest.mark.expects_log(COMPLAINTS)
@@ -203,7 +203,7 @@ def test_a_loss_that_no_store_records_is_a_failure(monkeypatch: pytest.MonkeyPat
     assert "  s2 does not answer and may have them: " in result.stderr
     (row,) = json.loads(result.stdout)
     assert (row["store"], row["recorded"]) == ("s1", False)
-    assert "127.0.0.1:1 can not be reached" in row["detail"]
+    assert "127.0.0.1:1 cannot be reached" in row["detail"]
     assert result.exit_code == 1
 
 

@@ -10,7 +10,6 @@ from quorate.console.ui.exits import (
 )
 from quorate.protocol import errors
 from quorate.protocol.errors import QuorateError
-from quorate.protocol.exit_codes import EXIT_CODES, exit_code
 
 ALL = [
     cls
@@ -19,24 +18,93 @@ ALL = [
 ]
 
 
+CODES = {
+    "Unreachable": 69,
+    "StoreStopping": 69,
+    "NotRegistered": 69,
+    "NoQuorum": 69,
+    "InLimbo": 69,
+    "NotAStore": 69,
+    "SourceActive": 1,
+    "ReceiverActive": 1,
+    "Deregistered": 1,
+    "RegIdInUse": 1,
+    "TopicRefused": 77,
+    "Fenced": 75,
+    "NotYetStable": 75,
+    "StorageFailed": 1,
+    "StorageUnreadable": 1,
+    "ContentConflict": 1,
+    "OutOfOrder": 1,
+    "MissingMessages": 1,
+    "NotLost": 1,
+    "OtherHistory": 1,
+    "OtherLineage": 1,
+    "BeingDeleted": 1,
+    "SourceDeleted": 1,
+    "ArchiveUnusable": 1,
+    "NotArchived": 1,
+    "ArchiveInvalid": 1,
+    "ArchiveNewer": 1,
+    "ArchiveChanged": 1,
+    "ArchiveDiffers": 1,
+    "TaskFailed": 1,
+    "FunctionFailed": 1,
+    "Interrupted": 130,
+    "RestoreRefused": 69,
+    "JavaNotFound": 78,
+    "MessagesGone": 1,
+    "OffsetsBehind": 1,
+    "RowsDiffer": 1,
+    "RowsUnaccounted": 1,
+    "WriteNotOurs": 1,
+    "AttemptSuperseded": 75,
+    "CorruptBatch": 1,
+    "BrokenAnswer": 1,
+    "VersionMismatch": 1,
+    "UnknownTopic": 1,
+    "Closed": 1,
+    "MessageTooLarge": 1,
+    "InvalidArgument": 2,
+    "PolicyNotInForce": 78,
+    "NeverStable": 78,
+    "ConfigurationInvalid": 78,
+    "DataDirectoryInUse": 78,
+    "DataDirectoryOfAnother": 78,
+    "DataDirectoryUsed": 78,
+    "DataDirectoryNewer": 78,
+    "DataDirectoryOlder": 78,
+    "DataDirectoryCorrupt": 1,
+    "NotFounded": 78,
+    "StoreNotReady": 69,
+}
+
+
 @pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.__name__)
-def test_every_error_class_is_in_the_table(cls: type[QuorateError]) -> None:
-    assert cls in EXIT_CODES
+def test_every_error_class_has_its_exit_code(cls: type[QuorateError]) -> None:
+    assert cls.exit_code == CODES[cls.__name__]
 
 
-def test_unforeseen_errors_go_by_their_outcome() -> None:
+def test_no_code_is_listed_for_a_class_that_is_gone() -> None:
+    assert set(CODES) == {cls.__name__ for cls in ALL}
+
+
+@pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.__name__)
+def test_an_error_that_may_have_happened_says_its_code_itself(cls: type[QuorateError]) -> None:
+    """The default would be taken for "it did not happen"."""
+    if cls.outcome is errors.Outcome.UNKNOWN:
+        assert "exit_code" in vars(cls)
+
+
+def test_unforeseen_errors_have_the_code_of_the_class_that_they_extend() -> None:
     class Lately(QuorateError):
         pass
-
-    class Perhaps(QuorateError):
-        outcome = errors.Outcome.UNKNOWN
 
     class Further(errors.Unreachable):
         pass
 
-    assert exit_code(Lately()) == 1
-    assert exit_code(Perhaps()) == 75
-    assert exit_code(Further("a:1", "gone")) == 69
+    assert Lately().exit_code == 1
+    assert Further("a:1", "gone").exit_code == 69
 
 
 def test_an_error_is_one_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,7 +112,7 @@ def test_an_error_is_one_line_for_people(capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr()
     assert code == 69
     assert shown.out == ""
-    assert shown.err.startswith("error: there:7301 can not be reached (connection refused).")
+    assert shown.err.startswith("error: there:7301 cannot be reached (connection refused).")
     assert shown.err.count("\n") == 1
 
 

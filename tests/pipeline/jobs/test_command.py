@@ -129,7 +129,7 @@ def test_errors_are_told_and_the_exit_code_follows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["archive", str(tmp_path), "--stores", "127.0.0.1:9"]) == 69
-    assert "can not be reached" in capsys.readouterr().err
+    assert "cannot be reached" in capsys.readouterr().err
     assert main(["restore", str(tmp_path)]) == 2
     assert "--stores: give either this or --group" in capsys.readouterr().err
     with pytest.raises(SystemExit):

@@ -81,7 +81,7 @@ def test_that_nobody_answers_says_each_address_and_each_reason_once() -> None:
     assert one == str(Unreachable("a:1", refused))
     away = {each: Unreachable(each, refused) for each in ("a:1", "b:2")}
     said = str(nobody({**away, "c:3": NotAStore("c:3", "it is a web server")}))
-    assert said.startswith("a:1, b:2, c:3 can not be reached (Connection refused; c:3 answers, but")
+    assert said.startswith("a:1, b:2, c:3 cannot be reached (Connection refused; c:3 answers, but")
     assert said.count("Is it running") == said.count(refused) == said.count("a:1") == 1
 
 

@@ -21,7 +21,6 @@ from quorate.console.ui.output import (
 )
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import resolve
-from quorate.protocol.exit_codes import exit_code
 
 
 def deregister(
@@ -77,4 +76,4 @@ def deregister(
             f"Not told: {missed}. It will be by the others, once it hears them and as long as they "
             "have their data; or run this again when it is back."
         )
-        raise typer.Exit(exit_code(errors[0]))
+        raise typer.Exit(errors[0].exit_code)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from quorate.protocol.errors import Interrupted, QuorateError
-from quorate.protocol.exit_codes import exit_code
 
 OUTPUT_KEY = "quorate.output"
 """Where a command leaves, in its typer context, the output format that was asked for."""
@@ -16,7 +15,7 @@ OUTPUT_KEY = "quorate.output"
 
 def report(error: QuorateError, meta: Mapping[str, Any]) -> int:
     """Show the error on stderr, as JSON if that output was asked for; the exit code."""
-    code = exit_code(error)
+    code = error.exit_code
     if meta.get(OUTPUT_KEY) in ("json", "jsonl"):
         print(json.dumps(as_object(error)), file=sys.stderr)
     else:
@@ -34,7 +33,7 @@ def as_object(error: QuorateError) -> dict[str, Any]:
         "fields": error.facts(),
         "retryable": error.retryable,
         "outcome": error.outcome.value,
-        "exit_code": exit_code(error),
+        "exit_code": error.exit_code,
     }
 
 

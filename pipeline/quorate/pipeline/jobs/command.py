@@ -34,7 +34,7 @@ from quorate.protocol.errors import (
     TaskFailed,
     UnknownTopic,
 )
-from quorate.protocol.exit_codes import DONE, FAILED, INTERRUPTED, exit_code
+from quorate.protocol.exit_codes import DONE, FAILED, INTERRUPTED
 from quorate.protocol.identity import check_topic
 from quorate.protocol.layout import Layout, parse_group
 
@@ -431,10 +431,10 @@ def main(arguments: Sequence[str]) -> int:
         code, report = given.run(given)
     except Interrupted as error:
         say(str(error))
-        return exit_code(error)
+        return error.exit_code
     except QuorateError as error:
         say(f"error: {error}")
-        return exit_code(error)
+        return error.exit_code
     except OSError as error:
         say(f"error: {error}")
         return FAILED

@@ -1,4 +1,7 @@
-"""What every error of Quorate has; the errors themselves are in quorate.protocol.errors."""
+"""The base class of all errors, and how an error becomes facts for the wire and for logs.
+
+No error is declared here: each family has a module of its own beside this one.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,18 @@ import enum
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
+from quorate.protocol.exit_codes import FAILED
+
 
 class Outcome(enum.Enum):
-    """Whether the caller can know what became of what it asked for."""
+    """Whether the caller can know what became of its request."""
 
     KNOWN = "known"
     UNKNOWN = "unknown"
 
 
 _KINDS: dict[str, type[QuorateError]] = {}
-"""By name."""
+"""All error classes by name."""
 
 
 @dataclass(eq=False)
@@ -23,10 +28,13 @@ class QuorateError(Exception):
     """Base of all errors raised by Quorate."""
 
     retryable: ClassVar[bool] = False
-    """The same call may succeed later without any change."""
+    """True: an unchanged call may succeed later."""
 
     outcome: ClassVar[Outcome] = Outcome.KNOWN
-    """KNOWN: it did not happen. UNKNOWN: it may have happened, or may yet."""
+    """KNOWN: the request did not happen. UNKNOWN: it may have happened, or may yet happen."""
+
+    exit_code: ClassVar[int] = FAILED
+    """The exit code of a program that ends with this error (see quorate.protocol.exit_codes)."""
 
     def __init_subclass__(cls) -> None:
         _KINDS[cls.__name__] = cls
@@ -35,16 +43,19 @@ class QuorateError(Exception):
         return self.describe()
 
     def describe(self) -> str:
-        """What happened, why, and what to do."""
+        """Return the text for people: what happened, why, and what to do next."""
         raise NotImplementedError
 
     def facts(self) -> dict[str, str]:
-        """The fields as text, for the wire and for logs."""
+        """Return the fields as text, for the wire and for logs."""
         return {field.name: str(getattr(self, field.name)) for field in fields(self)}
 
     @staticmethod
     def from_facts(kind: str, facts: dict[str, str]) -> QuorateError | None:
-        """The error of that class name with those fields; None if there is no such class here."""
+        """Return the error of this class name with these fields.
+
+        Return None for an unknown class, or if a field is missing or no number where one is due.
+        """
         cls = _KINDS.get(kind)
         if cls is None:
             return None

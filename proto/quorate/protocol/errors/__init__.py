@@ -1,0 +1,92 @@
+"""Every error that Quorate raises on purpose, by family.
+
+    QuorateError
+    ├── peers          Unreachable, StoreStopping, NotAStore, VersionMismatch, BrokenAnswer
+    ├── registration   NotRegistered, NoQuorum, InLimbo, SourceActive, ReceiverActive,
+    │                  RegIdInUse, Fenced, Deregistered, SourceDeleted, PolicyNotInForce,
+    │                  NeverStable, UnknownTopic, TopicRefused
+    ├── stream         ContentConflict, OutOfOrder, MissingMessages, NotYetStable,
+    │                  CorruptBatch, OtherLineage, NotLost
+    ├── storage        StorageFailed, StorageUnreadable, DataDirectoryInUse,
+    │                  DataDirectoryOfAnother, DataDirectoryUsed, DataDirectoryNewer,
+    │                  DataDirectoryOlder, DataDirectoryCorrupt
+    ├── configuration  ConfigurationInvalid, NotFounded, StoreNotReady
+    ├── calls          InvalidArgument, MessageTooLarge, Closed
+    ├── restore        OtherHistory, BeingDeleted, RestoreRefused
+    ├── spark_write    RowsDiffer, RowsUnaccounted, WriteNotOurs, AttemptSuperseded
+    └── job_errors     JavaNotFound, MessagesGone, OffsetsBehind, ArchiveUnusable, NotArchived,
+                       ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveDiffers, TaskFailed,
+                       FunctionFailed, Interrupted
+
+An error carries its facts as fields. Its text says what happened, why, and what to do next.
+Errors cross the wire by class name and fields (see quorate.transport.failures), so a field is a
+`str` or an `int`. `retryable`, `outcome` and `exit_code` belong to the class.
+
+Only the import of each name is here: everybody imports the errors from this package.
+"""
+
+from __future__ import annotations
+
+from quorate.protocol.errors.base import Outcome as Outcome
+from quorate.protocol.errors.base import QuorateError as QuorateError
+from quorate.protocol.errors.calls import UNKNOWN_SIZE as UNKNOWN_SIZE
+from quorate.protocol.errors.calls import Closed as Closed
+from quorate.protocol.errors.calls import InvalidArgument as InvalidArgument
+from quorate.protocol.errors.calls import MessageTooLarge as MessageTooLarge
+from quorate.protocol.errors.configuration import ConfigurationInvalid as ConfigurationInvalid
+from quorate.protocol.errors.configuration import NotFounded as NotFounded
+from quorate.protocol.errors.configuration import StoreNotReady as StoreNotReady
+from quorate.protocol.errors.peers import BrokenAnswer as BrokenAnswer
+from quorate.protocol.errors.peers import NotAStore as NotAStore
+from quorate.protocol.errors.peers import StoreStopping as StoreStopping
+from quorate.protocol.errors.peers import Unreachable as Unreachable
+from quorate.protocol.errors.peers import VersionMismatch as VersionMismatch
+from quorate.protocol.errors.registration import DELETED_HERE as DELETED_HERE
+from quorate.protocol.errors.registration import FORMER_DIRECTORY as FORMER_DIRECTORY
+from quorate.protocol.errors.registration import Deregistered as Deregistered
+from quorate.protocol.errors.registration import Fenced as Fenced
+from quorate.protocol.errors.registration import InLimbo as InLimbo
+from quorate.protocol.errors.registration import NeverStable as NeverStable
+from quorate.protocol.errors.registration import NoQuorum as NoQuorum
+from quorate.protocol.errors.registration import NotRegistered as NotRegistered
+from quorate.protocol.errors.registration import PolicyNotInForce as PolicyNotInForce
+from quorate.protocol.errors.registration import ReceiverActive as ReceiverActive
+from quorate.protocol.errors.registration import RegIdInUse as RegIdInUse
+from quorate.protocol.errors.registration import SourceActive as SourceActive
+from quorate.protocol.errors.registration import SourceDeleted as SourceDeleted
+from quorate.protocol.errors.registration import TopicRefused as TopicRefused
+from quorate.protocol.errors.registration import UnknownTopic as UnknownTopic
+from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted
+from quorate.protocol.errors.restore import OtherHistory as OtherHistory
+from quorate.protocol.errors.restore import RestoreRefused as RestoreRefused
+from quorate.protocol.errors.spark_write import AttemptSuperseded as AttemptSuperseded
+from quorate.protocol.errors.spark_write import RowsDiffer as RowsDiffer
+from quorate.protocol.errors.spark_write import RowsUnaccounted as RowsUnaccounted
+from quorate.protocol.errors.spark_write import WriteNotOurs as WriteNotOurs
+from quorate.protocol.errors.storage import DataDirectoryCorrupt as DataDirectoryCorrupt
+from quorate.protocol.errors.storage import DataDirectoryInUse as DataDirectoryInUse
+from quorate.protocol.errors.storage import DataDirectoryNewer as DataDirectoryNewer
+from quorate.protocol.errors.storage import DataDirectoryOfAnother as DataDirectoryOfAnother
+from quorate.protocol.errors.storage import DataDirectoryOlder as DataDirectoryOlder
+from quorate.protocol.errors.storage import DataDirectoryUsed as DataDirectoryUsed
+from quorate.protocol.errors.storage import StorageFailed as StorageFailed
+from quorate.protocol.errors.storage import StorageUnreadable as StorageUnreadable
+from quorate.protocol.errors.stream import ContentConflict as ContentConflict
+from quorate.protocol.errors.stream import CorruptBatch as CorruptBatch
+from quorate.protocol.errors.stream import MissingMessages as MissingMessages
+from quorate.protocol.errors.stream import NotLost as NotLost
+from quorate.protocol.errors.stream import NotYetStable as NotYetStable
+from quorate.protocol.errors.stream import OtherLineage as OtherLineage
+from quorate.protocol.errors.stream import OutOfOrder as OutOfOrder
+from quorate.protocol.job_errors import ArchiveChanged as ArchiveChanged
+from quorate.protocol.job_errors import ArchiveDiffers as ArchiveDiffers
+from quorate.protocol.job_errors import ArchiveInvalid as ArchiveInvalid
+from quorate.protocol.job_errors import ArchiveNewer as ArchiveNewer
+from quorate.protocol.job_errors import ArchiveUnusable as ArchiveUnusable
+from quorate.protocol.job_errors import FunctionFailed as FunctionFailed
+from quorate.protocol.job_errors import Interrupted as Interrupted
+from quorate.protocol.job_errors import JavaNotFound as JavaNotFound
+from quorate.protocol.job_errors import MessagesGone as MessagesGone
+from quorate.protocol.job_errors import NotArchived as NotArchived
+from quorate.protocol.job_errors import OffsetsBehind as OffsetsBehind
+from quorate.protocol.job_errors import TaskFailed as TaskFailed

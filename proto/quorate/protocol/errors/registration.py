@@ -1,0 +1,280 @@
+"""Errors of registering: no quorum, an identity that is in use, fenced or ended, a wrong policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorate.protocol.errors.base import Outcome, QuorateError
+from quorate.protocol.exit_codes import CONFIGURATION, DENIED, OUTCOME_UNKNOWN, UNREACHABLE
+
+DELETED_HERE = "it was deleted here, and other stores may still have it"
+"""The limbo reason of a store that deleted a source while other stores may still have it."""
+
+FORMER_DIRECTORY = (
+    "the other stores know its data directory as a former one; if two copies of the store run, "
+    "stop one of them"
+)
+"""The reason why an answer does not count that came from a replaced data directory.
+
+The store that answers may not know that its directory was replaced.
+"""
+
+_RUN_ALL_STORES = "Start all stores, with an empty one in place of a store that is gone for good."
+
+
+@dataclass(eq=False)
+class NotRegistered(QuorateError):
+    """A request of a source that has no quorum of stores at the moment."""
+
+    source: str
+    detail: str
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"Source {self.source} is not registered with enough stores ({self.detail}), so the "
+            "message was not accepted. Try again: the source registers by itself when the stores "
+            "are back."
+        )
+
+
+@dataclass(eq=False)
+class NoQuorum(QuorateError):
+    """An operation that too few stores took part in."""
+
+    what: str
+    answered: str
+    silent: str
+    detail: str
+    limbo: str = ""
+    """The stores of `answered` that are in limbo, and therefore do not count."""
+    deleted: str = ""
+    """The stores of `limbo` that deleted the source while others may still have it."""
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return f"{self.what} needs more stores than {self._heard()} ({self.detail}). {self._step()}"
+
+    def _heard(self) -> str:
+        if not self.answered and not self.silent:
+            return "took part"
+        if not self.answered:
+            return f"answered. None did: {self.silent}"
+        heard = f"answered{' outside limbo' if self.limbo else ''}. Answered: "
+        heard += self.answered
+        heard += f"; of these in limbo: {self.limbo}" if self.limbo else ""
+        return heard + (f"; no answer: {self.silent}" if self.silent else "")
+
+    def _step(self) -> str:
+        steps = []
+        if self.silent:
+            steps.append("Start the stores that are down, or correct their addresses.")
+        if self.deleted:
+            steps.append(
+                f"Stores that deleted the source ({self.deleted}) wait for word from the other "
+                f"stores. {_RUN_ALL_STORES} `quorate repair --source TOPIC/SESSION` names the "
+                "stores that they wait for."
+            )
+        if self.limbo != self.deleted:
+            steps.append(
+                "A store in limbo does not know what it lacks: `quorate status` gives the reason, "
+                "and the stores that it waits for. Its peers fill it when these are back. If no "
+                "store has the messages any more, use `quorate repair --accept-loss`. If a store "
+                "waits for one that is gone for good, use `quorate repair --leave-limbo`."
+            )
+        return " ".join(steps) or "`quorate status` shows the state of the stores."
+
+
+@dataclass(eq=False)
+class InLimbo(QuorateError):
+    """A request to a store that cannot vouch for what it lacks of the source (DESIGN 4.5)."""
+
+    source: str
+    store: str
+    reason: str
+    retryable = True
+    exit_code = UNREACHABLE
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} cannot vouch for what it lacks of {self.source} ({self.reason}), "
+            f"so it refuses requests for now. {self._step()}"
+        )
+
+    def _step(self) -> str:
+        if self.reason == DELETED_HERE:
+            return (
+                "It recovers by itself after each other store has deleted the source too, or "
+                f"has gone on with it. {_RUN_ALL_STORES} `quorate repair --source {self.source}` "
+                "names the stores that it waits for."
+            )
+        return (
+            "It recovers by itself after it has heard from enough of its peers. `quorate status` "
+            "names the stores that it waits for, and the next step if they cannot help."
+        )
+
+
+@dataclass(eq=False)
+class SourceActive(QuorateError):
+    """A registration under the identity of a source that is alive."""
+
+    source: str
+    store: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} has a living source {self.source}: another process uses this "
+            "topic and session ID, or used it less than its activity timeout ago. Stop that "
+            "process, or choose another session ID. To fence it, open with take_over=True, or "
+            "use `quorate send --take-over`."
+        )
+
+
+@dataclass(eq=False)
+class ReceiverActive(QuorateError):
+    """A registration under the identity of a receiver that is alive."""
+
+    receiver: str
+    store: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} has a living {self.receiver}: another process uses this session "
+            "ID, or used it less than its activity timeout ago. Stop that process, or choose "
+            "another session ID. To fence it, open with take_over=True."
+        )
+
+
+@dataclass(eq=False)
+class RegIdInUse(QuorateError):
+    """A registration with a RegID that another identity has."""
+
+    reg_id: int
+    store: str
+    holder: str
+
+    def describe(self) -> str:
+        return (
+            f"RegID {self.reg_id} belongs to {self.holder} on store {self.store}. "
+            "Choose another RegID, or leave the choice to the store."
+        )
+
+
+@dataclass(eq=False)
+class Fenced(QuorateError):
+    """A request of an instance whose identity a newer instance has registered (DESIGN 4.2)."""
+
+    who: str
+    epoch: int
+    promised: int
+    outcome = Outcome.UNKNOWN
+    exit_code = OUTCOME_UNKNOWN
+
+    def describe(self) -> str:
+        return (
+            f"{self.who} of epoch {self.epoch} is fenced: another instance registered the same "
+            f"identity with epoch {self.promised}. Only the newer instance can go on: close this "
+            "one. Its last messages that are not stable, and its last acknowledgements, may or "
+            "may not count."
+        )
+
+
+@dataclass(eq=False)
+class Deregistered(QuorateError):
+    """A request of an identity that was deregistered."""
+
+    who: str
+
+    def describe(self) -> str:
+        return (
+            f"{self.who} is deregistered: the stores were told to forget it. It cannot be used "
+            "again. Open a new one, which starts from the beginning."
+        )
+
+
+@dataclass(eq=False)
+class SourceDeleted(QuorateError):
+    """The return of an instance whose stream the stores have deleted meanwhile."""
+
+    source: str
+    upto: int
+
+    def describe(self) -> str:
+        return (
+            f"The stores have deleted {self.source}: its state lifetime was over, or it was "
+            f"deregistered. This instance knows messages up to {self.upto} of the deleted stream, "
+            "and cannot go on. Open the source again: it starts from the beginning. If it has a "
+            "publish store on disk, use an empty one: the present one belongs to the deleted "
+            "stream."
+        )
+
+
+@dataclass(eq=False)
+class PolicyNotInForce(QuorateError):
+    """A registration whose configuration does not follow on the policy in force."""
+
+    source: str
+    in_force: str
+    configured: str
+    exit_code = CONFIGURATION
+
+    def describe(self) -> str:
+        return (
+            f"Source {self.source} is kept by {self.in_force}. This configuration names "
+            f"{self.configured} instead, and does not name the former as previous. Nothing was "
+            "changed. If this is an old configuration, use the one in force. To move the stream, "
+            "name the policy in force in previous_policies (in a file: [[previous]])."
+        )
+
+
+@dataclass(eq=False)
+class NeverStable(QuorateError):
+    """A policy under which no message can become stable, because too few stores keep messages."""
+
+    source: str
+    policy: str
+    state_only: str
+    exit_code = CONFIGURATION
+
+    def describe(self) -> str:
+        return (
+            f"No message of source {self.source} can become stable under {self.policy}. "
+            f"These stores keep no messages of this topic (durability = state-only): "
+            f"{self.state_only}. Name enough stores in the policy that keep messages, or "
+            "configure these stores to keep them."
+        )
+
+
+@dataclass(eq=False)
+class UnknownTopic(QuorateError):
+    """A topic that no store has a source for."""
+
+    topic: str
+    known: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"No store has a source for topic {self.topic!r}. Known topics: "
+            f"{self.known or 'none'}. Check the spelling, or start the source first."
+        )
+
+
+@dataclass(eq=False)
+class TopicRefused(QuorateError):
+    """A topic that a store's configuration does not admit."""
+
+    topic: str
+    store: str
+    admitted: str
+    exit_code = DENIED
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} does not take topic {self.topic!r}; its configuration admits: "
+            f"{self.admitted}. Use such a topic, or add this one to the store's topics."
+        )

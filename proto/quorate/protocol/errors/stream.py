@@ -1,0 +1,132 @@
+"""Errors of a stream: batches that conflict, are corrupt or out of order, missing or unstable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorate.protocol.errors.base import Outcome, QuorateError
+from quorate.protocol.exit_codes import OUTCOME_UNKNOWN
+
+
+@dataclass(eq=False)
+class ContentConflict(QuorateError):
+    """Other content under sequence numbers that a store holds already."""
+
+    source: str
+    first: int
+    last: int
+    store: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} holds other content for {self.source} "
+            f"[{self.first}, {self.last}]. Nothing was overwritten. "
+            "Two sources may have used one identity, or a publish store was restored "
+            "from a copy: compare the stores before going on."
+        )
+
+
+@dataclass(eq=False)
+class OutOfOrder(QuorateError):
+    """A batch that does not begin where the stream at the store ends."""
+
+    source: str
+    expected: int
+    first: int
+    store: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} expected {self.source} to go on at {self.expected} but got "
+            f"{self.first}. The batch was not taken; the stream must be opened anew."
+        )
+
+
+@dataclass(eq=False)
+class MissingMessages(QuorateError):
+    """A registration that finds no copy of messages that may have been stable (DESIGN 4.2)."""
+
+    source: str
+    first: int
+    last: int
+    might_have: str
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"{self.source} cannot go on: [{self.first}, {self.last}] may have been stable, and "
+            "no store that answered has it. These stores might have it: "
+            f"{self.might_have or 'no known store'}. Start one of them again. If they are gone "
+            "for good, use `quorate repair --accept-loss`."
+        )
+
+
+@dataclass(eq=False)
+class NotYetStable(QuorateError):
+    """Messages that were sent, and that too few stores have acknowledged in time."""
+
+    source: str
+    first: int
+    last: int
+    detail: str
+    outcome = Outcome.UNKNOWN
+    exit_code = OUTCOME_UNKNOWN
+
+    def describe(self) -> str:
+        return (
+            f"[{self.first}, {self.last}] of {self.source} were sent but are not known to be "
+            f"stable ({self.detail}). They may or may not survive. Check the stores, or open "
+            "the source again with the same publish store, which sends them again."
+        )
+
+
+@dataclass(eq=False)
+class CorruptBatch(QuorateError):
+    """A batch whose bytes are not what its source made."""
+
+    where: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"A batch {self.where} is corrupt ({self.detail}). It was not used. "
+            "Another copy serves if there is one; check this machine's memory, disk and network."
+        )
+
+
+@dataclass(eq=False)
+class OtherLineage(QuorateError):
+    """A fetched batch whose epoch does not belong to the stream of the store that gave it."""
+
+    address: str
+    source: str
+    first: int
+    last: int
+    epoch: int
+    retryable = True
+
+    def describe(self) -> str:
+        return (
+            f"{self.address} answered for {self.source} [{self.first}, {self.last}] with a batch "
+            f"of epoch {self.epoch}, which does not belong to its stream. The batch was not used; "
+            "it is asked for again later. If it happens again, check whether two stores run under "
+            "that store's name."
+        )
+
+
+@dataclass(eq=False)
+class NotLost(QuorateError):
+    """An accepted loss that names messages which a store has, or which were never sent."""
+
+    source: str
+    first: int
+    last: int
+    store: str
+    detail: str
+
+    def describe(self) -> str:
+        return (
+            f"Store {self.store} does not record [{self.first}, {self.last}] of {self.source} as "
+            f"lost: {self.detail}. Nothing was recorded there. Check `quorate status`, and name "
+            "only messages that no store has."
+        )
