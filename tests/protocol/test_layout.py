@@ -8,7 +8,8 @@ import pytest
 
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
 from quorate.protocol.identity import StoreAddress
-from quorate.protocol.layout import Layout, StoreGroup, parse_group, read_layout
+from quorate.protocol.layout import Layout, StoreGroup
+from quorate.protocol.layout_text import parse_group, read_layout
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 
 LONDON = StoreGroup("london", "l1=h:1,l2=h:2,l3=h:3", "all-active", backups="l4=h:4")

@@ -6,7 +6,8 @@ from itertools import combinations
 
 import pytest
 
-from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
+from quorate.protocol.limits import SEQUENCE_MAX
+from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term, diverges_at
 from quorate.protocol.ranges import HeldRange
 
 TOP = 5
@@ -115,3 +116,23 @@ def test_how_far_what_an_epoch_counted_is_the_same(epoch: int) -> None:
         upto = lineage.shared_upto(epoch)
         assert upto is not None
         assert min(upto, TOP) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        (((1, 0),), ((1, 0), (2, 8)), 8),
+        (((1, 0), (3, 51)), ((1, 0), (4, 56)), 51),
+        (((1, 0), (2, 5)), ((1, 0), (2, 5)), SEQUENCE_MAX),
+        ((), ((1, 0),), 0),
+        (((1, 0),), ((2, 0),), 0),
+    ],
+)
+def test_two_lineages_diverge_at_the_first_number_with_different_epochs(
+    one: tuple[tuple[int, int], ...], two: tuple[tuple[int, int], ...], expected: int
+) -> None:
+    def lineage(terms: tuple[tuple[int, int], ...]) -> Lineage:
+        return Lineage(tuple(Term(*term) for term in terms))
+
+    assert diverges_at(lineage(one), lineage(two)) == expected
+    assert diverges_at(lineage(two), lineage(one)) == expected

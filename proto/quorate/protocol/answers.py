@@ -1,8 +1,8 @@
-"""The answers to a fetch: how they share responses, at whoever serves it, stores and sources; and
-what counts of them, at whoever asks.
+"""The answers to a fetch: the server packs them into responses, the client checks their order.
 
-A gRPC message costs as much as a hundred small batches, whatever is in it. Pure: which answers are
-given, and when, is not decided here; nor is what follows from one.
+A gRPC message costs as much as a hundred small batches, whatever is in it, so answers share
+responses. Pure: the server decides elsewhere which answers it gives, and the client elsewhere what
+follows from one. Stores and sources serve fetches by the same rules.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from quorate.protocol.wire import lineage_to_wire
 from quorate.v1 import messages_pb2 as v1
 
 _AROUND = 64
-"""More than tags, lengths and numbers of one answer have."""
+"""Bytes: an upper bound for the tags, lengths and numbers of one answer."""
 _AROUND_TERM = 32
 _VERSION = "is its version this one's (`quorate status`)?"
 _DETAIL_MAX = 1000
-"""Characters: what an operator wrote may be long."""
+"""Characters. The text of an operator may be longer."""
 
 
 class AnswerPacking:
     """Answers in the order in which they are given, in as few responses as the bounds allow.
 
-    A batch that is larger than the bounds has a response of its own. Nothing waits here for more
-    to come: whoever is about to wait for something sends `all` first.
+    A batch that is larger than the bounds has a response of its own. An answer may stay here in a
+    response that is not full. So a server sends `all` before it waits for anything.
     """
 
     __slots__ = ("_bytes", "_full", "_open")
@@ -39,14 +39,14 @@ class AnswerPacking:
         self._bytes = 0
 
     def fetched(self, batch: bytes, part: Range) -> None:
-        """A framed batch, of which a part was asked for."""
+        """Add a framed batch of which this part was asked for."""
         # In place: a message that is given to another one is copied, twice.
         fetched = self._add(len(batch) + _AROUND).fetched
         fetched.batch = batch
         fetched.first, fetched.last = part.first, part.last
 
     def missing(self, part: Range, why: v1.Lookup, detail: str) -> None:
-        """What is not served, and why, for people, too."""
+        """Add a part that is not served, with the reason for programs and for people."""
         if len(detail) > _DETAIL_MAX:
             detail = detail[: _DETAIL_MAX - 1] + "…"
         missing = self._add(len(detail.encode()) + _AROUND).missing
@@ -55,19 +55,19 @@ class AnswerPacking:
         missing.detail = detail
 
     def end(self, high: int, stable_upto: int, lineage: Lineage, retained_from: int = 0) -> None:
-        """The last answer: where the server's knowledge ends."""
+        """Add the last answer: where the server's knowledge ends."""
         end = self._add(_AROUND_TERM * len(lineage.terms) + _AROUND).end
         end.high, end.stable_upto, end.retained_from = high, stable_upto, retained_from
         end.lineage.extend(lineage_to_wire(lineage))
 
     def full(self) -> list[v1.FetchResponse]:
-        """The responses that nothing can be added to any more."""
+        """Return the responses that are full, each once."""
         self._make_room_for(_AROUND)
         full, self._full = self._full, []
         return full
 
     def all(self) -> list[v1.FetchResponse]:
-        """All that there is."""
+        """Return all responses that are left, also one that is not full."""
         self._close()
         return self.full()
 
@@ -89,28 +89,28 @@ class AnswerPacking:
 
 
 class AnswerReading:
-    """The responses to one fetch, as they are read.
+    """The responses to one fetch, checked as they are read.
 
-    Answers begin at the first number that was asked for, and each goes on where the one before it
-    ended; the end comes once, after all others. Each response brings an answer. So whoever waits
-    for the next one no longer than some time is not kept for ever, and a stream that just stops is
-    never taken for "it has no more": whatever is against the rule is an error of who answers.
+    The rule: answers begin at the first number that was asked for. Each answer goes on where the
+    one before it ended. The end comes once, as the last answer. Each response has an answer.
+    A breach of the rule is an error of the server. So a stream that just stops is never taken for
+    "it has no more". A client with a timeout for each response never waits for ever.
     """
 
     __slots__ = ("_address", "_last", "_next", "is_over")
 
     def __init__(self, address: str, wanted: Range) -> None:
-        """address: of who answers; wanted: what is asked for."""
+        """address: the server's. wanted: the numbers that are asked for."""
         self._address = address
         self._next = wanted.first
         self._last = wanted.last
         self.is_over = False
-        """The end came: nothing more is to be waited for."""
+        """True: the end came, and no more answers follow."""
 
     def answers(self, response: v1.FetchResponse) -> Iterator[tuple[str, v1.FetchAnswer]]:
-        """What the next response brings, each with its kind: "fetched", "missing" or "end".
+        """Yield the answers of the next response with their kind: "fetched", "missing" or "end".
 
-        Raises BrokenAnswer at the first answer that is against the rule; those before it count.
+        Raises BrokenAnswer at the first answer that breaks the rule. The answers before it count.
         """
         if self.is_over:
             raise self._broken("it goes on after its end")
@@ -139,7 +139,7 @@ class AnswerReading:
             yield kind, answer
 
     def cut_short(self) -> BrokenAnswer:
-        """What it is that no more responses come, unless the end did."""
+        """Return the error for a stream that stopped without its end."""
         return self._broken(f"the stream stops without its end; {_VERSION}")
 
     def _broken(self, detail: str) -> BrokenAnswer:

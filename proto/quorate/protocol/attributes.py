@@ -1,9 +1,9 @@
 """A message's key and properties: as values, and as the bytes that travel with its payload.
 
 The bytes are the protobuf message quorate.v1.Attributes with its properties in the order of their
-names, so that the same attributes are always the same bytes: contents are compared as bytes,
-between stores and when something is sent again. They are written by hand, because protobuf writes
-maps in an order of its own. Where they are in a batch is known to quorate.protocol.framing.
+names. So equal attributes are always equal bytes. Stores compare contents as bytes with each other,
+and with messages that are sent again. The bytes are written by hand, because protobuf writes maps
+in an order of its own. Their place in a batch is known to quorate.protocol.framing.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ NO_ATTRIBUTES = b""
 
 
 class Attributes(NamedTuple):
-    """What a message carries besides its payload."""
+    """The key and the properties of a message."""
 
     key: bytes | None
-    """What the message is about; None: it has no key, which is not the same as an empty one."""
+    """The thing that the message is about. None is no key, which differs from an empty key."""
     properties: Mapping[str, bytes]
 
 
 def encode_attributes(
     key: bytes | None = None, properties: Mapping[str, bytes] | None = None
 ) -> bytes:
-    """Their bytes; raises InvalidArgument if they are not what they should be."""
+    """Return the bytes of a key and properties. Raises InvalidArgument for a wrong type or name."""
     encoded = b""
     if key is not None:
         if type(key) is not bytes:
@@ -48,7 +48,7 @@ def encode_attributes(
         try:
             names = sorted(properties)  # by code point, which is the order of their bytes
         except TypeError:
-            names = list(properties)  # one of them is no text, which is found now
+            names = list(properties)  # one of them is not text, which _named finds
         for name in names:
             entry = _named(name)
             value = properties[name]
@@ -60,7 +60,7 @@ def encode_attributes(
 
 
 def decode_attributes(encoded: bytes) -> Attributes:
-    """The attributes that have these bytes; raises CorruptBatch."""
+    """Return the attributes of these bytes. Raises CorruptBatch."""
     if not encoded:
         return Attributes(None, {})
     try:
@@ -73,7 +73,7 @@ def decode_attributes(encoded: bytes) -> Attributes:
 
 @lru_cache(maxsize=1024)
 def _named(name: object) -> bytes:
-    """What an entry begins with; an application has few names."""
+    """Return the bytes that an entry of this name begins with; an application has few names."""
     if not isinstance(name, str) or not name:
         raise InvalidArgument(
             "properties", f"{name!r} is not a name; give a text, not an empty one"

@@ -15,7 +15,7 @@ from quorate.protocol.policy import Group, Policy, quorum
 
 
 class Behaviour(enum.Enum):
-    """Whose word counts when stores differ."""
+    """How to choose one position when stores report different ones."""
 
     LOWEST = "lowest"
     MAJORITY = "majority"
@@ -28,16 +28,16 @@ def consensus(
     positions: Mapping[str, int],
     limbo: Set[str] = frozenset(),
 ) -> int:
-    """The position that the answering stores agree on; one at least must be outside limbo.
+    """Return the position that the answering stores agree on.
 
-    limbo: those of them that can not vouch for what they lack. The position that such a store has
-    counts as "at least this", so its real one may be any that is not below.
+    positions: by store. limbo: the answering stores that are in limbo; one store at least must be
+    outside it. The position of a store in limbo is a lower bound: it may have reached any higher
+    one. The result is never above the highest position that a store answered.
 
-    LOWEST: of the stores outside limbo; the others can pull it neither down nor up. HIGHEST: of
-    all. MAJORITY: for each group the highest position that a quorum of its stores has reached, or,
-    where they are in limbo, may have reached, and of those the highest; a group of which no quorum
-    answered has no say, and if that is every group, LOWEST decides. Never above what somebody
-    answered: whatever is unknown makes a receiver start later only as far as it was before.
+    LOWEST: the lowest position of the stores outside limbo.
+    HIGHEST: the highest position of all stores.
+    MAJORITY: the highest position that a quorum of any one group has reached, or may have reached.
+    A group without a quorum of answers does not count. LOWEST decides if no group counts.
     """
     match behaviour:
         case Behaviour.LOWEST:
@@ -68,16 +68,16 @@ def _agreed_in(group: Group, positions: Mapping[str, int], limbo: Set[str]) -> i
 def receiver_consensus(
     behaviour: Behaviour, policy: Policy, positions: Mapping[str, int], vouching: Set[str]
 ) -> int:
-    """The first number that a receiver has not acknowledged, as its stores agree on it.
+    """Return the first number that a receiver has not acknowledged, as its stores agree on it.
 
-    positions: by those that answered, as far as they know, 0 for nothing; vouching: those of them
-    that are outside limbo, one at least. Whoever did not answer is as unknown as one in limbo that
-    knows nothing: it may have been told any position, and is not to throw a receiver back. Stores
-    that answered and that the policy does not name are those that the stream is leaving: they count
-    as a group of their own, for the new ones may not have heard of the receiver yet.
+    positions: by answering store; 0 for none. vouching: the answering stores outside limbo, one at
+    least. A store that did not answer counts as one in limbo with position 0. It may have heard
+    any position, and must not throw the receiver back. Stores that answered and that the policy
+    does not name are stores that the stream leaves. They count as a group of their own, because
+    the new stores may not have heard of the receiver yet.
     """
     if leaving := tuple(sorted(positions.keys() - policy.stores)):
-        # A backup that stood in, and stands in no more, is named once only so.
+        # A backup that no longer stands in would else be named twice.
         groups = (replace(group, backups=()) for group in policy.groups)
         policy = Policy((*groups, Group("stores that the stream leaves", leaving)))
     unanswered = dict.fromkeys(policy.stores - positions.keys(), 0)
@@ -88,23 +88,23 @@ def receiver_consensus(
 def enough_for_receivers(policy: Policy, vouching: Set[str]) -> bool:
     """Whether the answers of these stores, all outside limbo, settle where a receiver starts.
 
-    A stable set is asked for. Any two stable sets of one group have a store in common, so one of
-    those that answered has every position that a stable set was ever told; over several groups this
-    holds unless their rule is `any`, under which a receiver may be served by one group alone.
+    They do if they are a stable set. Any two stable sets of one group have a store in common, so
+    some answer has every position that a stable set was ever told. The same holds over several
+    groups, unless their rule is `any`: then one group alone may serve a receiver.
     """
     return policy.stable(vouching)
 
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """What an application's callback is shown when a receiver is about to start."""
+    """The argument of the application's callback before a receiver starts."""
 
     source: SourceName
-    """Of whose stream; a receiver may follow several."""
+    """The source of the stream; a receiver may follow several."""
     low: int
-    """By consensus: the first message not acknowledged."""
+    """The first message that is not acknowledged, by consensus."""
     low_by_request_maximum: int
-    """The same, not further back than the request maximum allows."""
+    """`low`, moved up to where the request maximum allows the start."""
     high: int
     """The newest message that a store has; -1: none."""
 
@@ -112,7 +112,10 @@ class StartingPoint:
 def starting_point(
     source: SourceName, low: int, high: int, request_maximum: int | None
 ) -> StartingPoint:
-    """Apply the request maximum: at most so many messages behind the newest."""
+    """Return the starting point with the request maximum applied.
+
+    request_maximum: how many messages behind the newest the start may be; None is no limit.
+    """
     by_maximum = low
     if request_maximum is not None:
         by_maximum = max(low, high - request_maximum)
@@ -120,7 +123,7 @@ def starting_point(
 
 
 def choose_start(point: StartingPoint, choose: Callable[[StartingPoint], int] | None = None) -> int:
-    """Where the receiver starts: the application may go anywhere from 0 to high + 1.
+    """Return the number where the receiver starts; the callback may choose from 0 to high + 1.
 
     A callback that returns `low` as it was means "not changed", so the request maximum holds.
     Raises InvalidArgument if it returns no number.

@@ -1,7 +1,8 @@
-"""What is over with a receiver that was deregistered, as several stores tell of it.
+"""The end of a receiver: which registrations of it are over, by the word of several stores.
 
-A store that was away may still have its row. Pure: source, stores and people's tools judge by the
-same rule, epoch against epoch. Nothing here knows how stores come to hear of an end.
+A store that was away may still have the row of a receiver that was deregistered. Pure: source,
+stores and the command judge by one rule, epoch against epoch. Nothing here knows how a store hears
+of an end.
 """
 
 from __future__ import annotations
@@ -14,33 +15,40 @@ from quorate.protocol.limits import NOTHING
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a store says of a receiver."""
+    """A receiver's registration and acknowledgement at one store."""
 
     acknowledged_upto: int
     epoch: int = 1
-    """Of its registration."""
+    """The epoch of its registration."""
     confirmed_epoch: int = 1
-    """In which it acknowledged last, or was new."""
+    """The epoch of its last acknowledgement, or of its first registration before any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a store says of a source's receivers, by session ID."""
+    """The answer of one store about a source's receivers, by session ID."""
 
     positions: Mapping[int, Position]
     ended: Mapping[int, int] = field(default_factory=dict)
-    """Up to which epoch each is over that was deregistered."""
+    """The highest ended epoch of each receiver that was deregistered."""
     may_miss: bool = False
-    """That it does not name a receiver says nothing."""
+    """True: the store may lack receivers that exist."""
 
 
 def counted_upto(acknowledged_upto: int, confirmed_epoch: int, ended_upto: int) -> int:
-    """How far a registration has acknowledged in a life that is not over; ended_upto 0: none is."""
+    """Return the last acknowledged number, or NOTHING if that acknowledgement's epoch has ended.
+
+    ended_upto: the highest ended epoch; 0 if none has ended.
+    """
     return acknowledged_upto if confirmed_epoch > ended_upto or not ended_upto else NOTHING
 
 
 def living(told: Mapping[str, Told]) -> dict[str, dict[int, int]]:
-    """By store, what each receiver has acknowledged that is not over as far as any store says."""
+    """Return by store the last acknowledged number of each receiver that is alive.
+
+    A receiver's registration at a store is over if any store names its epoch, or a higher one, as
+    ended.
+    """
     ended: dict[int, int] = {}
     for each in told.values():
         for receiver, epoch in each.ended.items():

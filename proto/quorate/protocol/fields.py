@@ -1,6 +1,6 @@
-"""Length-delimited protobuf fields, written by hand: the same bytes for the same values, always.
+"""Length-delimited protobuf fields, written by hand: equal values are always equal bytes.
 
-Nothing is read here: no Python reads protobuf faster than protobuf does.
+Nothing is read here: protobuf itself reads faster than any Python code.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _SHORT = 2048
 
 
 def varint(number: int) -> bytes:
-    """A number that is not negative, as protobuf writes it: seven bits a byte."""
+    """Return a number of at least 0 as protobuf writes it: seven bits a byte."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -21,24 +21,24 @@ def varint(number: int) -> bytes:
 
 
 class Field:
-    """One field of a message; what goes in front of short values is looked up."""
+    """One field of a message, with a table of the prefixes of short values."""
 
     __slots__ = ("_short", "tag")
 
     tag: bytes
-    """What each of its values begins with on the wire: one byte."""
+    """The first byte of each of its values on the wire."""
 
     def __init__(self, number: int) -> None:
-        """number: of the field, below 16."""
+        """number: the field's number, below 16."""
         self.tag = bytes((number << 3 | 2,))
         self._short = tuple(self.tag + varint(length) for length in range(_SHORT))
 
     def prefix(self, length: int) -> bytes:
-        """What goes in front of a value of so many bytes."""
+        """Return the tag and length of a value. length: bytes."""
         return self._short[length] if length < _SHORT else self.tag + varint(length)
 
     def repeated(self, values: Sequence[bytes]) -> bytes:
-        """The values one after the other, each as an element of the field."""
+        """Return the values one after the other, each as an element of the field."""
         parts: list[bytes] = [b""] * (2 * len(values))
         try:
             parts[0::2] = map(self._short.__getitem__, map(len, values))

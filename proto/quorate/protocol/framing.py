@@ -1,10 +1,10 @@
 """Batches on the wire and on the disk: a header with a checksum, topic, marker, the messages.
 
-Made once by the source; stores and live streams pass the bytes on as they are; only a receiver
-takes the messages out. The body is the protobuf message quorate.v1.Messages. It is written here by
-hand, because building it through protobuf costs five times as much a message, and read through
-protobuf, which is faster than anything that Python could do. What keys and properties are is not
-known here: a message's attributes are bytes like its payload.
+The source makes a batch once. Stores and live streams pass its bytes on as they are; only a
+receiver takes the messages out. The body is the protobuf message quorate.v1.Messages. This module
+writes it by hand, because protobuf takes five times as long a message, and reads it through
+protobuf, which is the faster reader. A message's attributes are bytes like its payload here: keys
+and properties are in quorate.protocol.attributes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from quorate.protocol.fields import FIRST, SECOND
 from quorate.protocol.identity import SourceName
 from quorate.v1.messages_pb2 import Messages
 
-# magic, crc32c of everything after it, session ID, epoch, first sequence number, number of
-# messages, time in ns since 1970, length of the topic, of the marker, of the body
+# The fields in their order:
+# - magic, crc32c of everything after these two;
+# - session ID, epoch, first sequence number, number of messages;
+# - time in ns since 1970;
+# - bytes of the topic, of the marker, of the body.
 _HEADER = struct.Struct("<4sIQQQIqHHI")
 _CHECKED_FROM = 8
 _MAGIC = b"QRB1"
@@ -36,7 +39,7 @@ _ATTRIBUTES_TAG = SECOND.tag[0]
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """What a batch says of itself."""
+    """The header of a batch, as values."""
 
     source: SourceName
     epoch: int
@@ -48,9 +51,9 @@ class BatchHeader:
     """When the source packed it, by the source's clock, ns since 1970 UTC."""
     checksum: int
     body_at: int
-    """Where the body begins in the frame."""
+    """The offset of the body in the frame, in bytes."""
     marker: bytes = b""
-    """What the application committed together with the last message (DESIGN 4.5)."""
+    """The application marker, committed together with the last message (DESIGN 4.5)."""
 
 
 def encode_batch(
@@ -62,15 +65,15 @@ def encode_batch(
     marker: bytes = b"",
     attributes: Sequence[bytes] = (),
 ) -> bytes:
-    """Frame consecutive messages of a source in one epoch; there must be at least one.
+    """Return the frame of consecutive messages of a source in one epoch, at least one.
 
-    marker: goes with the last of them; empty: none. attributes: of each message, encoded; or
-    nothing if no message has any.
+    marker: the application marker of the last message, or empty. attributes: the encoded attributes
+    of each message; empty if no message has any.
     """
     body = _PAYLOAD.repeated(payloads)
     if attributes:
         assert len(attributes) == len(payloads), (len(attributes), len(payloads))
-        # The same messages are the same bytes, however they came to be a batch.
+        # Empty attributes are left out, so that equal messages are always equal bytes.
         if any(attributes):
             body = _ATTRIBUTES.repeated(attributes) + body
     topic = source.topic.encode()
@@ -92,7 +95,7 @@ def encode_batch(
 
 
 def read_header(frame: bytes, where: str = "on the wire") -> BatchHeader:
-    """The header of a framed batch; raises CorruptBatch if it can not be one. Checks no content."""
+    """Return the header of a framed batch, without checking the checksum. Raises CorruptBatch."""
     if len(frame) < HEADER_BYTES:
         raise CorruptBatch(where, f"{len(frame)} bytes are too few for a header")
     (
@@ -132,7 +135,7 @@ def read_header(frame: bytes, where: str = "on the wire") -> BatchHeader:
 
 
 def check_batch(frame: bytes, where: str = "on the wire") -> BatchHeader:
-    """The header of a framed batch whose checksum is right; raises CorruptBatch otherwise."""
+    """Return the header of a framed batch after checking the checksum. Raises CorruptBatch."""
     header = read_header(frame, where)
     actual = google_crc32c.value(frame[_CHECKED_FROM:])
     if actual != header.checksum:
@@ -141,19 +144,19 @@ def check_batch(frame: bytes, where: str = "on the wire") -> BatchHeader:
 
 
 def has_attributes(frame: bytes, header: BatchHeader) -> bool:
-    """Whether a message of the batch has a key or properties; looks at one byte."""
+    """Return whether any message of the batch has a key or properties, by looking at one byte."""
     return len(frame) > header.body_at and frame[header.body_at] == _ATTRIBUTES_TAG
 
 
 def read_payloads(frame: bytes, header: BatchHeader) -> list[bytes]:
-    """The payloads of a checked batch, in order."""
+    """Return the payloads of a checked batch, in order."""
     return _read_body(frame, header).payload[:]
 
 
 def read_messages(frame: bytes, header: BatchHeader) -> tuple[list[bytes], list[bytes] | None]:
-    """The payloads of a checked batch, and the attributes of each message as their bytes.
+    """Return the payloads of a checked batch, and the encoded attributes of each message.
 
-    The second is None if no message has any. See quorate.protocol.attributes.
+    The attributes are None if no message has any. See quorate.protocol.attributes.
     """
     body = _read_body(frame, header)
     return body.payload[:], body.attributes[:] or None
@@ -162,7 +165,7 @@ def read_messages(frame: bytes, header: BatchHeader) -> tuple[list[bytes], list[
 def read_contents(
     frame: bytes, header: BatchHeader, first: int, last: int
 ) -> list[tuple[bytes, bytes]]:
-    """All that the messages [first, last] of a checked batch are: payloads and attributes."""
+    """Return payload and encoded attributes of the messages [first, last] of a checked batch."""
     payloads, attributes = read_messages(frame, header)
     part = slice(first - header.first, last - header.first + 1)
     if attributes is None:
@@ -186,9 +189,9 @@ def _read_body(frame: bytes, header: BatchHeader) -> Messages:
 
 
 def cut(frame: bytes, header: BatchHeader, first: int, last: int, epoch: int) -> bytes:
-    """The messages [first, last] of a checked batch as a batch of this epoch, else unchanged.
+    """Return the messages [first, last] of a checked batch as a batch of this epoch.
 
-    The marker goes with the last message of its batch.
+    The marker stays if the batch's last message does. All else is unchanged.
     """
     payloads, attributes = read_messages(frame, header)
     part = slice(first - header.first, last - header.first + 1)
@@ -204,7 +207,7 @@ def cut(frame: bytes, header: BatchHeader, first: int, last: int, epoch: int) ->
 
 
 def same_content(frame: bytes, other: bytes) -> bool:
-    """Whether two checked batches agree wherever their numbers overlap, whatever their epochs."""
+    """Return whether two checked batches agree on every number that both have, in any epochs."""
     if frame == other:
         return True
     one, two = read_header(frame), read_header(other)

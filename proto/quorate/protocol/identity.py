@@ -1,6 +1,6 @@
-"""Names: topics, sessions, sources, stores. What is a valid one, and how people write it.
+"""Names of topics, sessions, sources and stores: the valid ones, and how people write them.
 
-Nothing here knows what a registration is.
+Nothing here knows about registrations.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from quorate.protocol.limits import REG_ID_MAX, SESSION_ID_MAX, TOPIC_BYTES_MAX
 
 
 def check_topic(topic: str) -> str:
-    """Return the topic unchanged, or raise InvalidArgument saying what is wrong with it."""
+    """Return the topic unchanged. Raises InvalidArgument with the reason."""
     if not topic:
         raise InvalidArgument("topic", "is empty; give it a name")
-    # First, because a lone surrogate, which is not printable, can not be encoded either.
+    # First, because a lone surrogate is not printable, and cannot be encoded either.
     if not topic.isprintable():
         raise InvalidArgument("topic", "has control characters; use printable ones")
     if len(topic.encode()) > TOPIC_BYTES_MAX:
@@ -26,7 +26,7 @@ def check_topic(topic: str) -> str:
 
 
 def check_session_id(session_id: int) -> int:
-    """Return the session ID unchanged, or raise InvalidArgument."""
+    """Return the session ID unchanged. Raises InvalidArgument."""
     if not 0 < session_id <= SESSION_ID_MAX:
         raise InvalidArgument(
             "session ID", f"{session_id:#x} is not between 1 and {SESSION_ID_MAX:#x}"
@@ -35,7 +35,7 @@ def check_session_id(session_id: int) -> int:
 
 
 def parse_session_id(text: str) -> int:
-    """A session ID as people write it: decimal, or hexadecimal after 0x."""
+    """Return the session ID of a text: decimal, or hexadecimal after 0x. Raises InvalidArgument."""
     try:
         return check_session_id(int(text, 16 if text.lower().startswith("0x") else 10))
     except ValueError:
@@ -45,7 +45,7 @@ def parse_session_id(text: str) -> int:
 
 
 class SourceName(NamedTuple):
-    """Identifies a source on every store."""
+    """The name of a source, the same on every store."""
 
     topic: str
     session_id: int
@@ -54,7 +54,7 @@ class SourceName(NamedTuple):
         return f"{self.topic}/{self.session_id:#x}"
 
     def checked(self) -> SourceName:
-        """Return self, or raise InvalidArgument."""
+        """Return this name unchanged. Raises InvalidArgument if it cannot be one."""
         check_topic(self.topic)
         check_session_id(self.session_id)
         return self
@@ -62,10 +62,10 @@ class SourceName(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class StoreAddress:
-    """A store as a source or a receiver is told of it."""
+    """A store's name and address, as sources and receivers are given them."""
 
     name: str
-    """What policies call it; its address unless it was given a name."""
+    """The store's name in policies; its address unless it was given a name."""
     address: str
     """host:port"""
     reg_id: int = 0
@@ -73,7 +73,7 @@ class StoreAddress:
 
     @staticmethod
     def parse(text: str) -> StoreAddress:
-        """`[name=]host:port[#reg_id]`; raises InvalidArgument."""
+        """Return the store of a text `[name=]host:port[#reg_id]`. Raises InvalidArgument."""
         match = re.fullmatch(
             r"\s*(?:(?P<name>[\w.-]+)=)?(?P<address>[^\s,=#]+:\d{1,5})(?:#(?P<reg_id>\d+))?\s*",
             text,
@@ -91,7 +91,10 @@ class StoreAddress:
 
 
 def parse_stores(text: str) -> tuple[StoreAddress, ...]:
-    """Stores separated by commas; raises InvalidArgument, also when one is named twice."""
+    """Return the stores of a text, separated by commas.
+
+    Raises InvalidArgument, also if a store is named twice.
+    """
     stores = tuple(StoreAddress.parse(part) for part in text.split(",") if part.strip())
     if not stores:
         raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")

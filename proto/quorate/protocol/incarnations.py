@@ -1,9 +1,9 @@
-"""Which data directory is a store's present one, by what stores say of each other.
+"""Incarnations: which data directory of a store is its present one, by the word of all stores.
 
-A store that was wiped, or was found to be a copy, has another incarnation than it had. What the
-former one said counts no more: whoever adds answers of several stores up leaves it out, sources
-and receivers by the same rule. Stores say which incarnations they know with every answer that
-somebody decides from, in the same breath: so of enough answers one knows. Pure.
+A store that was wiped, or that was found to be a copy, has a new incarnation. Answers from its
+former directory no longer count. Sources and receivers leave them out by the same rule when they
+combine the answers of several stores. Each such answer names the incarnations that its store knows,
+so among enough answers at least one knows of the replacement. Pure.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from quorate.v1.store_pb2 import StoreReplaced
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What a store says with an answer of who it is, and of whom it knows."""
+    """The incarnations that a store names together with an answer: its own, and those it knows."""
 
     incarnation: bytes = b""
-    """Of the data directory that answers."""
+    """The incarnation of the data directory that answers."""
     known: tuple[StoreReplaced, ...] = ()
-    """Every store that it knows, itself included; an older store says nothing of that."""
+    """Every store that it knows, itself included; empty from a store of an older version."""
 
     @property
     def store_name(self) -> str:
-        """The store's own name; policies may call it otherwise."""
+        """The name that the store has for itself; policies may use another."""
         return next((each.store_name for each in self.known if not each.incarnation), "")
 
 
@@ -33,22 +33,21 @@ NO_WORD = Word()
 
 
 class Incarnations:
-    """What stores have said of each other's."""
+    """The incarnations that stores have named, of themselves and of each other."""
 
     def __init__(self) -> None:
         self._said: dict[str, dict[str, bytes]] = {}
-        """By store, and by who says it: the incarnation that it has."""
+        """The present incarnation of each store, by the store that names it."""
         self._former: set[bytes] = set()
 
     def heard(
         self, store_name: str, incarnation: bytes, former: Iterable[bytes], teller: str
     ) -> bool:
-        """A store says which incarnation another one has, and which that, or itself, had before.
+        """Note the present and the former incarnations of a store; return whether that is news.
 
-        incarnation: empty if it speaks of itself: its own answers say which it has now.
-        teller: the store that says so. Its newest word counts: what it said before may be of an
-        incarnation that was wiped in turn, and that nobody remembers any more.
-        Returns whether that is news.
+        incarnation: the present one; empty if the store speaks of itself, because its answers name
+        the present one. teller: the store that says so. Its newest word replaces its earlier ones,
+        which may be about an incarnation that was wiped in turn, and that no store remembers.
         """
         said = self._said.setdefault(store_name, {})
         if self._former.issuperset(former) and said.get(teller, b"") == incarnation:
@@ -59,20 +58,20 @@ class Incarnations:
         return True
 
     def is_present(self, store_name: str, incarnation: bytes) -> bool:
-        """Whether nobody knows better; who says otherwise may be behind, but then some store will
-        say so: without that whoever asks waits.
+        """Return whether no store names another incarnation as the present one.
+
+        A store that names another one may be behind. Its newer word will settle that; until then
+        the caller waits.
         """
         said = {*self._said.get(store_name, {}).values()} - self._former
         return incarnation not in self._former and said <= {incarnation}
 
 
 def replaced(words: Mapping[str, Word]) -> set[str]:
-    """Of these stores those whose answer is of a data directory that is not their present one, as
-    these very answers say. By the names that policies use.
+    """Return the stores, by their names in policies, that answered from a replaced directory.
 
-    Of enough of them one is of a store that knows: another directory vouches only by the word of a
-    stable set that has noted it (2026-11-21-limbo.md), and that has told it before whatever they
-    answered before.
+    These answers alone decide that. A replacement leaves limbo only after a stable set has noted it
+    (docs/decisions/2026-11-21-limbo.md). So among enough answers one is from a store that knows.
     """
     known = Incarnations()
     for teller, word in words.items():

@@ -1,44 +1,42 @@
-"""Layouts: the groups of stores that make a stream stable, with where each store is.
+"""Layouts: the groups of stores that make a stream stable, with the address of each store.
 
-How people write them: in code, as TOML, on the command line. Everything that is wrong with one is
-said at once, with the path of each key. What a policy means is in quorate.protocol.policy.
+The values are here, made from code. How people write a layout in a file or on the command line is
+in quorate.protocol.layout_text; the meaning of a policy is in quorate.protocol.policy.
 """
 
 from __future__ import annotations
 
 import enum
-import re
-import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import StoreAddress, parse_stores
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 
 Stores = str | Sequence[StoreAddress]
-"""`[name=]host:port[#reg_id],…`, or the same taken apart."""
+"""`[name=]host:port[#reg_id],…`, or the addresses that such a text names."""
 
 R = TypeVar("R", bound=enum.Enum)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreGroup:
-    """One group of a layout: its members, its rule, and its spares."""
+    """One group of a layout: its members, its rule, and its backups."""
 
     name: str
     stores: Stores
     """The members."""
     rule: str | IntragroupRule = IntragroupRule.QUORUM
-    """How many of them must hold a message: quorum, all-active, all."""
+    """How many members must hold a message: quorum, all-active, all."""
     backups: Stores = ()
     """Stores that stand in, in this order, for members that do not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A policy, and where the stores are that it names, its backups too."""
+    """A policy, and the address of every store and backup that it names."""
 
     policy: Policy
     stores: tuple[StoreAddress, ...]
@@ -56,7 +54,7 @@ class Layout:
 
     @staticmethod
     def of(*groups: StoreGroup, rule: str | IntergroupRule = IntergroupRule.ANY) -> Layout:
-        """The layout of these groups.
+        """Return the layout of these groups.
 
         rule: how many of the groups must hold a message: any, majority, all-active, all.
         Raises InvalidArgument.
@@ -72,15 +70,17 @@ class Layout:
                 Group(
                     group.name,
                     tuple(store.name for store in members),
-                    _rule(f"group {group.name}, rule", IntragroupRule, group.rule),
+                    rule_of(f"group {group.name}, rule", IntragroupRule, group.rule),
                     tuple(store.name for store in spares),
                 )
             )
-        return Layout(Policy(tuple(made), _rule("intergroup", IntergroupRule, rule)), tuple(stores))
+        return Layout(
+            Policy(tuple(made), rule_of("intergroup", IntergroupRule, rule)), tuple(stores)
+        )
 
     @staticmethod
     def plain(stores: Stores, policy: Policy | None = None) -> Layout:
-        """These stores under that policy; without one, a majority of them makes stable.
+        """Return the layout of these stores under this policy, by default a majority of the stores.
 
         Raises InvalidArgument.
         """
@@ -92,18 +92,14 @@ class Layout:
 
     @staticmethod
     def from_toml(text: str) -> Layout:
-        """The layout in a file that the command can read, too: [[groups]] and intergroup.
+        """Return the layout in a file as the command reads it too: [[groups]] and intergroup.
 
-        Raises ConfigurationInvalid with every problem; other keys are not looked at.
+        Other keys of the file are ignored. Raises ConfigurationInvalid with every problem.
         """
-        try:
-            values = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigurationInvalid("of groups", f"  {error}") from None
-        layout, problems = read_layout(values.get("groups", []), values.get("intergroup"))
-        if layout is None:
-            raise ConfigurationInvalid("of groups", "\n".join(f"  {each}" for each in problems))
-        return layout
+        # That module makes layouts, so it cannot be imported above.
+        from quorate.protocol.layout_text import read_toml
+
+        return read_toml(text)
 
 
 def _addresses(where: str, stores: Stores) -> tuple[StoreAddress, ...]:
@@ -117,106 +113,10 @@ def _addresses(where: str, stores: Stores) -> tuple[StoreAddress, ...]:
         raise InvalidArgument(where, error.detail) from None
 
 
-def _rule(where: str, kind: type[R], value: object) -> R:
+def rule_of(where: str, kind: type[R], value: object) -> R:
+    """Return the rule that this value names. Raises InvalidArgument, which says where it was."""
     try:
         return kind(value)
     except ValueError:
         known = ", ".join(str(rule.value) for rule in kind)
         raise InvalidArgument(where, f"{value!r} is none of {known}") from None
-
-
-# On the command line: NAME[/RULE]=STORES[+BACKUPS]
-
-
-def parse_group(text: str) -> StoreGroup:
-    """`name[/rule]=host:port,…[+host:port,…]`, the backups behind the plus sign.
-
-    Raises InvalidArgument.
-    """
-    match = re.fullmatch(
-        r"\s*(?P<name>[\w.-]+)(?:/(?P<rule>[\w-]+))?=(?P<stores>[^+]+)(?:\+(?P<backups>[^+]+))?",
-        text,
-    )
-    if match is None:
-        raise InvalidArgument(
-            "group",
-            f"{text!r} is not of the form name[/rule]=host:port,…[+backups], as "
-            "london/quorum=l1=10.0.0.1:7301,l2=10.0.0.2:7301,l3=10.0.0.3:7301+l4=10.0.0.4:7301",
-        )
-    return StoreGroup(
-        match["name"], match["stores"], match["rule"] or "quorum", match["backups"] or ""
-    )
-
-
-# As TOML: [[groups]] with name, stores, rule, backups; intergroup = "…"
-
-
-def read_layout(groups: Any, intergroup: Any, where: str = "") -> tuple[Layout | None, list[str]]:
-    """The layout that a file's values make; or None and every problem, each with its path.
-
-    groups: the list of tables; intergroup: the rule over them, None for `any`; where: what comes
-    in front of their paths.
-    """
-    problems: list[str] = []
-    made: list[StoreGroup] = []
-    if not isinstance(groups, list) or not all(isinstance(group, Mapping) for group in groups):
-        return None, [f"{where}groups: is not a list of tables; write [[{where}groups]]"]
-    for number, group in enumerate(groups):
-        made += _read_group(group, f"{where}groups.{number}", problems)
-    rule = IntergroupRule.ANY
-    if intergroup is not None:
-        rule = _tried(f"{where}intergroup", problems, IntergroupRule, intergroup) or rule
-    if problems:
-        return None, problems
-    try:
-        return Layout.of(*made, rule=rule), []
-    except InvalidArgument as error:
-        return None, [f"{where}groups: {error.detail}"]
-
-
-_GROUP_KEYS = ("name", "stores", "rule", "backups")
-
-
-def _read_group(group: Mapping[str, Any], path: str, problems: list[str]) -> Iterable[StoreGroup]:
-    before = len(problems)
-    problems += [
-        f"{path}.{key}: unknown; known are {', '.join(_GROUP_KEYS)}"
-        for key in group
-        if key not in _GROUP_KEYS
-    ]
-    name = group.get("name")
-    if not isinstance(name, str) or not name:
-        problems.append(f"{path}.name: must be given, as text")
-    stores = _read_stores(group, "stores", path, problems)
-    if not stores and "stores" not in group:
-        problems.append(f"{path}.stores: must be given, as a list of [name=]host:port")
-    backups = _read_stores(group, "backups", path, problems)
-    rule = IntragroupRule.QUORUM
-    if "rule" in group:
-        rule = _tried(f"{path}.rule", problems, IntragroupRule, group["rule"]) or rule
-    return [StoreGroup(str(name), stores, rule, backups)] if len(problems) == before else []
-
-
-def _read_stores(
-    group: Mapping[str, Any], key: str, path: str, problems: list[str]
-) -> tuple[StoreAddress, ...]:
-    stores: list[StoreAddress] = []
-    value = group.get(key, [])
-    if not isinstance(value, list):
-        problems.append(f"{path}.{key}: is not a list of [name=]host:port")
-        return ()
-    for number, text in enumerate(value):
-        try:
-            stores.append(StoreAddress.parse(text if isinstance(text, str) else repr(text)))
-        except InvalidArgument as error:
-            problems.append(f"{path}.{key}.{number}: {error.detail}")
-    return tuple(stores)
-
-
-def _tried(where: str, problems: list[str], kind: type[R], value: object) -> R | None:
-    make: Callable[[str, type[R], object], R] = _rule
-    try:
-        return make(where, kind, value)
-    except InvalidArgument as error:
-        problems.append(f"{where}: {error.detail}")
-        return None

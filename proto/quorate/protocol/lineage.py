@@ -1,9 +1,9 @@
 """Lineage: which epoch is in force for which sequence numbers (DESIGN 4.2).
 
-A batch belongs to the stream only if its epoch is the one that the lineage names for its numbers;
-anything else that a store holds is void. Lineages travel whole, with begin: a list of begun epochs
-would not do, because an epoch begun by a minority must not void what a later recovery that never
-heard of it kept.
+A batch belongs to the stream only if its epoch is the one that the lineage names for its numbers.
+Everything else that a store holds is void. A lineage travels as a whole, with begin. A list of
+begun epochs would not be enough. An epoch that only a minority began must not void messages that a
+later recovery kept, because that recovery may not have heard of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An epoch and the first sequence number it is in force for."""
+    """An epoch, and the first sequence number that it is in force for."""
 
     epoch: int
     first: int
@@ -26,7 +26,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Terms with ascending epochs and ascending first numbers; each holds until the next begins."""
+    """Terms with ascending epochs and first numbers; each is in force until the next begins."""
 
     terms: tuple[Term, ...] = ()
 
@@ -41,12 +41,12 @@ class Lineage:
         return self.terms[-1].epoch if self.terms else 0
 
     def epoch_at(self, sequence: int) -> int:
-        """The epoch in force for a sequence number; 0 if none is."""
+        """Return the epoch in force for a sequence number; 0 if none is."""
         at = bisect_right(self.terms, sequence, key=lambda term: term.first)
         return self.terms[at - 1].epoch if at else 0
 
     def valid(self, held: HeldRange) -> Range | None:
-        """The part of a held range that belongs to the stream, if any does."""
+        """Return the part of a held range that belongs to the stream, if any does."""
         for at, term in enumerate(self.terms):
             if term.epoch == held.epoch:
                 first = max(held.first, term.first)
@@ -57,7 +57,7 @@ class Lineage:
         return None
 
     def parted(self, ranges: RangeSet) -> tuple[HeldRange, ...]:
-        """Numbers that belong to the stream, each range with its epoch."""
+        """Return the ranges cut at the terms, each part with its epoch."""
         parts: list[HeldRange] = []
         for item in ranges:
             for at, term in enumerate(self.terms):
@@ -70,12 +70,12 @@ class Lineage:
         return tuple(parts)
 
     def belonging(self, held: Iterable[HeldRange]) -> RangeSet:
-        """The numbers of held ranges that belong to the stream."""
+        """Return the numbers of held ranges that belong to the stream."""
         kept, _ = self.split(held)
         return RangeSet(Range(item.first, item.last) for item in kept)
 
     def split(self, held: Iterable[HeldRange]) -> tuple[list[HeldRange], list[HeldRange]]:
-        """Held ranges parted into what belongs to the stream and what is void."""
+        """Return two lists: the held ranges that belong to the stream, and the void ones."""
         kept: list[HeldRange] = []
         void: list[HeldRange] = []
         for item in held:
@@ -91,13 +91,14 @@ class Lineage:
         return kept, void
 
     def reaches_back_to(self, epoch: int) -> bool:
-        """Whether the stream may have messages of this epoch, or of an older one."""
+        """Return whether the stream may have messages of this epoch, or of an older one."""
         return bool(self.terms) and self.terms[0].epoch <= epoch
 
     def shared_upto(self, epoch: int) -> int | None:
-        """How far what was counted in that epoch is the same here; None if it has no part in it.
+        """Return the last number up to which this stream and the stream of that epoch agree.
 
-        What the lineage gave to later epochs, nobody had in that one.
+        Return None if the lineage has no term of that epoch. Numbers that the lineage gives to
+        later epochs are others than those of that epoch.
         """
         if all(term.epoch != epoch for term in self.terms):
             return None
@@ -105,14 +106,17 @@ class Lineage:
         return min(later, default=SEQUENCE_MAX + 1) - 1
 
     def extended(self, kept_upto: int, epoch: int) -> Lineage:
-        """This lineage as far as kept_upto, then the new epoch."""
+        """Return this lineage as far as kept_upto, then the new epoch."""
         assert epoch > self.epoch
         terms = tuple(term for term in self.terms if term.first <= kept_upto)
         return Lineage((*terms, Term(epoch, kept_upto + 1)))
 
 
 def diverges_at(one: Lineage, other: Lineage) -> int:
-    """The first sequence number for which two lineages name different epochs."""
+    """Return the first sequence number for which two lineages name different epochs.
+
+    Return SEQUENCE_MAX for equal lineages.
+    """
     for at in range(max(len(one.terms), len(other.terms))):
         mine, theirs = one.terms[at : at + 1], other.terms[at : at + 1]
         if mine != theirs:
@@ -121,4 +125,4 @@ def diverges_at(one: Lineage, other: Lineage) -> int:
 
 
 NO_LINEAGE = Lineage()
-"""Of a source that never began."""
+"""The lineage of a source that never began."""

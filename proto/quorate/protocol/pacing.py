@@ -1,7 +1,7 @@
-"""Whom a source waits for that is paced by its receivers, and how much it may still send.
+"""Receiver-paced persistence: the receivers that a source waits for, and how far it may send.
 
-Pure rules over what stores say: source, stores and people's tools judge by the same ones. Nothing
-here decides whether a message is safe.
+Pure rules over the answers of stores: the source, the stores and the command use the same ones.
+Nothing here decides whether a message is safe.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from quorate.protocol.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverPacing:
-    """So much may be sent beyond what every receiver that is waited for has acknowledged.
+    """How far a source may send beyond the slowest receiver that it waits for.
 
-    More than a receiver lets pass before it acknowledges, or both wait for ever; half a second's
-    worth, to go at full rate. Raises InvalidArgument.
+    Both bounds must exceed what a receiver takes before it acknowledges, or both wait for ever.
+    Half a second's worth of messages allows the full rate. Raises InvalidArgument.
     """
 
     messages: int = 1_000_000
     bytes: int = 256 * 1024 * 1024
-    """Of messages that this source has sent since it registered last."""
+    """Bytes of messages that this source has sent since its last registration."""
 
     def __post_init__(self) -> None:
         for setting in ("messages", "bytes"):
@@ -34,22 +34,25 @@ class ReceiverPacing:
                 )
 
     def may_send_upto(self, slowest_upto: int) -> int:
-        """The last number that may be sent while the slowest receiver has acknowledged this."""
+        """Return the last number that may be sent.
+
+        slowest_upto: the last number that the slowest receiver has acknowledged.
+        """
         return min(slowest_upto + self.messages, SEQUENCE_MAX)
 
 
 def waited_for(
     policies: Iterable[Policy], told: Mapping[str, Mapping[int, int]], streaming: Set[str]
 ) -> dict[int, int]:
-    """Each receiver that the source waits for, and how far it has acknowledged.
+    """Return the receivers that the source waits for, with the last number each acknowledged.
 
-    policies: in force. told: by store, what it said last: by session ID, what each receiver that is
-    waited for, and not over (quorate.protocol.ends.living), has acknowledged. streaming: stores
-    that say so now.
+    policies: the policies in force. told: the last acknowledged numbers by store and by the session
+    ID of each receiver that is alive. See quorate.protocol.ends.living. streaming: the stores that
+    report now.
 
-    What was acknowledged to any store counts. A receiver is registered once a stable set knows it;
-    so it is gone, or not there yet, as soon as those that do not know it are a blocking set. One
-    store that was away when a receiver was deregistered, or registered, decides nothing.
+    An acknowledgement to any store counts. A receiver is registered when a stable set knows it. So
+    it is gone, or not registered yet, if the stores that do not know it are a blocking set. One
+    store that was away while a receiver registered, or ended, decides nothing.
     """
     highest: dict[int, int] = {}
     for positions in told.values():

@@ -1,7 +1,7 @@
 """When a message is stable: a monotone predicate over the stores that hold it (DESIGN 4.1).
 
-Everything else about quorums is derived from the predicate and nothing else: blocking sets here,
-how far a stream is stable in quorate.protocol.tracker, what a recovery needs in
+Everything else about quorums is derived from this predicate alone. Blocking sets are here,
+`stable_upto` is in quorate.protocol.tracker, and the needs of a recovery are in
 quorate.protocol.recovery. Tests compare every derivation with the plain definition over all small
 configurations.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from itertools import combinations
 
 from quorate.protocol.errors import InvalidArgument
 
@@ -38,7 +37,7 @@ class IntergroupRule(enum.Enum):
 
 
 def quorum(members: int) -> int:
-    """The smallest majority of so many members."""
+    """Return the size of the smallest majority of this many members."""
     return members // 2 + 1
 
 
@@ -50,15 +49,17 @@ class Group:
     stores: tuple[str, ...]
     rule: IntragroupRule = IntragroupRule.QUORUM
     backups: tuple[str, ...] = field(default=(), compare=False)
-    """Spares that stand in, in this order, for members that do not answer. They are not counted, so
-    that two groups are the same whoever could stand in."""
+    """Stores that stand in, in this order, for members that do not answer.
+
+    They are not compared: two groups are equal if only their backups differ.
+    """
 
     def __str__(self) -> str:
         spares = f"; backups {', '.join(self.backups)}" if self.backups else ""
         return f"{self.name} ({self.rule.value} of {', '.join(self.stores)}{spares})"
 
     def holds(self, holders: Set[str], active: Set[str]) -> bool:
-        """Whether the group holds what these stores hold, while those are active."""
+        """Return whether the group holds a message on these holders, while these are active."""
         held = sum(store in holders for store in self.stores)
         match self.rule:
             case IntragroupRule.QUORUM:
@@ -66,14 +67,14 @@ class Group:
             case IntragroupRule.ALL:
                 return held == len(self.stores)
             case IntragroupRule.ALL_ACTIVE:
-                # Never fewer than a majority of the configured ones: a shrinking set of active
-                # members must not become a quorum of one.
+                # Never fewer than a majority of the configured members. Else a shrinking set of
+                # active members would become a quorum of one.
                 return held >= quorum(len(self.stores)) and all(
                     store in holders for store in self.stores if store in active
                 )
 
     def is_active(self, active: Set[str]) -> bool:
-        """Whether enough of its stores are active for the group to take part."""
+        """Return whether enough of its stores are active for the group to take part."""
         return sum(store in active for store in self.stores) >= quorum(len(self.stores))
 
 
@@ -89,7 +90,7 @@ class Policy:
     """The names of all backups."""
 
     def __post_init__(self) -> None:
-        # Asked for again and again, by whoever waits for a quorum.
+        # Made once, because every wait for a quorum asks for them again and again.
         members = frozenset(store for group in self.groups for store in group.stores)
         spares = frozenset(store for group in self.groups for store in group.backups)
         object.__setattr__(self, "stores", members)
@@ -109,11 +110,11 @@ class Policy:
 
     @staticmethod
     def majority_of(stores: Iterable[str]) -> Policy:
-        """One group of these stores; a quorum of it makes a message stable."""
+        """Return the policy of one group: a quorum of these stores makes a message stable."""
         return Policy((Group("stores", tuple(stores)),))
 
     def is_variant_of(self, declared: Policy) -> bool:
-        """Whether it is that policy, apart from backups that stand in for members."""
+        """Return whether it is that policy, apart from backups that stand in for members."""
         return (
             self.rule is declared.rule
             and len(self.groups) == len(declared.groups)
@@ -126,7 +127,7 @@ class Policy:
         )
 
     def stand_ins(self, declared: Policy) -> Iterator[tuple[str, str, str]]:
-        """Group, member and backup for every backup that stands in.
+        """Yield group, member and backup for every backup that stands in.
 
         declared: the policy that this one is a variant of.
         """
@@ -136,22 +137,22 @@ class Policy:
                     yield theirs.name, member, store
 
     def group_of(self, store: str) -> Group | None:
-        """The group that the store is a member of."""
+        """Return the group that the store is a member of, if there is one."""
         return next((group for group in self.groups if store in group.stores), None)
 
     def groups_holding(self, holders: Set[str], active: Set[str]) -> tuple[str, ...]:
-        """The names of the groups that hold what these stores hold, while those are active."""
+        """Return the groups' names that hold a message on `holders`, while `active` are active."""
         return tuple(group.name for group in self.groups if group.holds(holders, active))
 
     def stable(self, holders: Set[str], active: Set[str] | None = None) -> bool:
-        """Whether a message on these stores is stable.
+        """Return whether a message on these stores is stable.
 
-        active matters to the all-active rules alone. Without it the question is whether the
-        message may be stable under some set of active stores, which is what recovery must ask.
+        active: the active stores, for the all-active rules. Without it the answer is whether the
+        message may be stable under any set of active stores: the question of a recovery.
         """
         if active is None:
-            # The fewest active stores ask for the least. The holders themselves would ask for
-            # more: two holders make a group of three active, which under `all` then lacks one.
+            # No active store asks for the least. The holders as active stores would ask for more:
+            # two holders make a group of three active, which under `all` then lacks one.
             active = frozenset()
         held = [group for group in self.groups if group.holds(holders, active)]
         match self.rule:
@@ -167,28 +168,18 @@ class Policy:
                 )
 
     def blocks(self, stores: Set[str]) -> bool:
-        """Whether these stores are a blocking set: without them nothing can be stable."""
+        """Return whether these stores are a blocking set: without them nothing can be stable."""
         return not self.stable(self.stores - stores)
-
-    def minimal_blocking_sets(self) -> Iterator[frozenset[str]]:
-        """Every blocking set that has no smaller one inside, smallest first."""
-        found: list[frozenset[str]] = []
-        for size in range(len(self.stores) + 1):
-            for members in combinations(sorted(self.stores), size):
-                candidate = frozenset(members)
-                if self.blocks(candidate) and not any(smaller <= candidate for smaller in found):
-                    found.append(candidate)
-                    yield candidate
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a begin record names: the policies it came from and those it goes to."""
+    """The policies of a begin record: those that it came from, and those that it goes to."""
 
     from_policies: tuple[Policy, ...]
     to_policies: tuple[Policy, ...]
     addresses: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-    """Name and address of the stores, for a source whose configuration does not know them."""
+    """Names and addresses of the stores, for a source whose configuration lacks them."""
     _policies: tuple[Policy, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -197,7 +188,7 @@ class Membership:
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        """All named policies, each once."""
+        """All named policies, each of them once."""
         return self._policies
 
     @property
@@ -206,5 +197,5 @@ class Membership:
         return frozenset().union(*(policy.stores for policy in self.policies))
 
     def confirmed(self) -> Membership:
-        """The same once it counts: it forgets where it came from."""
+        """Return the membership of the confirmed begin, which forgets the policies it came from."""
         return Membership(self.to_policies, self.to_policies, self.addresses)

@@ -1,6 +1,6 @@
 """Sets of sequence numbers as inclusive ranges, plain and with the epoch of each.
 
-Ranges here are about numbers only: whether a range is part of a stream is the lineage's question.
+Only numbers are here: quorate.protocol.lineage decides whether a range is part of a stream.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RangeSet:
         if self._lasts and first == self._lasts[-1] + 1:
             self._lasts[-1] = last
             return
-        # Every range that overlaps or touches [first, last] melts into it.
+        # Every range that overlaps or touches [first, last] becomes part of it.
         low = bisect_left(self._lasts, first - 1)
         high = bisect_right(self._firsts, last + 1)
         if low < high:
@@ -59,7 +59,7 @@ class RangeSet:
         self._lasts[low:high] = [last]
 
     def remove(self, first: int, last: int) -> None:
-        """Take the numbers from first to last out."""
+        """Remove the numbers from first to last."""
         if not self._lasts or first > self._lasts[-1]:
             return
         kept = [
@@ -82,7 +82,7 @@ class RangeSet:
         return map(Range, self._firsts, self._lasts)
 
     def __len__(self) -> int:
-        """How many ranges, not how many numbers."""
+        """Return the number of ranges, not of their numbers."""
         return len(self._firsts)
 
     def __eq__(self, other: object) -> bool:
@@ -105,38 +105,38 @@ class RangeSet:
         return self._lasts[-1] if self._lasts else NOTHING
 
     def contiguous_upto(self, start: int) -> int:
-        """The highest n such that all of [start, n] are in the set; start - 1 if start is not."""
+        """Return the highest n with all of [start, n] in the set; start - 1 if there is none."""
         at = bisect_left(self._lasts, start)
         if at < len(self._firsts) and self._firsts[at] <= start:
             return self._lasts[at]
         return start - 1
 
     def union(self, other: Iterable[Range]) -> RangeSet:
-        """A set with the numbers of both."""
+        """Return a set with the numbers of both."""
         joined = RangeSet(self)
         for item in other:
             joined.add(item.first, item.last)
         return joined
 
     def minus(self, other: Iterable[Range]) -> RangeSet:
-        """A set with the numbers that are here and not there."""
+        """Return a set with the numbers of this set that the other lacks."""
         rest = RangeSet(self)
         for item in other:
             rest.remove(item.first, item.last)
         return rest
 
     def both(self, other: RangeSet) -> RangeSet:
-        """A set with the numbers that are in both."""
+        """Return a set with the numbers that are in both."""
         if not self._lasts:
             return RangeSet()
         return self.minus(other.holes(0, self._lasts[-1]))
 
     def count(self) -> int:
-        """How many numbers."""
+        """Return how many numbers are in the set."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def holes(self, first: int, last: int) -> list[Range]:
-        """The ranges of [first, last] that are not in the set."""
+        """Return the ranges of [first, last] that are not in the set."""
         missing: list[Range] = []
         for item in self:
             if item.last < first:

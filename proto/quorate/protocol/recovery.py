@@ -1,7 +1,7 @@
-"""What a source decides from the stores' promises: what is kept, and the lineage that follows.
+"""The decision of a source that registers: from the stores' promises to the messages it keeps.
 
-The rules of DESIGN 4.2, step 2, and nothing else: no messages are sent from here. Lookups are
-three-valued: a store that did not answer, or is in limbo, may hold anything.
+The rules of DESIGN 4.2, step 2, and nothing else: nothing is sent from here. Lookups are
+three-valued: a store that did not answer, or that is in limbo, may hold anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What an application committed together with the message of this number (DESIGN 4.5)."""
+    """An application marker, committed with the message of this number (DESIGN 4.5)."""
 
     sequence: int
     epoch: int
@@ -27,7 +27,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A store's answer to a promise: all that it knows of the source."""
+    """A store's answer to a request for a promise: its whole knowledge of the source."""
 
     begun_epoch: int = 0
     lineage: Lineage = NO_LINEAGE
@@ -36,15 +36,15 @@ class Promise:
     stable_upto: int = NOTHING
     limbo: bool = False
     markers: tuple[Marker, ...] = ()
-    """The newest of what is stable, and all above."""
+    """The newest stable marker, and all markers above it."""
     losses: tuple[HeldRange, ...] = ()
-    """Ranges that an operator has accepted as lost: nobody has to have them."""
+    """Ranges that an operator has accepted as lost: no store has to have them."""
     retained_from: int = 0
-    """Everything below was stable and was let go on purpose, here or at another store."""
+    """The first number that is retained. Numbers below were stable and were released on purpose."""
     takes_data: bool = True
-    """False: a state-only store, which takes no message (DESIGN 4.5), though it may hold some."""
+    """False: a state-only store, which takes no messages (DESIGN 4.5). It may hold older ones."""
     ended_epoch: int = 0
-    """What was begun up to this epoch was of a stream that is deleted: nothing of it counts."""
+    """The last epoch of a deleted stream. Nothing that was begun up to it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class NeedMore:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No decision: what may have been stable can be found nowhere among the answers."""
+    """No decision: messages that may have been stable are in no answer."""
 
     lost: Range
     might_have: tuple[str, ...]
@@ -65,48 +65,50 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What survives, and who has it."""
+    """The messages that survive, and the stores that hold them."""
 
     kept_upto: int
-    """The last number of the stream that is kept; NOTHING if none is."""
+    """The last sequence number that is kept; NOTHING if none is."""
     floor: int
-    """The highest number that may have been stable; kept_upto is never below it."""
+    """The highest sequence number that may have been stable; kept_upto is never below it."""
     stable_upto: int
-    """The highest that any store was told is stable."""
+    """The highest `stable_upto` that any store was told."""
     lineage: Lineage
     """The lineage so far; `lineage.extended(kept_upto, epoch)` is the new one."""
     policies: tuple[Policy, ...]
-    """Those that the newest begun record names; empty if nothing was ever begun."""
+    """The policies that the newest begun record names; empty if nothing was ever begun."""
     holders: Mapping[str, RangeSet]
-    """What each answering store holds of what is kept; the rest it sets aside with begin."""
+    """The kept numbers that each answering store holds. It sets all others aside at begin."""
     marker: Marker | None = None
-    """The newest that was committed with what is kept."""
+    """The newest marker among the kept messages."""
     losses: RangeSet = field(default_factory=RangeSet)
-    """What of all this an operator has accepted as lost, and no answering store has either."""
+    """The accepted losses among the kept numbers that no answering store holds."""
     retained_from: int = 0
-    """Everything below was stable and was let go on purpose by some store: nobody has to have it,
-    though holders may."""
+    """The first number that a store has to have. Some store released all below on purpose, after
+    they were stable. Holders may still have them."""
 
     def without(self, store: str) -> Decision:
-        """The same when the store turns out to hold nothing of it any more."""
+        """Return the decision for a store that turns out to hold no message any more."""
         holders = {name: held for name, held in self.holders.items() if name != store}
         return replace(self, holders=holders)
 
 
 def released_below(lineage: Lineage, theirs: Lineage, retained_from: int, stable_upto: int) -> int:
-    """As far as what a store says it let go was stable, as it says, in this lineage: what is below
-    nobody has to have. The answer holds for ever, whatever became of the store since.
+    """Return the number below which a store's release counts: no store has to have those messages.
+
+    theirs, retained_from, stable_upto: the store's answers. A release counts as far as it was
+    stable there and the lineages agree. It counts for ever, even if the store is lost since.
     """
     return min(retained_from, stable_upto + 1, diverges_at(lineage, theirs))
 
 
 def ended_upto(promises: Iterable[Promise]) -> int:
-    """The highest epoch of streams that were deleted before the one that the stores know."""
+    """Return the highest epoch of deleted streams that any promise names; 0 for none."""
     return max((promise.ended_epoch for promise in promises), default=0)
 
 
 def without_ended(promises: Mapping[str, Promise]) -> dict[str, Promise]:
-    """The same answers, without what a store still has of a stream that was deleted elsewhere."""
+    """Return the promises without the streams that another store knows to be deleted."""
     upto = ended_upto(promises.values())
     return {
         store: promise
@@ -117,10 +119,10 @@ def without_ended(promises: Mapping[str, Promise]) -> dict[str, Promise]:
 
 
 def newest_begun(promises: Iterable[Promise]) -> Promise:
-    """The answer with the newest begun epoch; of several, one that was confirmed."""
+    """Return the promise with the newest begun epoch; of several, a confirmed one."""
 
     def newness(promise: Promise) -> tuple[int, int]:
-        # A record that forgot where it came from is known to count.
+        # A record of fewer policies is confirmed: it forgot the policies it came from.
         named = len(promise.membership.policies) if promise.membership else 0
         return promise.begun_epoch, -named
 
@@ -133,10 +135,11 @@ def decide(
     behaviour: Behaviour = Behaviour.HIGHEST,
     previous: Sequence[Policy] = (),
 ) -> Decision | NeedMore | Lost:
-    """Decide what is kept, by store name from each store's promise.
+    """Decide which messages are kept, from the promise of each store by its name.
 
-    behaviour chooses only above the floor: no setting can reuse a number that may be stable.
-    previous: policies of earlier configurations; they are in force while no begun record is found.
+    behaviour: how much to keep above the floor. No setting can reuse a number that may be stable.
+
+    previous: the policies of earlier configurations. They are in force if no store has begun.
     """
     promises = without_ended(promises)
     newest = newest_begun(promises.values())
@@ -151,7 +154,7 @@ def decide(
     holders = {store: lineage.belonging(promise.held) for store, promise in promises.items()}
     stable_upto = max((promise.stable_upto for promise in promises.values()), default=NOTHING)
     accepted = lineage.belonging(loss for each in promises.values() for loss in each.losses)
-    # What is accepted as lost may have been stable, though nobody holds it any more.
+    # Accepted losses may have been stable, though no store holds them any more.
     known = max(stable_upto, accepted.high)
     floor = _may_be_stable_upto(in_force, holders, vouching, known)
     available = RangeSet(item for held in holders.values() for item in held)
@@ -170,7 +173,7 @@ def decide(
 
     survives_upto = available.contiguous_upto(floor + 1)
     if survives_upto > floor and behaviour is not Behaviour.HIGHEST:
-        # Who is not to have anything has no say in how much of it is kept.
+        # A state-only store, which takes no messages, does not count for how much is kept.
         asked = {store for store in vouching if promises[store].takes_data}
         ends = {store: holders[store].high for store in asked}
         agreed = consensus(behaviour, policy, ends) if ends else floor
@@ -204,11 +207,11 @@ def _newest_marker(lineage: Lineage, promises: Iterable[Promise], kept_upto: int
 def _may_be_stable_upto(
     policies: Sequence[Policy], holders: Mapping[str, RangeSet], vouching: set[str], known: int
 ) -> int:
-    """The floor: as far as each number may be stable, behind those that are known to be.
+    """Return the floor: the last number that may be stable, from `known` on.
 
-    Every store that can not vouch for its lacks counts as a holder. A number is reported as stable
-    only with all before it, so the floor ends before the first that can not be. What nobody has
-    can not be, for those who vouch are a blocking set.
+    Every store that does not vouch counts as a holder. A number is reported as stable only with all
+    numbers before it, so the floor ends before the first number that cannot be stable. A number
+    that no store has cannot be stable, because the vouching stores are a blocking set.
     """
     upto = known
     while True:
@@ -219,5 +222,5 @@ def _may_be_stable_upto(
             for policy in policies
         ):
             return upto
-        # As far as all of them have it others may only join them.
+        # Up to the lowest of their ends, the set of holders can only grow.
         upto = min(ends[store] for store in having)

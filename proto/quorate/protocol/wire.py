@@ -1,6 +1,6 @@
-"""Between the protocol's types and the messages of the wire contract, both ways.
+"""Conversion between the protocol's types and the messages of the wire contract.
 
-Only what several parts need; what one part alone sends or reads is built there.
+Only messages that several parts use are here. A part builds all others itself.
 """
 
 from __future__ import annotations
@@ -34,41 +34,45 @@ _INTERGROUP_BACK = {wire: rule for rule, wire in _INTERGROUP.items()}
 
 
 def source_to_wire(source: SourceName) -> v1.SourceName:
+    """Return the message of a name."""
     return v1.SourceName(topic=source.topic, session_id=source.session_id)
 
 
 def source_from_wire(wire: v1.SourceName) -> SourceName:
-    """Raises InvalidArgument if the peer sent an impossible name."""
+    """Return the name. Raises InvalidArgument if the peer sent an impossible one."""
     return SourceName(wire.topic, wire.session_id).checked()
 
 
 def lineage_to_wire(lineage: Lineage) -> list[v1.LineageEntry]:
+    """Return one entry a term."""
     return [v1.LineageEntry(epoch=term.epoch, first_sequence=term.first) for term in lineage.terms]
 
 
 def lineage_from_wire(wire: Iterable[v1.LineageEntry]) -> Lineage:
-    """Raises InvalidArgument if the peer's terms do not ascend."""
+    """Return the lineage. Raises InvalidArgument if the peer's terms do not ascend."""
     terms = tuple(Term(entry.epoch, entry.first_sequence) for entry in wire)
     for before, after in zip((Term(0, -1), *terms), terms, strict=False):
         if not (before.epoch < after.epoch and before.first < after.first):
-            raise InvalidArgument("lineage", f"{after} can not follow {before}")
+            raise InvalidArgument("lineage", f"{after} cannot follow {before}")
     return Lineage(terms)
 
 
 def held_to_wire(held: Iterable[HeldRange]) -> list[v1.HeldRange]:
+    """Return one message a range."""
     return [v1.HeldRange(first=item.first, last=item.last, epoch=item.epoch) for item in held]
 
 
 def held_from_wire(wire: Iterable[v1.HeldRange]) -> tuple[HeldRange, ...]:
-    """Raises InvalidArgument if the peer sent an impossible range."""
+    """Return the ranges. Raises InvalidArgument if the peer sent an impossible one."""
     held = tuple(HeldRange(item.first, item.last, item.epoch) for item in wire)
     for item in held:
         if not 0 <= item.first <= item.last:
-            raise InvalidArgument("held range", f"[{item.first}, {item.last}] is none")
+            raise InvalidArgument("held range", f"[{item.first}, {item.last}] is not a range")
     return held
 
 
 def markers_to_wire(markers: Iterable[Marker]) -> list[store_v1.Marker]:
+    """Return one message a marker."""
     return [
         store_v1.Marker(sequence=marker.sequence, epoch=marker.epoch, value=marker.value)
         for marker in markers
@@ -76,10 +80,12 @@ def markers_to_wire(markers: Iterable[Marker]) -> list[store_v1.Marker]:
 
 
 def markers_from_wire(wire: Iterable[store_v1.Marker]) -> tuple[Marker, ...]:
+    """Return the markers."""
     return tuple(Marker(marker.sequence, marker.epoch, marker.value) for marker in wire)
 
 
 def policy_to_wire(policy: Policy) -> v1.Policy:
+    """Return the message of a policy."""
     return v1.Policy(
         groups=[
             v1.Group(
@@ -95,11 +101,14 @@ def policy_to_wire(policy: Policy) -> v1.Policy:
 
 
 def policy_from_wire(wire: v1.Policy) -> Policy:
-    """Raises InvalidArgument if the peer sent an impossible policy, or a rule not known here."""
+    """Return the policy.
+
+    Raises InvalidArgument if the peer sent an impossible policy, or a rule not known here.
+    """
     return _policy(wire.SerializeToString())
 
 
-# The same few are read again and again: stores tell each other of all their sources.
+# Cached: stores tell each other of all their sources, and these have few policies.
 @lru_cache(maxsize=256)
 def _policy(serialized: bytes) -> Policy:
     wire = v1.Policy.FromString(serialized)
@@ -123,6 +132,7 @@ def _policy(serialized: bytes) -> Policy:
 
 
 def membership_to_wire(membership: Membership) -> v1.Membership:
+    """Return the message of a membership."""
     return v1.Membership(
         from_policies=[policy_to_wire(policy) for policy in membership.from_policies],
         to_policies=[policy_to_wire(policy) for policy in membership.to_policies],
@@ -131,7 +141,10 @@ def membership_to_wire(membership: Membership) -> v1.Membership:
 
 
 def membership_from_wire(wire: v1.Membership) -> Membership:
-    """Raises InvalidArgument if the peer sent an impossible policy, or a rule not known here."""
+    """Return the membership.
+
+    Raises InvalidArgument if the peer sent an impossible policy, or a rule not known here.
+    """
     return _membership(wire.SerializeToString())
 
 
@@ -146,12 +159,15 @@ def _membership(serialized: bytes) -> Membership:
 
 
 def pacing_to_wire(pacing: ReceiverPacing | None) -> v1.ReceiverPacing | None:
-    """None: the field stays unset."""
+    """Return the message of a pacing; None leaves the field unset."""
     return v1.ReceiverPacing(messages=pacing.messages, bytes=pacing.bytes) if pacing else None
 
 
 def pacing_from_wire(wire: v1.SourceInformation | None) -> ReceiverPacing | None:
-    """Of a source; None if it does not wait for its receivers. Raises InvalidArgument."""
+    """Return a source's pacing. Raises InvalidArgument.
+
+    Return None for a source that does not wait for its receivers, or that is unknown.
+    """
     if wire is None or not wire.HasField("receiver_pacing"):
         return None
     asked = wire.receiver_pacing

@@ -14,7 +14,7 @@ _shared: asyncio.AbstractEventLoop | None = None
 
 
 def shared_loop() -> asyncio.AbstractEventLoop:
-    """The process's background loop; started on first use, ends with the process."""
+    """Return the process's background loop. It starts on first use and ends with the process."""
     global _shared
     with _lock:
         if _shared is None or _shared.is_closed():

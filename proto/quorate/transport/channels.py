@@ -1,6 +1,6 @@
 """Channels and servers as Quorate sets them up, and the streams that carry ready-made frames.
 
-Nothing here knows what a frame says.
+Nothing here knows the contents of a frame.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import grpc.aio
 from quorate.protocol.limits import FRAME_BYTES_MAX
 
 KEEPALIVE_SECONDS = 1.0
-"""How often an idle stream says that it lives."""
+"""Time between two keepalives of an idle stream."""
 
 SILENCE_SECONDS_MAX = 10.0
-"""A stream that was silent for so long is taken for dead: ten keepalives lost."""
+"""Silence after which a stream counts as dead: ten keepalives lost."""
 
 _REQUEST_BYTES_MAX = FRAME_BYTES_MAX + 4096
 _RESPONSE_BYTES_MAX = _REQUEST_BYTES_MAX + 4096
-"""A batch that came in the largest of frames can be served, whatever stands around it then."""
+"""More than a request, so that a batch from the largest frame fits into a response."""
 
 _CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", _REQUEST_BYTES_MAX),
     ("grpc.max_receive_message_length", _RESPONSE_BYTES_MAX),
-    # Reconnecting is ours to pace: gRPC's own back-off grows to two minutes.
+    # Quorate paces reconnecting itself: gRPC's own back-off grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     # In spite of its name this is how long one attempt to connect may take.
     ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # Each stream's peer is another process; sharing connections between objects gains nothing
-    # and would let one object's flow control hold up another's.
+    # Each stream's peer is another process, so sharing connections between objects gains nothing.
+    # One object's flow control would hold up another's.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 ]
@@ -46,17 +46,17 @@ _SERVER_OPTIONS = [
 
 
 def open_channel(address: str) -> grpc.aio.Channel:
-    """A channel to host:port. Connects when first used."""
+    """Return a channel to host:port, which connects when it is first used."""
     return grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
 
 
 def open_blocking_channel(address: str) -> grpc.Channel:
-    """A channel to host:port for code without asyncio. Connects when first used."""
+    """Return a channel to host:port for code without asyncio, which connects on first use."""
     return grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
 
 
 def new_server() -> grpc.aio.Server:
-    """A server without services or ports yet."""
+    """Return a server without services and ports."""
     return grpc.aio.server(options=_SERVER_OPTIONS)
 
 
@@ -69,7 +69,7 @@ def frames_to(
 ) -> grpc.aio.StreamStreamCall[bytes, Any]:
     """Call a bidirectional method with frames that are serialized already.
 
-    A source serializes a frame once and writes the same bytes to all its stores and receivers.
+    A source serializes a frame once, and writes its bytes to all its stores and receivers.
     """
     return channel.stream_stream(
         method, request_serializer=_as_it_is, response_deserializer=parse_response
@@ -80,7 +80,7 @@ def frame_stream_handler(
     behaviour: Callable[[Any, grpc.aio.ServicerContext[Any, bytes]], Any],
     parse_request: Callable[[bytes], Any],
 ) -> grpc.RpcMethodHandler[Any, bytes]:
-    """The handler of a server-streaming method whose responses are serialized already."""
+    """Return the handler of a server-streaming method whose responses are serialized already."""
     return grpc.unary_stream_rpc_method_handler(
         behaviour, request_deserializer=parse_request, response_serializer=_as_it_is
     )

@@ -1,6 +1,6 @@
-"""Quorate's errors across gRPC, both ways.
+"""Quorate's errors across gRPC: from an error to a failed call, and back.
 
-A failed call carries the error's class and fields in its trailing metadata; the status code is for
+A failed call carries the error's class and fields in its trailing metadata. The status code is for
 tools that know only gRPC.
 """
 
@@ -54,17 +54,17 @@ _STATUS: dict[type[QuorateError], grpc.StatusCode] = {
     VersionMismatch: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
-# gRPC ends a stream without any error of ours if its metadata passes 16 KiB, so that a long list of
-# names in an error would hide the error.
+# Characters. gRPC drops an error whose metadata passes 16 KiB, so a long list of names in an error
+# would hide the error.
 _TEXT_MAX = 1000
 
-# What gRPC says when something other than gRPC answers on the port.
-# A peer that never comes to speak is not among it: a store that is paused looks like that.
+# gRPC's texts for a port where another service answers.
+# Silence is not among them: a store that is paused is silent too.
 _NOT_GRPC = ("http1", "Failed parsing HTTP/2", "unexpected content-type")
 
 
 def failure_to_wire(error: QuorateError) -> Failure:
-    """An error as a message, for answers that carry errors in their body."""
+    """Return the message of an error, for answers that carry errors in their body."""
     return Failure(
         kind=type(error).__name__,
         message=_clipped(str(error)),
@@ -73,13 +73,13 @@ def failure_to_wire(error: QuorateError) -> Failure:
 
 
 def _clipped(text: str) -> str:
-    """The text as it can travel: not too long, and without what UTF-8 can not say."""
+    """Return the text as it can travel: not too long, and in characters that UTF-8 has."""
     text = text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
     return text.encode(errors="replace").decode()
 
 
 def failure_from_wire(failure: Failure, address: str) -> QuorateError:
-    """The error that a peer reported; an unknown kind becomes Unreachable with its text."""
+    """Return the error that a peer reported; an unknown class becomes Unreachable with its text."""
     error = QuorateError.from_facts(failure.kind, dict(failure.fields))
     return error or Unreachable(address, failure.message)
 
@@ -94,12 +94,12 @@ async def abort(context: grpc.aio.ServicerContext[Any, Any], error: QuorateError
 
 
 def error_from_call(address: str, error: grpc.aio.AioRpcError) -> QuorateError:
-    """What a failed call to that address means."""
+    """Return the error that a failed call to this address stands for."""
     return _meaning(address, error.code(), error.details(), error.trailing_metadata())
 
 
 def error_from_blocking_call(address: str, error: grpc.RpcError) -> QuorateError:
-    """The same for a call without asyncio."""
+    """Return the error that a failed call without asyncio stands for."""
     call: Any = error  # is a grpc.Call, too
     return _meaning(address, call.code(), call.details(), call.trailing_metadata())
 
@@ -117,7 +117,7 @@ def _meaning(
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return NotAStore(
             address,
-            "it does not know this call: it is something else, or a store that is older than this",
+            "it does not know this call: it is another service, or a store of an older version",
         )
     if any(hint.lower() in detail.lower() for hint in _NOT_GRPC):
         return NotAStore(address, detail)
@@ -125,6 +125,6 @@ def _meaning(
 
 
 def check_version(address: str, theirs: int) -> None:
-    """Raise VersionMismatch unless the peer speaks our protocol version."""
+    """Raise VersionMismatch unless the peer speaks this protocol version."""
     if theirs != PROTOCOL_VERSION:
         raise VersionMismatch(address, PROTOCOL_VERSION, theirs)

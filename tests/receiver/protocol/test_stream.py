@@ -15,7 +15,6 @@ from quorate.receiver.protocol.stream import (
     BatchPart,
     Room,
     Stream,
-    first_difference,
 )
 
 SOURCE = SourceName("orders", 7)
@@ -170,26 +169,6 @@ def test_a_skipped_gap_lets_the_rest_through() -> None:
     one.live(*batch(5, 9))
     one.skip(4)
     assert numbers(one.take_ready()) == [5, 6, 7, 8, 9]
-
-
-@pytest.mark.parametrize(
-    ("one", "two", "expected"),
-    [
-        (((1, 0),), ((1, 0), (2, 8)), 8),
-        (((1, 0), (3, 51)), ((1, 0), (4, 56)), 51),
-        (((1, 0), (2, 5)), ((1, 0), (2, 5)), None),
-        ((), ((1, 0),), 0),
-        (((1, 0),), ((2, 0),), 0),
-    ],
-)
-def test_first_difference(
-    one: tuple[tuple[int, int], ...], two: tuple[tuple[int, int], ...], expected: int | None
-) -> None:
-    def lineage(terms: tuple[tuple[int, int], ...]) -> Lineage:
-        return Lineage(tuple(Term(*term) for term in terms))
-
-    assert first_difference(lineage(one), lineage(two)) == expected
-    assert first_difference(lineage(two), lineage(one)) == expected
 
 
 @pytest.mark.parametrize("hold_back", [False, True])

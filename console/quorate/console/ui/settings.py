@@ -17,7 +17,8 @@ from quorate.console.ui.exits import OUTPUT_KEY
 from quorate.console.ui.output import Output
 from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument, QuorateError
 from quorate.protocol.identity import StoreAddress, parse_stores
-from quorate.protocol.layout import Layout, parse_group, read_layout
+from quorate.protocol.layout import Layout
+from quorate.protocol.layout_text import parse_group, read_layout
 
 PREFIX = "QUORATE_"
 CONFIG_VARIABLE = "QUORATE_CONFIG"

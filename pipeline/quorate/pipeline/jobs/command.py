@@ -36,7 +36,8 @@ from quorate.protocol.errors import (
 )
 from quorate.protocol.exit_codes import DONE, FAILED, INTERRUPTED
 from quorate.protocol.identity import check_topic
-from quorate.protocol.layout import Layout, parse_group
+from quorate.protocol.layout import Layout
+from quorate.protocol.layout_text import parse_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,8 @@ from quorate.pipeline.options import Options
 from quorate.pipeline.write.resuming import Write
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic
-from quorate.protocol.layout import Layout, parse_group
+from quorate.protocol.layout import Layout
+from quorate.protocol.layout_text import parse_group
 
 TIMEOUT_SECONDS = 60.0
 

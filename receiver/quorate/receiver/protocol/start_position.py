@@ -17,10 +17,9 @@ from quorate.protocol.consensus import (
 from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import NO_WORD, Word
 from quorate.protocol.limits import NOTHING
-from quorate.protocol.lineage import Lineage
+from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.policy import Policy
 from quorate.receiver.options import ReceiverOptions
-from quorate.receiver.protocol.stream import first_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,7 @@ def decide_start(
     lineage = max((answer.lineage for answer in answers.values()), key=lambda one: one.epoch)
 
     def agreed(answer: StoreAnswer, upto: int) -> int:
-        differs = first_difference(answer.lineage, lineage)
-        return upto if differs is None else min(upto, differs - 1)
+        return min(upto, diverges_at(answer.lineage, lineage) - 1)
 
     low = receiver_consensus(
         options.consensus,

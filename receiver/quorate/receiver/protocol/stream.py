@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
-from quorate.protocol.lineage import Lineage
+from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 
@@ -54,12 +54,6 @@ class Room:
     fetched_bytes_max: int
     """The bound for fetched batches: fetching ahead of the first missing message stops at it."""
     waiting_bytes: int = 0
-
-
-def first_difference(one: Lineage, two: Lineage) -> int | None:
-    """Return the first sequence number for which the lineages name different epochs; None: none."""
-    points = sorted({term.first for term in one.terms} | {term.first for term in two.terms})
-    return next((at for at in points if one.epoch_at(at) != two.epoch_at(at)), None)
 
 
 class Stream:
@@ -156,8 +150,7 @@ class Stream:
         """
         if lineage.epoch <= self.lineage.epoch:
             return None
-        at = first_difference(self.lineage, lineage)
-        assert at is not None, (self.lineage, lineage)
+        at = diverges_at(self.lineage, lineage)
         self.lineage = lineage
         self.heard_of_epoch(lineage.epoch)
         self._drop_from(at)

@@ -1,0 +1,126 @@
+"""How people write a layout: as TOML in a file, as text on the command line.
+
+The reader of a file collects every problem, each with the path of its key. The values themselves
+are in quorate.protocol.layout.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from quorate.protocol.errors import ConfigurationInvalid, InvalidArgument
+from quorate.protocol.identity import StoreAddress
+from quorate.protocol.layout import Layout, StoreGroup, rule_of
+from quorate.protocol.policy import IntergroupRule, IntragroupRule
+
+R = TypeVar("R", IntergroupRule, IntragroupRule)
+
+# On the command line: NAME[/RULE]=STORES[+BACKUPS]
+
+
+def parse_group(text: str) -> StoreGroup:
+    """Return the group of a text `name[/rule]=host:port,…[+host:port,…]`.
+
+    The backups stand behind the plus sign. Raises InvalidArgument.
+    """
+    match = re.fullmatch(
+        r"\s*(?P<name>[\w.-]+)(?:/(?P<rule>[\w-]+))?=(?P<stores>[^+]+)(?:\+(?P<backups>[^+]+))?",
+        text,
+    )
+    if match is None:
+        raise InvalidArgument(
+            "group",
+            f"{text!r} is not of the form name[/rule]=host:port,…[+backups], as "
+            "london/quorum=l1=10.0.0.1:7301,l2=10.0.0.2:7301,l3=10.0.0.3:7301+l4=10.0.0.4:7301",
+        )
+    return StoreGroup(
+        match["name"], match["stores"], match["rule"] or "quorum", match["backups"] or ""
+    )
+
+
+# As TOML: [[groups]] with name, stores, rule, backups; intergroup = "…"
+
+
+def read_toml(text: str) -> Layout:
+    """Return the layout of a file's text. Raises ConfigurationInvalid with every problem."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationInvalid("of groups", f"  {error}") from None
+    layout, problems = read_layout(values.get("groups", []), values.get("intergroup"))
+    if layout is None:
+        raise ConfigurationInvalid("of groups", "\n".join(f"  {each}" for each in problems))
+    return layout
+
+
+def read_layout(groups: Any, intergroup: Any, where: str = "") -> tuple[Layout | None, list[str]]:
+    """Return the layout that a file's values make, or None and every problem with its path.
+
+    groups: the list of tables. intergroup: the rule over them; None stands for `any`. where: the
+    prefix of their paths.
+    """
+    problems: list[str] = []
+    made: list[StoreGroup] = []
+    if not isinstance(groups, list) or not all(isinstance(group, Mapping) for group in groups):
+        return None, [f"{where}groups: is not a list of tables; write [[{where}groups]]"]
+    for number, group in enumerate(groups):
+        made += _read_group(group, f"{where}groups.{number}", problems)
+    rule = IntergroupRule.ANY
+    if intergroup is not None:
+        rule = _tried(f"{where}intergroup", problems, IntergroupRule, intergroup) or rule
+    if problems:
+        return None, problems
+    try:
+        return Layout.of(*made, rule=rule), []
+    except InvalidArgument as error:
+        return None, [f"{where}groups: {error.detail}"]
+
+
+_GROUP_KEYS = ("name", "stores", "rule", "backups")
+
+
+def _read_group(group: Mapping[str, Any], path: str, problems: list[str]) -> Iterable[StoreGroup]:
+    before = len(problems)
+    problems += [
+        f"{path}.{key}: unknown; known are {', '.join(_GROUP_KEYS)}"
+        for key in group
+        if key not in _GROUP_KEYS
+    ]
+    name = group.get("name")
+    if not isinstance(name, str) or not name:
+        problems.append(f"{path}.name: must be given, as text")
+    stores = _read_stores(group, "stores", path, problems)
+    if not stores and "stores" not in group:
+        problems.append(f"{path}.stores: must be given, as a list of [name=]host:port")
+    backups = _read_stores(group, "backups", path, problems)
+    rule = IntragroupRule.QUORUM
+    if "rule" in group:
+        rule = _tried(f"{path}.rule", problems, IntragroupRule, group["rule"]) or rule
+    return [StoreGroup(str(name), stores, rule, backups)] if len(problems) == before else []
+
+
+def _read_stores(
+    group: Mapping[str, Any], key: str, path: str, problems: list[str]
+) -> tuple[StoreAddress, ...]:
+    stores: list[StoreAddress] = []
+    value = group.get(key, [])
+    if not isinstance(value, list):
+        problems.append(f"{path}.{key}: is not a list of [name=]host:port")
+        return ()
+    for number, text in enumerate(value):
+        try:
+            stores.append(StoreAddress.parse(text if isinstance(text, str) else repr(text)))
+        except InvalidArgument as error:
+            problems.append(f"{path}.{key}.{number}: {error.detail}")
+    return tuple(stores)
+
+
+def _tried(where: str, problems: list[str], kind: type[R], value: object) -> R | None:
+    try:
+        return rule_of(where, kind, value)
+    except InvalidArgument as error:
+        problems.append(f"{where}: {error.detail}")
+        return None
