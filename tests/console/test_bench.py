@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from quorate.console.bench import latency, receiver_process, source_process
-from quorate.console.bench.driver import Outcome
+from quorate.console.bench.driver import BenchOutcome
 from quorate.console.bench.messages import BLOCK, LAST, BlockCheck, pattern, stamped, unstamped_tail
-from quorate.console.bench.receiver_process import Handed
+from quorate.console.bench.receiver_process import BlockReceiver
 from quorate.console.bench.report import figures, rows
-from quorate.console.bench.settings import Settings
-from quorate.console.bench.source_process import TIMER_NS, Sender
+from quorate.console.bench.settings import BenchSettings
+from quorate.console.bench.source_process import TIMER_NS, BenchSender
 from quorate.protocol.errors import InvalidArgument
 
 
-def settings(**changes: Any) -> Settings:
+def settings(**changes: Any) -> BenchSettings:
     values: dict[str, Any] = {
         "stores": 3,
         "messages": 1000,
@@ -35,7 +35,7 @@ def settings(**changes: Any) -> Settings:
         "kill_store": False,
         "pause_store": None,
     }
-    return Settings(**values | changes)
+    return BenchSettings(**values | changes)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ class FakeSource:
         self.stable_upto = max(self.stable_upto, upto)
 
 
-def sender(source: FakeSource, of: Settings) -> Sender:
-    return Sender(source, of)  # type: ignore[arg-type]
+def sender(source: FakeSource, of: BenchSettings) -> BenchSender:
+    return BenchSender(source, of)  # type: ignore[arg-type]
 
 
 def never(_: int) -> bool:
@@ -249,8 +249,8 @@ class FakeReceiver:
 
 async def received(
     payloads: list[bytes], *, rate: float | None = None, shifted: int = 0, recovered: bool = False
-) -> Handed:
-    handed = Handed(settings(rate=rate, messages=1))
+) -> BlockReceiver:
+    handed = BlockReceiver(settings(rate=rate, messages=1))
     stream = FakeReceiver(
         [FakeMessage(at + shifted, payload, recovered) for at, payload in enumerate(payloads)]
     )
@@ -280,7 +280,7 @@ async def test_a_receiver_complains() -> None:
 
 
 def test_figures_and_rows() -> None:
-    outcome = Outcome(
+    outcome = BenchOutcome(
         source={
             "messages": 2_000_000,
             "seconds": 2.0,

@@ -17,7 +17,7 @@ import pytest
 
 from quorate.console.demo.facts import Facts
 from quorate.console.demo.records import run_files
-from quorate.console.demo.verdict import Verdict
+from quorate.console.demo.verdict import RunVerdict
 from quorate.console.demo.verify import verify
 from quorate.protocol.framing import encode_batch, read_header, read_payloads
 from quorate.store.storage.interface import (
@@ -81,7 +81,7 @@ def test_ctrl_c_leaves_nothing_behind(ran: Path, tmp_path: Path) -> None:
 
 
 def problems(directory: Path) -> str:
-    verdict: Verdict = verify(directory)
+    verdict: RunVerdict = verify(directory)
     assert not verdict.good
     assert verdict.line().startswith("FAILED")
     return "\n".join(verdict.words())

@@ -62,7 +62,7 @@ def test_a_file_of_lines_is_one_topic(tmp_path: Path) -> None:
 
 
 def test_an_input_that_can_not_be_read_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="can not be read"):
+    with pytest.raises(InvalidArgument, match="cannot be read"):
         check(tmp_path / "nowhere")
 
 

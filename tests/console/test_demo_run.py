@@ -9,8 +9,8 @@ from quorate.console.demo.board import Board, ReceiverState, StoreState
 from quorate.console.demo.facts import Facts, Kill
 from quorate.console.demo.faults import STORM, Act, Plan
 from quorate.console.demo.records import Record, read_records, run_file, run_files
-from quorate.console.demo.verdict import ReceiverVerdict, StoreVerdict, Verdict
-from quorate.console.demo.view import View, render
+from quorate.console.demo.verdict import ReceiverVerdict, RunVerdict, StoreVerdict
+from quorate.console.demo.view import DemoView, render
 
 
 def board() -> Board:
@@ -64,7 +64,7 @@ def test_a_terminal_is_shown_everything() -> None:
 def test_a_pipe_gets_each_event_once_as_a_line(capsys: object) -> None:
     made = board()
     console = Console(file=io.StringIO(), force_terminal=False)
-    with View(made, console) as view:
+    with DemoView(made, console) as view:
         view.refresh()
         made.note("and again")
         view.refresh()
@@ -94,8 +94,8 @@ def test_records_survive_the_file(tmp_path: Path) -> None:
 
 
 def test_one_problem_anywhere_makes_the_verdict_bad() -> None:
-    assert Verdict(10, [ReceiverVerdict("r")], [StoreVerdict("s")]).line().startswith("VERIFIED")
-    verdict = Verdict(10, [ReceiverVerdict("r")], [StoreVerdict("s")])
+    assert RunVerdict(10, [ReceiverVerdict("r")], [StoreVerdict("s")]).line().startswith("VERIFIED")
+    verdict = RunVerdict(10, [ReceiverVerdict("r")], [StoreVerdict("s")])
     verdict.stores[0].problems.add("s: lost its mind")
     assert not verdict.good
     assert verdict.line() == "FAILED: 1 problem found."
@@ -103,7 +103,7 @@ def test_one_problem_anywhere_makes_the_verdict_bad() -> None:
 
 
 def test_many_problems_are_counted_and_a_few_shown() -> None:
-    verdict = Verdict(10)
+    verdict = RunVerdict(10)
     for number in range(25):
         verdict.run.add(f"problem {number}")
     assert len(verdict.words()) == 11

@@ -190,7 +190,7 @@ def test_who_waits_for_a_topic_is_told_so(environment: dict[str, str]) -> None:
 def test_a_file_that_is_not_there_is_a_usage_error(environment: dict[str, str]) -> None:
     sent = quorate(environment, "send", "file", "--file", "nowhere")
     assert sent.returncode == 2
-    assert sent.stderr.startswith(b"error: --file: nowhere can not be read")
+    assert sent.stderr.startswith(b"error: --file: nowhere cannot be read")
 
 
 def test_a_closed_stdin_is_a_usage_error(environment: dict[str, str]) -> None:

@@ -104,7 +104,7 @@ def test_stats_tells_programs_the_same_and_draws_it(group: Group, tmp_path: Path
     ]
     assert {each["gap_over"] for each in said["sources"]} <= {5.0, None}
     assert "<svg" in picture.read_text()
-    assert f"drawn: {picture}" in result.stderr
+    assert f"Drawn: {picture}." in result.stderr
 
 
 @pytest.mark.usefixtures("_on_spark")

@@ -1,7 +1,7 @@
 """The `quorate` command: its sub-commands by name, each loaded only when it is called.
 
-What a sub-command does is in a module of its own; nothing here imports gRPC, RocksDB or pydantic,
-so that `quorate --help` and shell completion are instant.
+Each sub-command is a module of its own. Nothing here imports gRPC, RocksDB or pydantic, so that
+`quorate --help` and shell completion are instant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from quorate.protocol.exit_codes import FAILED
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
-    """Where a sub-command is, and the line that says what it is for."""
+    """The place of a sub-command, and its line in the help."""
 
     module: str
     attribute: str
@@ -35,7 +35,9 @@ class Lazy:
 
 COMMANDS = {
     "demo": Lazy(
-        "quorate.console.demo.command", "demo", "Stream real data through failures; verify it all."
+        "quorate.console.demo.command",
+        "demo",
+        "Stream real data through failures, and verify the result.",
     ),
     "dev": Lazy("quorate.console.commands.dev", "dev", "Run a local group of stores."),
     "send": Lazy(
@@ -47,40 +49,40 @@ COMMANDS = {
     "status": Lazy(
         "quorate.console.commands.status",
         "status",
-        "Show stores, sources, receivers and whether all is well.",
+        "Show stores, sources and receivers, and any problems.",
     ),
     "repair": Lazy(
         "quorate.console.commands.repair",
         "repair",
-        "Have stores make up for what they lack; accept a loss.",
+        "Fill what stores lack from their peers; accept a loss.",
     ),
     "deregister": Lazy(
         "quorate.console.commands.deregister",
         "deregister",
-        "Have every store forget a source or a receiver.",
+        "End a source or a receiver on every store.",
     ),
     "archive": Lazy(
         "quorate.console.commands.archive",
         "archive",
-        "Move what is stable from the stores to Parquet.",
+        "Write stable messages from the stores to Parquet.",
     ),
     "restore": Lazy(
-        "quorate.console.commands.archive", "restore", "Give stores back what an archive has."
+        "quorate.console.commands.archive", "restore", "Refill stores from an archive."
     ),
     "audit": Lazy(
         "quorate.console.commands.audit",
         "audit",
-        "Compare what every store has; say whether anything is lost.",
+        "Compare all stores, and prove that nothing is lost.",
     ),
     "backtest": Lazy(
         "quorate.console.commands.backtest",
         "backtest",
-        "Replay a range to a topic or to a function.",
+        "Replay past messages to a topic or to a function.",
     ),
     "stats": Lazy(
         "quorate.console.commands.stats",
         "stats",
-        "Show rates, sizes and gaps of what the stores have.",
+        "Show rates, sizes and gaps of the stored messages.",
     ),
     "store": Lazy(
         "quorate.console.commands.store", "store", "Run a store, or check its configuration."
@@ -100,11 +102,11 @@ _EXTRAS = {
     "pandas": "spark",
     "matplotlib": "plot",
 }
-"""By module, the extra of the distribution that brings it."""
+"""The extra of the distribution that brings each module."""
 
 
 def load(name: str) -> Any:
-    """The sub-command itself: a typer application, or a function that becomes a command."""
+    """Import a sub-command: a typer application, or a function that becomes a command."""
     lazy = COMMANDS[name]
     found = getattr(importlib.import_module(lazy.module), lazy.attribute)
     application = found
@@ -117,9 +119,9 @@ def load(name: str) -> Any:
 
 
 class Commands(typer.core.TyperGroup):
-    """A group whose commands stand in for themselves until one is called.
+    """The group of all sub-commands, which loads one when it is called.
 
-    It is also the one place where errors become exit codes.
+    Errors become exit codes here, and nowhere else.
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -137,14 +139,14 @@ class Commands(typer.core.TyperGroup):
             if extra is None:
                 raise
             say(
-                f"{error.name} is not installed. Install what this command needs: "
+                f"This command needs {error.name}, which is not installed. Install it: "
                 f"pip install 'quorate[{extra}]'.",
                 style="bold red",
                 label="error",
             )
             raise typer.Exit(FAILED) from error
         except BrokenPipeError:
-            raise  # nobody reads on: not worth a word
+            raise  # the reader of the output has left: no error
         except OSError as error:
             say(f"{error}.", style="bold red", label="error")
             raise typer.Exit(FAILED) from error
@@ -176,7 +178,7 @@ def _options(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    del version  # its callback has done it
+    del version  # its callback has shown it
 
 
 def _stand_in() -> None:
@@ -188,7 +190,7 @@ for _name, _lazy in COMMANDS.items():
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command."""
     app(prog_name="quorate")
 
 

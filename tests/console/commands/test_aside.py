@@ -125,7 +125,7 @@ def test_what_can_not_be_read_is_named(directory: Path) -> None:
     first, second = json.loads(result.stdout)
     assert (first["messages"], first["unreadable"], second["unreadable"]) == (25, 10, 0)
     assert first["bytes"] == 15 * len(payload(15))
-    assert "[20, 29] of orders/0x10, epoch 1, can not be read" in result.stderr
+    assert "[20, 29] of orders/0x10, epoch 1, cannot be read" in result.stderr
     result = aside(directory, "--messages")
     assert result.exit_code == 1
     assert len(result.stdout.splitlines()) == 18

@@ -60,7 +60,7 @@ def test_dev_prints_what_to_export_and_stops_all_on_ctrl_c(dev: subprocess.Popen
     _, said = dev.communicate(timeout=30)
     assert dev.returncode == 0, said
     assert gone(children)
-    assert "Ctrl-C stops all; what they hold stays in " in said
+    assert "Ctrl-C stops all stores; their data stays in " in said
     assert "store-1 stopped\n" in said
     assert "store-2 stopped\n" in said
 
@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_said_in_words(dev: subprocess.Popen[str]) -> No
     assert second.returncode == 2
     taken = f"the store cannot listen on 127.0.0.1:{port} (Address already in use)"
     assert second.stderr.startswith(f"error: --base-port: {taken}")
-    assert second.stderr.endswith(", or let --base-port 0 take any that are free.\n")
+    assert second.stderr.endswith(", or use --base-port 0 for any free ports.\n")
     assert second.stderr.count("\n") == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from quorate import receiver
 from quorate.console.commands.receive import _Receiving
 from quorate.console.ui.output import Output
-from quorate.console.ui.settings import Settings
+from quorate.console.ui.settings import GroupSettings
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.layout import Layout
 from quorate.protocol.policy import Policy
@@ -55,7 +55,7 @@ async def test_what_happened_is_shown_to_the_last_however_soon_it_ends(
         return Receiver()
 
     monkeypatch.setattr(receiver.Receiver, "open", opened)
-    settings = Settings(
+    settings = GroupSettings(
         Layout(Policy.majority_of("a"), (StoreAddress("a", "127.0.0.1:2"),)), Output.JSONL, 1.0
     )
     receiving = _Receiving(settings, {"topic": "orders"}, {}, count=1, until_idle=None, events=True)

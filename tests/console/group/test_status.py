@@ -107,7 +107,7 @@ def test_holes_are_unhealthy() -> None:
     status = compare(group(store("a", source(99)), store("b", holed)), 0)
     (problem,) = status.problems
     assert problem.startswith("Store b lacks [3, 5] of orders/0x10: ")
-    assert problem.endswith(" `quorate repair` has it fetched from the other stores now.")
+    assert problem.endswith(" `quorate repair` fetches them from the other stores now.")
 
 
 def test_what_no_store_has_leads_on_to_accepting_its_loss() -> None:
@@ -119,12 +119,12 @@ def test_what_no_store_has_leads_on_to_accepting_its_loss() -> None:
         return store(name, made)
 
     one, other = compare(group(broken("a"), broken("b")), 100).problems[:2]
-    assert one.startswith("Store a can not read [30, 59] of orders/0x10: ")
-    assert other.startswith("Store b can not read [30, 59] of orders/0x10: ")
+    assert one.startswith("Store a cannot read [30, 59] of orders/0x10: ")
+    assert other.startswith("Store b cannot read [30, 59] of orders/0x10: ")
     assert "No store that answered has [30, 59]" in one
     assert "`quorate repair --accept-loss 30-59 --source orders/0x10 --reason WHY`" in one
     (problem,) = compare(group(broken("a"), store("b", source(99))), 100).problems
-    assert problem.endswith(" `quorate repair` has it fetched from the other stores now.")
+    assert problem.endswith(" `quorate repair` fetches them from the other stores now.")
 
 
 def test_a_lag_is_unhealthy_only_beyond_the_bound() -> None:
@@ -293,7 +293,7 @@ def test_people_are_told_which_stores_were_not_asked(monkeypatch: pytest.MonkeyP
     assert result.exit_code == 0, result.stderr
     assert "Not asked, " in result.stderr
     assert "b (host:1), c (host:2), d (host:3). Name them in --stores" in result.stderr
-    assert "Healthy, as far as was asked." in result.stderr
+    assert "The stores that were asked are healthy." in result.stderr
 
 
 def test_a_source_that_never_had_a_message_is_held_as_it_should_be() -> None:

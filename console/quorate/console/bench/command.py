@@ -23,41 +23,45 @@ from quorate.protocol.exit_codes import FAILED
 
 def bench(
     context: typer.Context,
-    stores: Annotated[int, typer.Option(min=1, max=9, help="How many stores.")] = 3,
-    messages: Annotated[int, typer.Option(min=1, help="How many messages.")] = 1_000_000,
+    stores: Annotated[int, typer.Option(min=1, max=9, help="The number of stores.")] = 3,
+    messages: Annotated[int, typer.Option(min=1, help="The number of messages.")] = 1_000_000,
     size: Annotated[int, typer.Option(help="Bytes of each message.")] = 100,
     durability: Annotated[
-        str, typer.Option(metavar="fsync|os|memory", help="What the stores mean by stable.")
+        str, typer.Option(metavar="fsync|os|memory", help="The stores' durability.")
     ] = "fsync",
     rate: Annotated[
-        float | None, typer.Option(help="Messages a second; as many as go if none is given.")
+        float | None, typer.Option(help="Messages a second.  [as many as possible]")
     ] = None,
-    receivers: Annotated[int, typer.Option(min=0, max=16, help="How many receivers.")] = 1,
+    receivers: Annotated[int, typer.Option(min=0, max=16, help="The number of receivers.")] = 1,
     delivery: Annotated[
-        str, typer.Option(metavar="live|stable", help="When receivers get a message.")
+        str,
+        typer.Option(
+            metavar="live|stable", help="Hand over a message at once, or when it is stable."
+        ),
     ] = "live",
     kill_store: Annotated[
-        bool, typer.Option("--kill-store", help="kill -9 one store at half way.")
+        bool, typer.Option("--kill-store", help="Kill one store with SIGKILL at half way.")
     ] = False,
     pause_store: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Stop one store for so long, from half way on."),
+        typer.Option(metavar="SECONDS", help="Pause one store for this long, from half way on."),
     ] = None,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="Form of the output.")
+        Output, typer.Option("--output", "-o", help="Format of the output.")
     ] = Output.TABLE,
 ) -> None:
     """Measure throughput and latency with stores, a source and receivers of its own.
 
-    Every message is checked by every receiver; anything missing, wrong or out of order fails it.
+    Every receiver checks every message. A message that is missing, wrong or out of order fails the
+    run.
     """
     context.meta[OUTPUT_KEY] = output
-    from quorate.console.bench.driver import Bench, Failed
+    from quorate.console.bench.driver import Bench, BenchFailed
     from quorate.console.bench.report import figures, rows
-    from quorate.console.bench.settings import Settings
+    from quorate.console.bench.settings import BenchSettings
     from quorate.console.ui.running import run
 
-    settings = Settings(
+    settings = BenchSettings(
         stores=stores,
         messages=messages,
         size=size,
@@ -71,7 +75,7 @@ def bench(
     with tempfile.TemporaryDirectory(prefix="quorate-bench-", ignore_cleanup_errors=True) as where:
         try:
             outcome = run(lambda: Bench(settings, Path(where)).run())
-        except Failed as failed:
+        except BenchFailed as failed:
             say(str(failed), style="bold red", label="bench failed")
             raise typer.Exit(FAILED) from failed
     result = figures(settings, outcome)

@@ -1,4 +1,4 @@
-"""Runs the bench: starts all processes, injects the fault, collects what they say."""
+"""A run of the bench: start all processes, inject the fault, collect the reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quorate.console.bench import latency
-from quorate.console.bench.settings import Settings
+from quorate.console.bench.settings import BenchSettings
 from quorate.console.bench.usage import Usage
 from quorate.console.group.children import (
     Child,
@@ -23,16 +23,16 @@ from quorate.console.group.children import (
 from quorate.protocol.identity import StoreAddress
 
 _RECEIVERS_LATER_SECONDS = 120.0
-"""How much longer than the source a receiver may take."""
+"""Seconds that a receiver may take longer than the source."""
 
 
-class Failed(Exception):
-    """The bench itself did not come to a result; says why."""
+class BenchFailed(Exception):
+    """The bench has no result. The text says why."""
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What the processes said and what was seen of them."""
+class BenchOutcome:
+    """The reports of the processes, and the measurements of them."""
 
     source: dict[str, Any]
     receivers: dict[str, dict[str, Any]]
@@ -46,7 +46,7 @@ class Outcome:
 class Bench:
     """One run in a directory of its own."""
 
-    def __init__(self, settings: Settings, directory: Path) -> None:
+    def __init__(self, settings: BenchSettings, directory: Path) -> None:
         self._settings = settings
         self._directory = directory
         addresses = free_addresses(settings.stores)
@@ -75,8 +75,11 @@ class Bench:
         log = self._directory / f"{name}.log"
         return Child(name, (f"quorate.console.bench.{module}",), log)
 
-    async def run(self) -> Outcome:
-        """Raises Failed if no result came of it, StoreNotReady if a store does not start."""
+    async def run(self) -> BenchOutcome:
+        """Run the bench and return its result.
+
+        Raises BenchFailed without one, StoreNotReady if a store does not start.
+        """
         watching = asyncio.create_task(self._usage.watch())
         try:
             await asyncio.gather(*(store.start() for store in self._stores))
@@ -85,13 +88,13 @@ class Bench:
                 async with asyncio.timeout(self._settings.seconds_max):
                     return await self._measure()
             except TimeoutError:
-                raise Failed(f"no result after {self._settings.seconds_max:,.0f} s") from None
+                raise BenchFailed(f"no result after {self._settings.seconds_max:,.0f} s") from None
         finally:
             for task in (watching, *self._receiving):
                 task.cancel()
             await asyncio.gather(*(child.kill() for child in self._children if child.running))
 
-    async def _measure(self) -> Outcome:
+    async def _measure(self) -> BenchOutcome:
         source: dict[str, Any] = {}
         await self._spawn(self._source)
         async for said in self._source.said():
@@ -109,7 +112,7 @@ class Bench:
                 case "done":
                     break
         else:
-            raise Failed(f"the source ended: {self._source.last_words()}")
+            raise BenchFailed(f"the source ended: {self._source.last_words()}")
         async with asyncio.timeout(_RECEIVERS_LATER_SECONDS):
             received = await asyncio.gather(*self._receiving)
         await asyncio.gather(*self._faults)
@@ -133,7 +136,7 @@ class Bench:
         async for said in receiver.said():
             if said["kind"] == "done":
                 return said
-        raise Failed(f"{receiver.name} ended: {receiver.last_words()}")
+        raise BenchFailed(f"{receiver.name} ended: {receiver.last_words()}")
 
     async def _fault(self) -> None:
         store = self._stores[-1]
@@ -146,8 +149,8 @@ class Bench:
             finally:
                 os.kill(store.pid, signal.SIGCONT)
 
-    def _outcome(self, source: dict[str, Any], received: list[dict[str, Any]]) -> Outcome:
-        outcome = Outcome(
+    def _outcome(self, source: dict[str, Any], received: list[dict[str, Any]]) -> BenchOutcome:
+        outcome = BenchOutcome(
             source=source,
             receivers={
                 child.name: said for child, said in zip(self._receivers, received, strict=True)

@@ -1,4 +1,4 @@
-"""Latencies as arrays of nanoseconds: kept, handed over in files, and summed up."""
+"""Latencies as arrays of nanoseconds: kept, passed on in files, and summed up."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ Latencies: TypeAlias = "array[int]"
 
 
 def empty() -> Latencies:
+    """Return an array without latencies."""
     return array("q")
 
 
 def save(latencies: Latencies, path: Path) -> None:
+    """Write latencies to a file."""
     path.write_bytes(latencies.tobytes())
 
 
 def load(path: Path) -> Latencies:
+    """Return the latencies of a file."""
     return array("q", path.read_bytes())
 
 
 def percentiles(latencies: Sequence[int]) -> dict[str, float | None]:
-    """p50, p99 and p999 in milliseconds, by nearest rank; None where there is no sample."""
+    """Return p50, p99 and p999 in milliseconds, by nearest rank; None without samples."""
     ordered = sorted(latencies)
     ranks = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
     if not ordered:

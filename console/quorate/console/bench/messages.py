@@ -1,7 +1,7 @@
-"""The bench's messages: each says which one it is, some when they were sent, all the same pattern.
+"""The bench's messages: each has its number, some a send time, and all the same pattern.
 
-A block is what a receiver checks at a time, so that checking every byte of every message costs a
-fraction of a microsecond a message.
+A receiver checks a block of messages at a time. So a check of every byte costs a fraction of a
+microsecond a message.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from array import array
 
 BLOCK = 512
 HEADER_BYTES = 16
-"""Number and send time, eight bytes each, little-endian."""
+"""Bytes of the header: number and send time, eight bytes each, little-endian."""
 
 LAST = 1 << 63
-"""Set in the send time of the very last message."""
+"""The bit that marks the last message, in its send time."""
 
 _UNSTAMPED = bytes(8)
 
 
 def pattern(size: int) -> bytes:
-    """What follows the header in every message of this size; no two bytes in a row are equal."""
+    """Return the bytes behind the header of every message; no two neighbours are equal."""
     length = size - HEADER_BYTES
     return (bytes(range(1, 252)) * (length // 251 + 1))[:length]
 
 
 def unstamped_tail(size: int) -> bytes:
-    """What follows the number in a message without a send time."""
+    """Return the bytes behind the number of a message without a send time."""
     return _UNSTAMPED + pattern(size)
 
 
 def stamped(number: int, sent_ns: int, rest: bytes) -> bytes:
-    """The message of that number; rest is the pattern."""
+    """Return the message of this number. rest: the pattern."""
     return number.to_bytes(8, "little") + sent_ns.to_bytes(8, "little") + rest
 
 
 class BlockCheck:
-    """Compares blocks of messages with what they must be, byte by byte."""
+    """A check of blocks of messages, byte by byte."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -43,10 +43,10 @@ class BlockCheck:
         self.next_number = 0
         """The number that the next block must begin with."""
         self.problem = ""
-        """What was wrong with the first block that was."""
+        """The problem of the first wrong block; empty if there is none."""
 
     def take(self, payloads: list[bytes]) -> array[int] | None:
-        """The send times of a block, 0 where there is none; None if anything is wrong with it."""
+        """Return the send times of a block, 0 for messages without one; None for a wrong block."""
         got = b"".join(payloads)
         if len(got) != len(self._expected):
             self.problem = self._what_is_wrong(payloads)
@@ -70,7 +70,7 @@ class BlockCheck:
             found = int.from_bytes(payload[:8], "little")
             if found != number or len(payload) != self._size or payload[HEADER_BYTES:] != rest:
                 return (
-                    f"message {number} is wrong: {len(payload)} bytes, says that it is {found}, "
+                    f"message {number} is wrong: {len(payload)} bytes, its number is {found}, "
                     f"content {'right' if payload[HEADER_BYTES:] == rest else 'wrong'}"
                 )
-        raise AssertionError("a block that is wrong has no message that is")
+        raise AssertionError("a wrong block has no wrong message")

@@ -11,17 +11,17 @@ from typing import Any
 
 from quorate.console.bench import latency
 from quorate.console.bench.messages import BLOCK, LAST, BlockCheck
-from quorate.console.bench.settings import TOPIC, Settings
+from quorate.console.bench.settings import TOPIC, BenchSettings
 from quorate.console.demo.part import main, say, until_stdin_ends
 from quorate.receiver import Message, Receiver
 
 _clock = time.monotonic_ns
 
 
-class Handed:
-    """Checks blocks and collects latencies, of what comes behind the warm-up."""
+class BlockReceiver:
+    """A check of all blocks, and the latencies of those behind the warm-up."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BenchSettings) -> None:
         self._check = BlockCheck(settings.size)
         self._warm_up = settings.warm_up
         self.latencies = latency.empty()
@@ -29,7 +29,7 @@ class Handed:
         self.problem = ""
 
     def take(self, payloads: list[bytes], arrivals: array[int], newest: Message) -> bool:
-        """Take a block; whether it was the last one, or there is a problem."""
+        """Take a block. Return whether it was the last one, or a wrong one."""
         times = self._check.take(payloads)
         if times is None or newest.sequence != self._check.next_number - 1:
             self.problem = self._check.problem or (
@@ -48,12 +48,12 @@ class Handed:
 
     @property
     def messages(self) -> int:
-        """Measured ones that were right."""
+        """The number of measured messages that were right."""
         return self._check.next_number - self._warm_up
 
 
-async def _receive(receiver: Receiver, handed: Handed, time_each: bool) -> int:
-    """Until the last message; when that came."""
+async def _receive(receiver: Receiver, handed: BlockReceiver, time_each: bool) -> int:
+    """Receive until the last message; return the time when it came."""
     payloads: list[bytes] = []
     arrivals = array("q")
     async for message in receiver:
@@ -73,10 +73,10 @@ async def _receive(receiver: Receiver, handed: Handed, time_each: bool) -> int:
 
 
 async def run(orders: Mapping[str, Any]) -> None:
-    """Receive and check everything, then say how it went."""
-    settings = Settings(**orders["settings"])
+    """Receive and check all messages, then report the result."""
+    settings = BenchSettings(**orders["settings"])
     ending = asyncio.create_task(_end_with_the_bench())
-    handed = Handed(settings)
+    handed = BlockReceiver(settings)
     async with await Receiver.open(
         TOPIC, stores=orders["stores"], delivery=settings.delivery, acknowledge="automatic"
     ) as receiver:

@@ -8,18 +8,18 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from quorate.console.bench.driver import Outcome
+from quorate.console.bench.driver import BenchOutcome
 from quorate.console.bench.latency import percentiles
 from quorate.console.bench.messages import BLOCK
-from quorate.console.bench.settings import Settings
+from quorate.console.bench.settings import BenchSettings
 from quorate.console.bench.source_process import CHUNK
 
 
-def figures(settings: Settings, outcome: Outcome) -> dict[str, Any]:
-    """All figures, under the keys that `-o json` prints."""
+def figures(settings: BenchSettings, outcome: BenchOutcome) -> dict[str, Any]:
+    """Return all figures, under the keys that `-o json` prints."""
     source = outcome.source
     messages: int = source["messages"]
-    # A receiver is done when the last message was handed over; the slowest one counts.
+    # A receiver is done when it was handed the last message. The slowest receiver counts.
     delivered_seconds = max(
         ((said["delivered_ns"] - source["began_ns"]) / 1e9 for said in outcome.receivers.values()),
         default=None,
@@ -42,7 +42,7 @@ def figures(settings: Settings, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _settings(settings: Settings, outcome: Outcome) -> dict[str, Any]:
+def _settings(settings: BenchSettings, outcome: BenchOutcome) -> dict[str, Any]:
     paced = settings.rate is not None
     return {
         **asdict(settings),
@@ -61,15 +61,15 @@ def _settings(settings: Settings, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _retransmitted_share(outcome: Outcome) -> float:
-    """Of what receivers were handed, what came from the stores: they were behind."""
+def _retransmitted_share(outcome: BenchOutcome) -> float:
+    """Return the share of delivered messages that receivers fetched from stores."""
     blocks = sum(said["messages"] // BLOCK for said in outcome.receivers.values())
     recovered = sum(said["retransmitted_blocks"] for said in outcome.receivers.values())
     return round(recovered / blocks, 4) if blocks else 0.0
 
 
 def rows(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """The figures as rows of a table."""
+    """Return the figures as rows of a table."""
     return [
         {"figure": title, "value": value, "unit": unit}
         for title, value, unit in (

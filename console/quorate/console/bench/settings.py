@@ -1,4 +1,4 @@
-"""What a run of the bench is: the options and what follows from them. Nothing runs here."""
+"""The settings of a run of the bench: the options, and values derived from them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _WARM_UP_MESSAGES_MAX = 100 * BLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Checked when made; raises InvalidArgument."""
+class BenchSettings:
+    """The options of a run. Raises InvalidArgument if they are not valid."""
 
     stores: int
     messages: int
@@ -23,12 +23,12 @@ class Settings:
     """Bytes of payload of each message."""
     durability: str
     rate: float | None
-    """Messages a second; None: as many as go."""
+    """Messages a second; None is as many as possible."""
     receivers: int
     delivery: str
     kill_store: bool
     pause_store: float | None
-    """Seconds for which one store is stopped, with everything else at full rate."""
+    """Seconds for which one store is paused, while all else runs at full rate."""
 
     def __post_init__(self) -> None:
         if self.durability not in ("fsync", "os", "memory"):
@@ -46,9 +46,13 @@ class Settings:
         if self.pause_store is not None and not 0 < self.pause_store < math.inf:
             raise InvalidArgument("--pause-store", f"{self.pause_store} is not above 0")
         if self.kill_store and self.pause_store is not None:
-            raise InvalidArgument("--pause-store", "goes without --kill-store: one fault a run")
+            raise InvalidArgument(
+                "--pause-store", "cannot go with --kill-store: a run has one fault"
+            )
         if (self.kill_store or self.pause_store is not None) and self.stores < 3:
-            raise InvalidArgument("--stores", "a fault needs at least 3, or no quorum is left")
+            raise InvalidArgument(
+                "--stores", "must be at least 3 with a fault, or no quorum is left"
+            )
 
     @property
     def measured(self) -> int:
@@ -62,7 +66,7 @@ class Settings:
 
     @property
     def seconds_max(self) -> float:
-        """After so long a run counts as stuck."""
+        """Seconds after which a run counts as stuck."""
         at_most = self.rate if self.rate is not None else 5_000.0
         return 120.0 + 2 * (self.warm_up + self.measured) / at_most + (self.pause_store or 0.0)
 

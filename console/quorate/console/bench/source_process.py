@@ -1,7 +1,7 @@
-"""The bench's source process: sends with `await source.send(…)`, as an application does.
+"""The bench's source process: it sends with `await source.send(…)`, as an application does.
 
-In rate mode every message carries its send time; else the last of each block does. How long these
-take to become stable is noted by one task that follows `wait_stable`.
+With a rate every message carries its send time, else the last of each block. One task follows
+`wait_stable`, and notes how long these messages take to become stable.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Any
 
 from quorate.console.bench import latency
 from quorate.console.bench.messages import BLOCK, LAST, pattern, stamped, unstamped_tail
-from quorate.console.bench.settings import TOPIC, Settings
+from quorate.console.bench.settings import TOPIC, BenchSettings
 from quorate.console.demo.part import main, say, until_stdin_ends
 from quorate.source import Source
 from quorate.source.events import ReceiverAttached
 
 CHUNK = 64
-"""Sends that are timed together when there is no rate, because a clock costs as much as a send."""
+"""Sends that are timed together without a rate, because a clock costs as much as a send."""
 TIMER_NS = 2_000_000
-"""A message that is sent this late after it was due is only late because timers are coarse."""
+"""Nanoseconds that a message may be late because timers are coarse."""
 
 _clock = time.monotonic_ns
 
 
-class Sender:
-    """Sends numbered messages, and notes stalls and how long stability takes."""
+class BenchSender:
+    """A sender of numbered messages, which measures stalls and the time to stability."""
 
-    def __init__(self, source: Source, settings: Settings) -> None:
+    def __init__(self, source: Source, settings: BenchSettings) -> None:
         self._source = source
         self._settings = settings
         self._pattern = pattern(settings.size)
@@ -43,9 +43,9 @@ class Sender:
         self.stable_latencies = latency.empty()
 
     async def send(self, count: int, more: Callable[[int], bool], last: bool) -> None:
-        """Send blocks until it is count messages and more(sent so far) is no longer true.
+        """Send blocks until there are `count` messages and `more` returns False.
 
-        With last the very last message says that it is the last.
+        more: called with the number of messages sent. last: whether to mark the last message.
         """
         self.longest_stall_ns = 0
         self.stable_latencies = latency.empty()
@@ -93,8 +93,7 @@ class Sender:
         number = self.next_number
         self.next_number += 1
         began = _clock()
-        # A message that had to wait for others to be sent is as late as it is: its clock began
-        # when it was due.
+        # The clock of a message that waited for others began when it was due.
         sent_at = due if began - due > TIMER_NS else began
         await self._source.send(stamped(number, sent_at | flags, self._pattern))
         self.longest_stall_ns = max(self.longest_stall_ns, _clock() - began)
@@ -115,7 +114,7 @@ class Sender:
 
 
 def _blocks(count: int, more: Callable[[int], bool], last: int) -> Iterator[int]:
-    """For each block to send, what to set in the send time of its last message."""
+    """Yield for each block to send the flags in the send time of its last message."""
     sent, ended = 0, False
     while not ended:
         ended = not more(sent) and sent + BLOCK >= count
@@ -124,13 +123,13 @@ def _blocks(count: int, more: Callable[[int], bool], last: int) -> Iterator[int]
 
 
 async def run(orders: Mapping[str, Any]) -> None:
-    """Wait for the receivers, warm up, measure, and stay until told to go."""
-    settings = Settings(**orders["settings"])
+    """Wait for the receivers, warm up, measure, and stay until stdin ends."""
+    settings = BenchSettings(**orders["settings"])
     ending = asyncio.create_task(_end_with_the_bench())
     async with await Source.open(TOPIC, stores=orders["stores"]) as source:
         say("open")
         await _attached(source, settings.receivers)
-        sender = Sender(source, settings)
+        sender = BenchSender(source, settings)
         await sender.send(settings.warm_up, lambda _: False, last=False)
         began = _clock()
         say("started")
@@ -147,8 +146,8 @@ async def run(orders: Mapping[str, Any]) -> None:
         await ending
 
 
-def _milestones(settings: Settings) -> Callable[[int], bool]:
-    """Tells the bench when it is time for a fault; whether to go on until the fault is over."""
+def _milestones(settings: BenchSettings) -> Callable[[int], bool]:
+    """Return the function that reports half way, and that asks for more until a fault is over."""
     fault_at = settings.measured // 2 // BLOCK * BLOCK
     until_ns = 0
 

@@ -1,4 +1,4 @@
-"""`quorate archive` and `quorate restore`: from the stores to Parquet files, and back."""
+"""`quorate archive` and `quorate restore`: messages from stores to Parquet files, and back."""
 
 from __future__ import annotations
 
@@ -47,27 +47,29 @@ def archive(
     topic: Topics = None,
     topics_pattern: TopicsPattern = None,
     compact: Annotated[
-        bool, typer.Option("--compact", help="Then put small files of the archive together.")
+        bool,
+        typer.Option("--compact", help="Also merge small files of the archive, after archiving."),
     ] = False,
     rebuild: Annotated[
         bool,
         typer.Option(
             "--rebuild",
-            help="Instead, make a manifest that is damaged or lost again, of older ones and of "
-            "what is in the files; asks no store.",
+            help="Instead of archiving, rebuild a damaged or lost manifest from older ones and "
+            "from the files; asks no store.",
         ),
     ] = False,
     stores: Stores = None,
     output: OutputFormat = None,
 ) -> None:
-    """Archive what is stable and not archived yet: Parquet by topic and day, and a manifest.
+    """Archive the new stable messages as Parquet files by topic and day, with a manifest.
 
-    What is archived never changes. Exit 1 if a source could not be archived as far as it is stable.
+    Archived messages never change. Exit 1 if a source could not be archived up to its last stable
+    message.
     """
     if rebuild:
         if topic or topics_pattern is not None or compact or stores is not None:
             raise InvalidArgument(
-                "--rebuild", "is of the whole archive, and goes with --output only"
+                "--rebuild", "rebuilds the whole archive, and goes with --output only"
             )
         _rebuild(path, resolve_output(context.meta, output))
         return
@@ -88,7 +90,7 @@ def archive(
     _show_archived(report, settings.output)
     if compact:
         done = run_compact(path, told=say)
-        say(f"{done.before} files were put together to {done.after}, version {done.version}")
+        say(f"{done.before} files were merged into {done.after}, version {done.version}.")
     if report.failures:
         raise typer.Exit(FAILED)
 
@@ -101,10 +103,10 @@ def _show_archived(report: ArchiveReport, output: Output) -> None:
         case Output.JSONL:
             print_jsonl([said])
         case Output.TABLE:
-            print_table("Archived", said["sources"], empty="nothing is new")
+            print_table("Archived", said["sources"], empty="no new messages")
             say(
                 f"{report.messages:,} messages in {report.seconds:.1f} s; "
-                f"{report.archive} has version {report.version}"
+                f"{report.archive} has version {report.version}."
             )
     for note in report.notes:
         say(note, label="note")
@@ -123,7 +125,7 @@ def _rebuild(path: str, output: Output) -> None:
         case Output.JSONL:
             print_jsonl([said])
         case Output.TABLE:
-            print_table("Archived", said["sources"], empty="nothing had to be done")
+            print_table("Archived", said["sources"], empty="nothing to rebuild")
             for each in report.damaged:
                 say(each, label="damaged")
             made_of = (
@@ -149,10 +151,10 @@ def restore(
     intergroup: Intergroup = None,
     output: OutputFormat = None,
 ) -> None:
-    """Give stores back what the archive has: wiped ones, founded anew, or those of a new group.
+    """Refill stores from an archive: wiped stores that were founded anew, or a new group.
 
-    Stop the sources before, and found the group. Exit 0 only if every store has everything. It can
-    be run again at any time: what is there is compared, what lacks is written.
+    Stop the sources and found the group first. Exit 0 only if every store has every message. The
+    command can be repeated at any time: it compares existing messages, and writes missing ones.
     """
     settings = resolve(
         context.meta, stores=stores, groups=group or (), intergroup=intergroup, output=output

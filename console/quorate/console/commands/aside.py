@@ -1,4 +1,4 @@
-"""`quorate store aside`: what a stopped store has that is not part of any stream any more."""
+"""`quorate store aside`: the messages of a stopped store that no longer belong to a stream."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def aside(
     ],
     source: Annotated[
         str | None,
-        typer.Option("--source", metavar="TOPIC/SESSION", help="Only of this source.  [all]"),
+        typer.Option("--source", metavar="TOPIC/SESSION", help="Only this source.  [all]"),
     ] = None,
     messages: Annotated[
         bool,
         typer.Option("--messages", help="Print the messages themselves, as `quorate receive`."),
     ] = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the output.")] = (
+    output: Annotated[Output, typer.Option("--output", "-o", help="Format of the output.")] = (
         Output.TABLE
     ),
 ) -> None:
     """Show the messages that a later epoch did not keep, by source and epoch.
 
-    The store serves them to nobody. It must not run meanwhile; nothing is changed. The exit code is
-    1 if some of them can not be read.
+    The store does not serve these messages. It must be stopped; nothing is changed. The exit code
+    is 1 if some of them cannot be read.
     """
     context.meta[OUTPUT_KEY] = output
 
@@ -92,7 +92,7 @@ def _found(
 
 def _problem(source: SourceName, found: SetAside) -> str:
     part, why = found.batch.part, found.batch.problem.rstrip(".")
-    return f"{part} of {source}, epoch {found.epoch}, can not be read: {why}."
+    return f"{part} of {source}, epoch {found.epoch}, cannot be read: {why}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class AsideMessage:
     attributes: bytes
 
     def as_object(self) -> dict[str, Any]:
-        """All of it, for machines."""
+        """Return all fields, for programs."""
         from quorate.protocol.attributes import decode_attributes
 
         row = origin(self.source, self.sequence, self.epoch, self.timestamp_ns)
@@ -128,7 +128,7 @@ def _messages(source: SourceName, found: SetAside) -> list[AsideMessage]:
 
 
 def _print_messages(found: Iterable[tuple[SourceName, SetAside]], output: Output) -> list[str]:
-    """Returns what is wrong with those that are left out."""
+    """Print the messages. Return the problems of those that are left out."""
     unreadable: list[str] = []
     writer = Writer(output, AsideMessage.as_object)
     for source, each in found:
@@ -141,7 +141,7 @@ def _print_messages(found: Iterable[tuple[SourceName, SetAside]], output: Output
 
 
 def _print_ranges(found: Iterable[tuple[SourceName, SetAside]], output: Output) -> list[str]:
-    """Returns what is wrong with those that can not be read."""
+    """Print the ranges. Return the problems of those that cannot be read."""
     unreadable: list[str] = []
     rows: list[dict[str, Any]] = []
     for source, each in found:

@@ -1,4 +1,4 @@
-"""`quorate audit`: what every store has of every source, compared; whether anything is lost."""
+"""`quorate audit`: compare the messages of all stores, and prove that nothing is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from quorate.pipeline.audit.verdict import AuditReport, SourceVerdict
 
 _STYLES = {"NOTE": "green", "UNKNOWN": "yellow", "DIFFERENCE": "red", "LOSS": "bold red"}
-"""By weight."""
+"""The style of each weight."""
 _FINDINGS_SHOWN = 50
 
 
@@ -46,11 +46,11 @@ def audit(
     stores: Stores = None,
     output: OutputFormat = None,
 ) -> None:
-    """Compare what every store has, and prove for each source that nothing is lost.
+    """Compare all stores, and prove for each source that nothing is lost.
 
-    Name every store: one that is left out can not be vouched for. Digests are compared, and the
-    messages only where those differ. Exit 0 if nothing is lost and all agree, 1 if something is
-    missing or different, 10 if that can not be said because stores are away or in limbo.
+    Name every store: the audit proves nothing for a store that is left out. Digests are compared,
+    and messages only where digests differ. Exit 0 if nothing is lost and all stores agree, 1 if
+    messages are missing or different. Exit 10 if stores that are away or in limbo leave that open.
     """
     settings = resolve(context.meta, stores=stores, output=output)
 
@@ -70,7 +70,7 @@ def audit(
 
 
 class _Progress:
-    """What is being done, on stderr: in one line for people who watch."""
+    """Progress on stderr: one changing line on a terminal, else a line a step."""
 
     def __init__(self, output: Output) -> None:
         self._spins = output is Output.TABLE and people_watch()
@@ -130,7 +130,7 @@ def _show_tables(report: AuditReport) -> None:
     if findings:
         print_table("Findings", findings[:_FINDINGS_SHOWN], empty="none")
     if len(findings) > _FINDINGS_SHOWN:
-        say(f"{len(findings) - _FINDINGS_SHOWN:,} more findings are in the output of -o json")
+        say(f"{len(findings) - _FINDINGS_SHOWN:,} more findings are in the output of -o json.")
     receivers = [row for each in report.sources for row in _receiver_rows(each)]
     if receivers:
         print_table("Receivers", receivers, empty="none")

@@ -1,4 +1,4 @@
-"""`quorate backtest`: what was, once more, at the pace of then or faster."""
+"""`quorate backtest`: past messages replayed, at their original pace or faster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def backtest(
         typer.Option(
             "--to",
             metavar="TOPIC",
-            help="Send to this topic; {topic} in it stands for the message's own.",
+            help="Send to this topic; {topic} in it stands for the message's topic.",
         ),
     ] = None,
     function: Annotated[
@@ -56,20 +56,24 @@ def backtest(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", help="Go on where the replay of this name was; needs --until."),
+        typer.Option(
+            "--name",
+            help="Name the replay, and go on where a replay of this name ended; needs --until.",
+        ),
     ] = None,
     speed: Annotated[
-        str, typer.Option("--speed", metavar="N|max", help="Times faster than it was.")
+        str,
+        typer.Option("--speed", metavar="N|max", help="How many times faster than the original."),
     ] = "1",
     stores: Stores = None,
     group: Groups = None,
     intergroup: Intergroup = None,
     output: OutputFormat = None,
 ) -> None:
-    """Replay what is stable, in the order of time over all topics, from stores and archive.
+    """Replay stable messages of all topics in the order of their times, from stores and archive.
 
-    To a topic, each message is sent with its key and properties; its own time goes into the
-    property original-time. Ctrl-C ends it cleanly, and a named one can go on later.
+    With --to, each message is sent with its key and properties. The property original-time has its
+    own time. Ctrl-C ends the replay cleanly; a replay with --name can go on later.
     """
     settings = resolve(
         context.meta, stores=stores, groups=group or (), intergroup=intergroup, output=output
@@ -113,6 +117,6 @@ def _show(report: BacktestReport, output: Output) -> None:
                 sent = [{"topic": topic, "upto": last} for topic, last in report.last.items()]
                 print_table("Sent", sent, empty="nothing")
             if said["resumed_at"] is not None:
-                say(f"It went on behind {said['resumed_at']}, where the last one was.")
+                say(f"The replay went on behind {said['resumed_at']}, where the last one ended.")
             if report.interrupted:
-                say("It was interrupted.", style="bold yellow")
+                say("The replay was interrupted.", style="bold yellow")

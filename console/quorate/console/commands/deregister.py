@@ -1,4 +1,4 @@
-"""`quorate deregister`: every store forgets a source, or one of its receivers, for good."""
+"""`quorate deregister`: end a source, or one of its receivers, on every store for good."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def deregister(
     stores: Stores = None,
     output: OutputFormat = None,
     timeout: Timeout = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete it without a question.")] = False,
 ) -> None:
     """End an identity: a source with all its messages, or a receiver with its position.
 
-    A source that still runs is told, and can not go on. Stores that are away are told by the others
-    once they are back; until then the exit code is not 0.
+    A source that still runs is told, and cannot go on. The other stores tell a store that is away
+    when it is back; until then the exit code is not 0.
     """
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
 
@@ -56,7 +56,7 @@ def deregister(
     found = run(lambda: find(settings.stores, name, session_id, settings.timeout))
     if not yes:
         if not sys.stdin.isatty():
-            raise InvalidArgument("--yes", "must be given where nobody can be asked")
+            raise InvalidArgument("--yes", "must be given where no person can be asked")
         what = f"receiver {session_id:#x} of {name}" if session_id else f"{name}"
         if not session_id:
             state = "which is alive" if found.live else "which is away"
@@ -73,7 +73,7 @@ def deregister(
     if errors:
         missed = ", ".join(row["store"] for row in rows if not row["done"])
         say(
-            f"Not told: {missed}. It will be by the others, once it hears them and as long as they "
-            "have their data; or run this again when it is back."
+            f"Not told: {missed}. The other stores tell it when it is back, as long as they have "
+            "their data. You may also run this again when it is back."
         )
         raise typer.Exit(errors[0].exit_code)

@@ -1,4 +1,4 @@
-"""`quorate receive`: prints the messages of a topic as they come."""
+"""`quorate receive`: print the messages of a topic as they come."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from quorate.console.ui.options import (
 from quorate.console.ui.output import Output
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import (
-    Settings,
+    GroupSettings,
     resolve,
 )
 from quorate.console.ui.warnings import show_warnings
@@ -42,7 +42,7 @@ _log = logging.getLogger("quorate.console")
 
 
 class Delivery(enum.StrEnum):
-    """When a message is handed over."""
+    """The moment when a message is handed over."""
 
     LIVE = "live"
     STABLE = "stable"
@@ -52,25 +52,28 @@ def receive(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(help="The topic, or a pattern with --pattern.")],
     pattern: Annotated[
-        bool, typer.Option("--pattern", help="TOPIC is a regular expression of whole topics.")
+        bool,
+        typer.Option("--pattern", help="TOPIC is a regular expression that a whole topic matches."),
     ] = False,
     session_id: SessionId = None,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many messages.")
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")
     ] = None,
-    delivery: Annotated[Delivery, typer.Option(help="At once, or when stable.")] = Delivery.LIVE,
+    delivery: Annotated[
+        Delivery, typer.Option(help="Print a message at once, or when it is stable.")
+    ] = Delivery.LIVE,
     wait: Annotated[
         float | None,
         typer.Option(
             min=0,
             metavar="S",
-            help="Give up if no store knows a source of TOPIC after so many seconds; else wait "
-            "for ever. Messages are waited for all the same: see --until-idle.",
+            help="Give up if no store knows a source of TOPIC after this many seconds. For "
+            "silence after that see --until-idle.  [never]",
         ),
     ] = None,
     until_idle: Annotated[
         float | None,
-        typer.Option(min=0, metavar="S", help="Stop when nothing came for so many seconds."),
+        typer.Option(min=0, metavar="S", help="Stop when no message came for this many seconds."),
     ] = None,
     last: Annotated[
         int | None,
@@ -78,34 +81,33 @@ def receive(
             "--last",
             min=0,
             metavar="N",
-            help="Begin with the last N messages of each source, if not after them; 0: only what "
-            "is new.",
+            help="Skip all but the last N messages of each source; 0 prints only new ones.",
         ),
     ] = None,
     take_over: Annotated[
         bool,
         typer.Option(
             "--take-over",
-            help="Fence another process with this session ID, also within its activity timeout.",
+            help="Fence another process with this session ID, even within its activity timeout.",
         ),
     ] = False,
     not_waited_for: Annotated[
         bool,
         typer.Option(
             "--not-waited-for",
-            help="No source that is paced by its receivers, and no retention, is to wait for it.",
+            help="Neither receiver-paced sources nor retention wait for this receiver.",
         ),
     ] = False,
     events: Annotated[
-        bool, typer.Option("--events", help="Tell on stderr what happens besides messages.")
+        bool, typer.Option("--events", help="Print the receiver's events on stderr.")
     ] = False,
     stores: Stores = None,
     output: OutputFormat = None,
     timeout: Timeout = None,
 ) -> None:
-    """Print messages until Ctrl-C: payloads as lines, or with all fields as JSON.
+    """Print messages until Ctrl-C: payloads as lines, or all fields as JSON.
 
-    With a session ID that was used before it goes on behind what it printed then.
+    A receiver with the same session ID as before goes on behind the last message it printed.
     """
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
     show_warnings(settings.output)
@@ -130,7 +132,7 @@ def _the_last(count: int, point: StartingPoint) -> int:
 
 @dataclass(slots=True)
 class _Receiving:
-    settings: Settings
+    settings: GroupSettings
     opening: dict[str, Any]
     options: dict[str, Any]
     count: int | None
@@ -158,13 +160,13 @@ class _Receiving:
                     ", ".join(receiver.known_topics) or "none",
                 )
             try:
-                # Ctrl-C is how this ends well; what was printed is acknowledged on the way out.
+                # Ctrl-C is a normal end. Closing acknowledges the printed messages.
                 with suppress(asyncio.CancelledError):
                     await self._print(receiver, writer)
             finally:
                 writer.end()
         if showing is not None:
-            # Events end with the receiver; what happened last is shown, too.
+            # Events end with the receiver, and the last ones are shown too.
             await showing
 
     async def _print(self, receiver: Receiver, writer: Writer[Message]) -> None:
@@ -184,7 +186,7 @@ class _Receiving:
 
 
 class HasPayload(Protocol):
-    """What can be printed: its payload for people."""
+    """A message that can be printed. People see its payload."""
 
     @property
     def payload(self) -> bytes: ...
@@ -194,16 +196,16 @@ _Printed = TypeVar("_Printed", bound=HasPayload)
 
 
 class Writer(Generic[_Printed]):
-    """Writes messages to stdout in the form that was asked for."""
+    """A writer of messages to stdout in the chosen format."""
 
     def __init__(self, output: Output, as_object: Callable[[_Printed], dict[str, Any]]) -> None:
-        """as_object: all of a message, for machines."""
+        """as_object: returns all fields of a message, for programs."""
         self._output = output
         self._as_object = as_object
         self._first = True
 
     def write(self, messages: Sequence[_Printed]) -> None:
-        """Messages, whole and flushed: after this they may be acknowledged."""
+        """Write whole messages and flush. After this they may be acknowledged."""
         for message in messages:
             if self._output is Output.TABLE:
                 self._put(message.payload)
@@ -215,7 +217,7 @@ class Writer(Generic[_Printed]):
         sys.stdout.buffer.flush()
 
     def end(self) -> None:
-        """After the last message: what was written is now one valid whole."""
+        """End the output after the last message, so that it is valid as a whole."""
         if self._output is Output.JSON:
             self._put(b"[]" if self._first else b"]")
             sys.stdout.buffer.flush()
@@ -225,14 +227,14 @@ class Writer(Generic[_Printed]):
 
 
 def as_object(message: Message) -> dict[str, Any]:
-    """All of a message, for machines; what is not text as base64."""
+    """Return all fields of a message, for programs. Bytes that are no text become base64."""
     row = origin(message.source, message.sequence, message.epoch, message.timestamp_ns)
     row["retransmitted"] = message.retransmitted
     return row | content(message.batch.attributes_of(message.sequence), message.payload)
 
 
 def origin(source: SourceName, sequence: int, epoch: int, timestamp_ns: int) -> dict[str, Any]:
-    """Where a message comes from."""
+    """Return the fields that identify a message: source, sequence number, epoch and time."""
     return {
         "topic": source.topic,
         "session_id": f"{source.session_id:#x}",
@@ -244,7 +246,7 @@ def origin(source: SourceName, sequence: int, epoch: int, timestamp_ns: int) -> 
 
 
 def content(attributes: Attributes, payload: bytes) -> dict[str, Any]:
-    """What a message says."""
+    """Return the fields of a message's content: key, properties and payload."""
     row: dict[str, Any] = {}
     if attributes.key is not None:
         row |= _shown("key", attributes.key)

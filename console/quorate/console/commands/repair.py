@@ -1,4 +1,4 @@
-"""`quorate repair`: stores make up for what they lack now; what nobody has is accepted as lost."""
+"""`quorate repair`: stores fetch the messages that they lack; an operator accepts a loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quorate.console.ui.output import (
 )
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import (
-    Settings,
+    GroupSettings,
     resolve,
 )
 from quorate.protocol.exit_codes import FAILED, UNREACHABLE
@@ -46,35 +46,37 @@ def repair(
     ] = None,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Read and check everything, not only what is missed."),
+        typer.Option("--thorough", help="Read and check every message, not only the missing ones."),
     ] = False,
     accept_loss: Annotated[
         str | None,
         typer.Option(
             "--accept-loss",
             metavar="FIRST-LAST",
-            help="Do without these messages of --source, for good.",
+            help="Accept that these messages of --source are lost for good.",
         ),
     ] = None,
     leave_limbo: Annotated[
         bool,
-        typer.Option("--leave-limbo", help="Have --store vouch again with what it has."),
+        typer.Option(
+            "--leave-limbo", help="End the limbo of --store, with the messages that it has."
+        ),
     ] = False,
     store: Annotated[
         str | None, typer.Option("--store", metavar="NAME", help="The store that leaves limbo.")
     ] = None,
     reason: Annotated[
         str | None,
-        typer.Option("--reason", help="Why, and who says so; recorded for ever."),
+        typer.Option("--reason", help="The reason, and who decided; recorded for ever."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before recording it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Record it without a question.")] = False,
 ) -> None:
-    """Repair the stores now, and compare them; exit 0 only if nothing lacks and nothing differs.
+    """Repair the stores now, and compare them. Exit 0 only if nothing is missing or differs.
 
-    A store that is in limbo as a whole can not say what it lacks: that counts as lacking.
+    A store that is in limbo as a whole cannot name what it lacks, and counts as lacking.
 
-    With --accept-loss or --leave-limbo nothing is repaired: what would be lost is shown, and after
-    a confirmation the stores record it, and go on without.
+    With --accept-loss or --leave-limbo nothing is repaired. The command shows what would be lost.
+    After a confirmation the stores record the loss, and go on without these messages.
     """
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
 
@@ -86,7 +88,7 @@ def repair(
 
     name = parse_source(source) if source is not None else None
     if accept_loss is not None and leave_limbo:
-        raise InvalidArgument("--leave-limbo", "can not go with --accept-loss")
+        raise InvalidArgument("--leave-limbo", "cannot go with --accept-loss")
     if accept_loss is not None:
         if name is None:
             raise InvalidArgument("--accept-loss", "needs --source TOPIC/SESSION")
@@ -105,7 +107,7 @@ def _given(reason: str | None) -> str:
     from quorate.protocol.errors import InvalidArgument
 
     if not reason or not reason.strip():
-        raise InvalidArgument("--reason", "must say why, and who says so")
+        raise InvalidArgument("--reason", "must give the reason, and who decided")
     return reason
 
 
@@ -113,14 +115,14 @@ def _given_store(store: str | None) -> str:
     from quorate.protocol.errors import InvalidArgument
 
     if store is None:
-        raise InvalidArgument("--leave-limbo", "needs --store NAME, as `quorate status` names it")
+        raise InvalidArgument("--leave-limbo", "needs --store NAME, as `quorate status` shows it")
     return store
 
 
 # Repair.
 
 
-def _repair(settings: Settings, source: SourceName | None, thorough: bool) -> None:
+def _repair(settings: GroupSettings, source: SourceName | None, thorough: bool) -> None:
     from quorate.console.group.repair import repair_all
 
     with _Progress(settings.output) as progress:
@@ -134,9 +136,9 @@ def _repair(settings: Settings, source: SourceName | None, thorough: bool) -> No
             print_table("Repair", rows, empty="no store knows a source")
             if lacking := [row for row in rows if row["lacking"]]:
                 say(
-                    "What a store lacks and no peer could give is on no store that answered. Start "
-                    "those that did not, or put back a disk that has it. If it is gone for good: "
-                    "`quorate repair --accept-loss FIRST-LAST --source "
+                    "No store that answered has the messages that are still missing. Start the "
+                    "stores that did not answer, or put back a disk that has them. If they are "
+                    "gone for good: `quorate repair --accept-loss FIRST-LAST --source "
                     f"{lacking[0]['source']} --reason WHY`, for each range."
                 )
     if not all(row["complete"] for row in rows):
@@ -145,7 +147,7 @@ def _repair(settings: Settings, source: SourceName | None, thorough: bool) -> No
 
 
 class _Progress:
-    """Every word for programs, bars for people who watch."""
+    """Progress: every row for programs, bars on a terminal."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -187,10 +189,12 @@ class _Progress:
         )
 
 
-# What an operator accepts.
+# Losses that an operator accepts.
 
 
-def _accept_loss(settings: Settings, source: SourceName, lost: Any, reason: str, yes: bool) -> None:
+def _accept_loss(
+    settings: GroupSettings, source: SourceName, lost: Any, reason: str, yes: bool
+) -> None:
     from quorate.console.group.repair import prospect_of_loss
     from quorate.console.group.status import (
         ask_all,
@@ -203,7 +207,7 @@ def _accept_loss(settings: Settings, source: SourceName, lost: Any, reason: str,
     _show(prospect)
     if prospect.still_held:
         names = ", ".join(prospect.still_held)
-        raise NotLost(str(source), lost.first, lost.last, names, "some of it is there")
+        raise NotLost(str(source), lost.first, lost.last, names, "some of these messages are there")
     reached = [each for each, answer in answers.items() if not isinstance(answer, QuorateError)]
     if not reached:
         raise too_few("Accepting a loss", answers)
@@ -212,7 +216,7 @@ def _accept_loss(settings: Settings, source: SourceName, lost: Any, reason: str,
 
 
 def _leave_limbo(
-    settings: Settings, named: str, source: SourceName | None, reason: str, yes: bool
+    settings: GroupSettings, named: str, source: SourceName | None, reason: str, yes: bool
 ) -> None:
     from quorate.console.group.repair import (
         named_store,
@@ -238,12 +242,12 @@ def _confirm(yes: bool) -> None:
     if yes:
         return
     if not people_watch(sys.stdin):
-        raise InvalidArgument("--yes", "must be given where nobody can be asked")
+        raise InvalidArgument("--yes", "must be given where no person can be asked")
     typer.confirm("Record this, for ever?", abort=True, err=True)
 
 
 def _record(
-    settings: Settings,
+    settings: GroupSettings,
     stores: list[StoreAddress],
     source: SourceName | None,
     lost: Any,

@@ -1,4 +1,4 @@
-"""`quorate send`: the messages of a file or of stdin, as a source of the topic."""
+"""`quorate send`: send the messages of a file or of stdin, as a source of the topic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from quorate.console.ui.output import (
 )
 from quorate.console.ui.running import run
 from quorate.console.ui.settings import (
-    Settings,
+    GroupSettings,
     resolve,
 )
 from quorate.console.ui.warnings import show_warnings
@@ -54,15 +54,15 @@ def send(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(help="The topic to send to.")],
     file: Annotated[
-        str, typer.Option("--file", "-f", metavar="FILE|-", help="What to send; - is stdin.")
+        str, typer.Option("--file", "-f", metavar="FILE|-", help="The file to send; - is stdin.")
     ] = "-",
     form: Annotated[
         Format,
-        typer.Option("--format", help="A message a line, or each after its length (4 bytes, BE)."),
+        typer.Option(
+            "--format", help="One message a line, or each after its length (4 bytes, big-endian)."
+        ),
     ] = Format.LINES,
-    key: Annotated[
-        str | None, typer.Option("--key", help="The key of each message: what it is about.")
-    ] = None,
+    key: Annotated[str | None, typer.Option("--key", help="The key of each message.")] = None,
     properties: Annotated[
         list[str] | None,
         typer.Option("--property", metavar="NAME=VALUE", help="A property of each message."),
@@ -72,7 +72,7 @@ def send(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Keeps what is not yet stable: sent first when it is opened again.",
+            help="Keep messages on disk until they are stable, and send them again when reopened.",
         ),
     ] = None,
     take_over: Annotated[
@@ -84,7 +84,7 @@ def send(
             "--receiver-paced",
             metavar="N",
             min=1,
-            help="Be at most so many messages ahead of every registered receiver.",
+            help="Stay at most this many messages ahead of every registered receiver.",
         ),
     ] = None,
     registration_interval: Annotated[
@@ -92,11 +92,11 @@ def send(
         typer.Option(
             metavar="S",
             min=0,
-            help="Wait for so many seconds for every store, then for enough of them.  [3]",
+            help="Seconds to wait for every store; after that, enough of them suffice.  [3]",
         ),
     ] = None,
     events: Annotated[
-        bool, typer.Option("--events", help="Tell on stderr what happens to the source.")
+        bool, typer.Option("--events", help="Print the source's events on stderr.")
     ] = False,
     stores: Stores = None,
     group: Groups = None,
@@ -152,7 +152,7 @@ def _attributes(key: str | None, properties: Sequence[str]) -> Attributes:
             raise InvalidArgument("--property", f"{name} is given twice")
         named[name] = os.fsencode(value)
     attributes = Attributes(None if key is None else os.fsencode(key), named)
-    # What is wrong with it is said before anything is opened.
+    # Checked before anything is opened.
     encode_attributes(*attributes)
     return attributes
 
@@ -165,12 +165,12 @@ def _open(file: str, stack: ExitStack) -> int:
     try:
         return stack.enter_context(Path(file).open("rb")).fileno()
     except OSError as error:
-        raise InvalidArgument("--file", f"{file} can not be read: {error.strerror}") from error
+        raise InvalidArgument("--file", f"{file} cannot be read: {error.strerror}") from error
 
 
 @dataclass(slots=True)
 class _Sending:
-    settings: Settings
+    settings: GroupSettings
     topic: str
     opening: dict[str, Any]
     publish_store: Path | None
@@ -183,7 +183,7 @@ class _Sending:
     shown: float = 0.0
 
     async def run(self) -> None:
-        """Send everything; raises NotYetStable if it does not become stable in time."""
+        """Send all messages. Raises NotYetStable if they do not become stable in time."""
         from quorate.source import FilePublishStore, Source
 
         if self.publish_store:
@@ -216,7 +216,7 @@ class _Sending:
         return [Outgoing(payload, key, properties) for payload in payloads]
 
     def _tell(self, event: Event) -> None:
-        """What a person who waits wants to know."""
+        """Show an event: with --events all of them, else a few to a person who waits."""
         from quorate.source import (
             MembershipChanged,
             ReceiversCaughtUp,
@@ -231,7 +231,7 @@ class _Sending:
             return
         match event:
             case WaitingForStores(missing, seconds):
-                how_long = f" for {seconds:.1f} s at most" if seconds else ": too few have answered"
+                how_long = f" for at most {seconds:.1f} s" if seconds else ": too few have answered"
                 say(f"Waiting for {', '.join(missing)}{how_long}.")
             case StoreInLimbo(store, reason):
                 say(f"Store {store} is in limbo: {reason}.", style="yellow")
@@ -242,7 +242,7 @@ class _Sending:
 
     def _show_progress(self, source: Source) -> None:
         now = time.monotonic()
-        # Not into the lines that a person is typing.
+        # Never into lines that a person is typing.
         typed = os.isatty(self.descriptor)
         if people_watch() and not typed and now - self.shown >= _PROGRESS_SECONDS:
             self.shown = now

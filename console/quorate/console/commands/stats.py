@@ -1,4 +1,4 @@
-"""`quorate stats`: how much came when, and how large it was, as tables, JSON or a picture."""
+"""`quorate stats`: rates, sizes and gaps of messages, as tables, JSON or a picture."""
 
 from __future__ import annotations
 
@@ -28,12 +28,18 @@ if TYPE_CHECKING:
 
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="Only from then on, as 2026-01-31T12:00:00Z."),
+    typer.Option(
+        "--since", metavar="TIME", help="Only messages from this time on, as 2026-01-31T12:00:00Z."
+    ),
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before then.")]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Only messages before this time.")
+]
 Archive = Annotated[
     str | None,
-    typer.Option("--archive", metavar="PATH", help="The archive of what has left the stores."),
+    typer.Option(
+        "--archive", metavar="PATH", help="The archive of messages that have left the stores."
+    ),
 ]
 
 _GAPS_SHOWN = 10
@@ -51,17 +57,17 @@ def stats(
         typer.Option(
             "--gap",
             metavar="SECONDS",
-            help="How long nothing must have come for it to be a gap.  [ten times the usual]",
+            help="How long a silence must be to count as a gap.  [ten times the usual]",
         ),
     ] = None,
     plot: Annotated[
         str | None,
-        typer.Option("--plot", metavar="FILE", help="Draw it, too: .png, .svg or .pdf."),
+        typer.Option("--plot", metavar="FILE", help="Also draw a picture: .png, .svg or .pdf."),
     ] = None,
     stores: Stores = None,
     output: OutputFormat = None,
 ) -> None:
-    """Show rates, sizes and gaps in time of what is stable, by topic and by source."""
+    """Show rates, sizes and gaps in time of the stable messages, by topic and by source."""
     settings = resolve(context.meta, stores=stores, output=output)
 
     from quorate.pipeline.jobs.command import run_stats
@@ -79,7 +85,7 @@ def stats(
     )
     _show(report, settings.output)
     if plot is not None:
-        say(f"drawn: {plot}")
+        say(f"Drawn: {plot}.")
 
 
 def _show(report: StatsReport, output: Output) -> None:
@@ -130,5 +136,5 @@ def _gap(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _time(text: str) -> str:
-    """To the millisecond is what people can use."""
+    """Return a time for people, to the millisecond."""
     return text.replace("T", " ")[:23]

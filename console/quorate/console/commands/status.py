@@ -1,4 +1,4 @@
-"""`quorate status`: stores, sources and receivers of a group, and whether all is well."""
+"""`quorate status`: stores, sources and receivers of a group, and its problems."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def status(
         float, typer.Option("--timeout", help="Seconds to wait for each store.")
     ] = 5.0,
     lag_max: Annotated[
-        int, typer.Option(min=0, help="More stable messages than this missing is unhealthy.")
+        int, typer.Option(min=0, help="Stable messages that a healthy store may lack.")
     ] = 100_000,
 ) -> None:
-    """Show the group; exit 10 if something is wrong, 69 if no store answers."""
+    """Show stores, sources and receivers. Exit 10 if there is a problem, 69 if no store answers."""
     settings = resolve(context.meta, stores=stores, output=output, timeout=timeout)
 
     from quorate.console.group.status import (
@@ -122,10 +122,13 @@ def _show(group: GroupStatus, output: Output) -> None:
                 )
                 say(
                     f"Not asked, though they keep some of these sources: {others}. Name them in "
-                    "--stores, too, to see how the whole group is."
+                    "--stores too, to see the state of the whole group."
                 )
             if group.healthy:
-                say("Healthy, as far as was asked." if group.not_asked else "Healthy.", "green")
+                say(
+                    "The stores that were asked are healthy." if group.not_asked else "Healthy.",
+                    "green",
+                )
 
 
 def _health(group: GroupStatus) -> dict[str, Any]:
@@ -148,7 +151,7 @@ def _for_people(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value by store as text: only what is not nothing."""
+    """Return a value as text; of values by store only those that are set."""
     if isinstance(value, dict):
         return ", ".join(f"{store}: {each}" for store, each in value.items() if each) or "none"
     if isinstance(value, list):

@@ -31,18 +31,22 @@ store = typer.Typer(
 )
 
 OutputFormat = Annotated[
-    Output, typer.Option("--output", "-o", help="What is said when it is ready, or valid.")
+    Output, typer.Option("--output", "-o", help="Format of the message that it is ready, or valid.")
 ]
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="The configuration, TOML.")
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="The configuration file, TOML."),
 ]
 Name = Annotated[str | None, typer.Option(help="The store's name. Overrides the file.")]
 Listen = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Where it serves. Overrides the file.")
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="The address where it serves. Overrides the file."),
 ]
 Advertise = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="Where others reach it. Overrides the file."),
+    typer.Option(
+        metavar="HOST:PORT", help="The address where others reach it. Overrides the file."
+    ),
 ]
 Peers = Annotated[
     list[str] | None,
@@ -56,11 +60,14 @@ NoPeers = Annotated[
     bool, typer.Option("--no-peers", help="It is the only store of its group. Overrides the file.")
 ]
 DataDirectory = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where it keeps its data. Overrides the file.")
+    Path | None, typer.Option(metavar="DIR", help="The directory of its data. Overrides the file.")
 ]
 Durability = Annotated[
     str | None,
-    typer.Option(metavar="fsync|os|memory|state-only", help="Of all topics. Overrides the file."),
+    typer.Option(
+        metavar="fsync|os|memory|state-only",
+        help="The durability of all topics. Overrides the file.",
+    ),
 ]
 
 
@@ -87,7 +94,7 @@ def run(
         bool, typer.Option("--stop-with-parent", hidden=True, help="Stop when stdin ends.")
     ] = False,
 ) -> None:
-    """Run a store until SIGINT or SIGTERM; a second one stops it at once."""
+    """Run a store until SIGINT or SIGTERM; a second signal stops it at once."""
     context.meta[OUTPUT_KEY] = output
     configuration = _configuration(
         config,
@@ -106,7 +113,7 @@ def run(
         else:
             say(f"Store {configuration.name} serves {address}. Ctrl-C stops it.")
 
-    # For services and pipes alike: the log goes to stderr, times are UTC.
+    # As services and pipes expect: the log goes to stderr, times are UTC.
     logging.Formatter.converter = time.gmtime
     logging.basicConfig(
         format="%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s",
@@ -119,7 +126,7 @@ def run(
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """A client that went while it was answered is none, though gRPC logs that as an error."""
+    """Return False for a client that left during its answer, which gRPC logs as an error."""
     return not record.getMessage().startswith("ExecuteBatchError raised in core")
 
 
@@ -140,16 +147,17 @@ def init(
         bool,
         typer.Option(
             "--new",
-            help="The store founds a new group: there never was any data that it could lack.",
+            help="Found a new group, in which there never was any data that the store could lack.",
         ),
     ] = False,
     output: OutputFormat = Output.TABLE,
 ) -> None:
     """Make the data directory of a store, without starting it.
 
-    Without --new the store will be filled by its peers, or found a group together with them if they
-    are all blank. With it the store vouches at once that what it lacks was never there: never say
-    so of a store that replaces another, or messages may be lost.
+    Without --new its peers will fill the store, or found a group with it if they are all blank.
+
+    With --new the store vouches at once that there were no messages before. Never use --new for a
+    store that replaces another one: messages may be lost.
     """
     context.meta[OUTPUT_KEY] = output
     configuration = _configuration(
@@ -161,17 +169,20 @@ def init(
     if output in (Output.JSON, Output.JSONL):
         print_json({"store": configuration.name, "incarnation": incarnation, "new": new})
     else:
-        what = "founds a new group" if new else "asks its peers what it lacks"
+        what = "founds a new group" if new else "asks its peers for what it lacks"
         say(f"{configuration.data_directory} is ready; store {configuration.name} {what}.")
 
 
 @store.command(short_help="Check a configuration; exit 78 if it is not valid.")
 def validate(
     context: typer.Context,
-    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="What to check.")],
+    config: Annotated[
+        Path,
+        typer.Option("--config", "-c", metavar="FILE", help="The configuration file to check."),
+    ],
     output: OutputFormat = Output.TABLE,
 ) -> None:
-    """Check a configuration: every problem at once, each with its path; exit 78 if there is one."""
+    """Check a configuration. Every problem is shown with its path; exit 78 if there is one."""
     context.meta[OUTPUT_KEY] = output
     configuration = _configuration(config)
     if output in (Output.JSON, Output.JSONL):

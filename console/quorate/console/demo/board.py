@@ -1,4 +1,4 @@
-"""What the demo knows of the run so far: the numbers that the view shows and the plan goes by."""
+"""The board of a run of the demo: the numbers that the view shows, and that the plan goes by."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class ReceiverState:
     pid: int = 0
     state: str = "starting"
     handed: dict[str, int] = field(default_factory=dict)
-    """By topic, one more than the last sequence number it was handed."""
+    """One more than the last sequence number that it was handed, by topic."""
     messages: int = 0
-    """In this life; duplicates count."""
+    """Messages handed in this life, duplicates included."""
     retransmitted: int = 0
 
 
 @dataclass(slots=True)
 class Board:
-    """The run so far."""
+    """The state of the run."""
 
     started: float = field(default_factory=time.monotonic)
     phase: str = "starting"
@@ -47,48 +47,50 @@ class Board:
     receivers: dict[str, ReceiverState] = field(default_factory=dict)
     stores: dict[str, StoreState] = field(default_factory=dict)
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=500))
-    """(seconds since the start, text, style), the newest last."""
+    """Events as (seconds since the start, text, style), the newest last."""
     noted: int = 0
-    """How many events there were in all."""
+    """The number of all events, also of those that `events` has dropped."""
     _rates: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=40))
 
     @property
     def seconds(self) -> float:
+        """Seconds since the start."""
         return time.monotonic() - self.started
 
     @property
     def total(self) -> int:
+        """The number of messages of the input; 0 while it is not known."""
         return sum(self.totals.values())
 
     @property
     def share_stable(self) -> float:
-        """Of all messages; 0 while the input is not known."""
+        """The share of all messages that is stable; 0 while the input is not known."""
         return sum(self.stable.values()) / self.total if self.total else 0.0
 
     def note(self, text: str, style: str = "") -> None:
-        """Something happened."""
+        """Add an event."""
         self.events.append((self.seconds, text, style))
         self.noted += 1
 
     def measure(self) -> None:
-        """Remember how much is stable now, for the rate."""
+        """Remember the number of stable messages now, for the rate."""
         self._rates.append((self.seconds, sum(self.stable.values())))
 
     @property
     def rate(self) -> float:
-        """Stable messages a second, of late."""
+        """Recent stable messages a second."""
         if len(self._rates) < 2:
             return 0.0
         (then, before), (now, after) = self._rates[0], self._rates[-1]
         return (after - before) / (now - then) if now > then else 0.0
 
     def lag(self, receiver: str) -> int:
-        """Messages sent that the receiver was not handed yet."""
+        """Return the number of sent messages that the receiver was not handed yet."""
         handed = self.receivers[receiver].handed
         return sum(max(0, sent - handed.get(topic, 0)) for topic, sent in self.sent.items())
 
     def all_handed(self) -> bool:
-        """Every receiver was handed the last message of every topic."""
+        """Return whether every receiver was handed the last message of every topic."""
         return bool(self.totals) and all(
             state.handed.get(topic, 0) >= total
             for state in self.receivers.values()

@@ -16,36 +16,45 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.exit_codes import FAILED
 
 if TYPE_CHECKING:
-    from quorate.console.demo.verdict import Verdict
+    from quorate.console.demo.verdict import RunVerdict
 
 
 def demo(
     input_path: Annotated[
         Path | None,
         typer.Option(
-            "--input", metavar="FILE", help="Publish its lines instead of a year of flights."
+            "--input",
+            metavar="FILE",
+            help="Publish the lines of this file instead of a year of flights.",
         ),
     ] = None,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep everything there; new or empty.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep all files of the run in this directory, which is new or empty.",
+        ),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(min=1, help="Messages a second.  [at most 16000]")
     ] = None,
     verify_only: Annotated[
         Path | None,
-        typer.Option("--verify", metavar="DIR", help="Only judge a kept run once more."),
+        typer.Option("--verify", metavar="DIR", help="Only verify a kept run again."),
     ] = None,
 ) -> None:
-    """Publish a year of flights through three stores and two receivers, kill a store, a receiver
-    and the source in mid-stream, and verify every message from the outside."""
+    """Stream a year of flights through three stores to two receivers, and verify every message.
+
+    In mid-stream the demo kills stores, a receiver and the source. The verdict comes from the
+    input, the receivers' records and the stores' disks.
+    """
     verdict = _verify_again(verify_only) if verify_only else _run(input_path, keep, rate)
     _show(verdict)
     if not verdict.good:
         raise typer.Exit(FAILED)
 
 
-def _verify_again(directory: Path) -> Verdict:
+def _verify_again(directory: Path) -> RunVerdict:
     from quorate.console.demo.verify import verify
 
     try:
@@ -54,7 +63,7 @@ def _verify_again(directory: Path) -> Verdict:
         raise InvalidArgument("--verify", f"{directory} is not a kept run: {error}") from error
 
 
-def _run(input_path: Path | None, keep: Path | None, rate: float | None) -> Verdict:
+def _run(input_path: Path | None, keep: Path | None, rate: float | None) -> RunVerdict:
     from quorate.console.demo.faults import Plan
     from quorate.console.demo.flights import check
     from quorate.console.demo.run import Demo
@@ -63,24 +72,24 @@ def _run(input_path: Path | None, keep: Path | None, rate: float | None) -> Verd
     if keep and keep.exists() and any(keep.iterdir()):
         raise InvalidArgument("--keep", f"{keep} is not empty")
     directory = keep or Path(tempfile.mkdtemp(prefix="quorate-demo-"))
-    of_no_use = False
+    disposable = False
     try:
         verdict = run(lambda: Demo(directory, input_path, rate, Plan()).run())
-        of_no_use = verdict.good
+        disposable = verdict.good
         return verdict
     except typer.Exit:
-        # Interrupted: there is nothing to judge.
-        of_no_use = True
+        # Interrupted: there is nothing to verify.
+        disposable = True
         raise
     finally:
-        if of_no_use and not keep:
+        if disposable and not keep:
             shutil.rmtree(directory)
         else:
             say(f"Everything is kept in {directory}.")
 
 
-def _show(verdict: Verdict) -> None:
-    print_table("Killed with kill -9", verdict.kills, "nobody")
+def _show(verdict: RunVerdict) -> None:
+    print_table("Killed with kill -9", verdict.kills, "none")
     print_table("Receivers", [each.row() for each in verdict.receivers], "none")
     print_table("Stores", [each.row() for each in verdict.stores], "none")
     for problem in verdict.words():

@@ -1,4 +1,4 @@
-"""When the demo kills what: by progress of the stream, not by time, so that it hits mid-stream."""
+"""The plan of the kills: by progress of the stream, not by time, so that they hit mid-stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Act(enum.Enum):
-    """What is done to a process."""
+    """The act on a process."""
 
     KILL = "kill -9"
     START = "start again"
@@ -15,7 +15,7 @@ class Act(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Done once this share of all messages is stable."""
+    """An act on a process, due when this share of all messages is stable."""
 
     share: float
     act: Act
@@ -33,27 +33,31 @@ STORM = (
     Fault(0.75, Act.KILL, "store-1"),
     Fault(0.87, Act.START, "store-1"),
 )
-"""Each store that is killed comes back, and the second kill leaves a quorum only together with the
-store that was killed first: so that one must really have caught up."""
+"""The plan of the demo.
+
+Each killed store comes back. After the second kill a quorum needs the store that was killed first,
+so that store must have caught up.
+"""
 
 
 class Plan:
-    """Hands out faults in order as the stream gets on."""
+    """The faults that are left, in order."""
 
     def __init__(self, faults: tuple[Fault, ...] = STORM) -> None:
         self._left = list(faults)
 
     def due(self, share: float) -> list[Fault]:
-        """The faults to do now, with this share of all messages stable; each only once."""
+        """Return the faults that are due at this share of stable messages, each only once."""
         now = [fault for fault in self._left if fault.share <= share]
         self._left = self._left[len(now) :]
         return now
 
     @property
     def left(self) -> tuple[Fault, ...]:
+        """The faults that are not done yet."""
         return tuple(self._left)
 
     @property
     def victims(self) -> list[str]:
-        """Who is still to be killed."""
+        """The processes that are still to be killed."""
         return [fault.victim for fault in self._left if fault.act is Act.KILL]

@@ -1,7 +1,7 @@
-"""What the demo publishes: every flight that left New York City in 2013, or the lines of a file.
+"""The demo's input: every flight that left New York City in 2013, or the lines of a file.
 
-The source publishes from here, and the verifier makes its expectation from here again: what they
-share is the input, never a message that went through the system.
+The source publishes from here, and the verifier reads its expectation from here again. So they
+share the input only, never a message that went through the system.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _MISSING = "NA"
 
 
 def messages(path: Path | None) -> Iterator[tuple[str, bytes]]:
-    """(topic, payload) of every message, in the order in which they are published.
+    """Return (topic, payload) of every message, in the order of publishing.
 
-    Without a path the flights, by scheduled departure, a topic an airport; else the file's lines.
-    Raises InvalidArgument if the input can not be had.
+    Without a path these are the flights by scheduled departure, with one topic an airport; else the
+    file's lines. Raises InvalidArgument if there is no such input.
     """
     return _lines(path) if path else flights(_archive())
 
 
 def check(path: Path | None) -> None:
-    """Raises InvalidArgument if the input can not be had; does not read the flights for that."""
+    """Raise InvalidArgument if there is no such input, without reading the flights."""
     if path:
         _lines(path)
     else:
@@ -48,7 +48,7 @@ def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InvalidArgument("--input", f"{path} can not be read: {error.strerror}") from error
+        raise InvalidArgument("--input", f"{path} cannot be read: {error.strerror}") from error
     if not content:
         raise InvalidArgument("--input", f"{path} is empty; name a file of lines")
     lines = content.removesuffix(b"\n").split(b"\n")
@@ -75,7 +75,7 @@ def _archive() -> Path:
 
 
 def flights(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Every flight of the archive as JSON, by scheduled departure, under `flights.<origin>`."""
+    """Return every flight as JSON, by scheduled departure, under the topic `flights.<origin>`."""
     names, rows = _read(archive)
     hour, minute, origin = map(names.index, ("time_hour", "minute", "origin"))
     # Rows of one minute stay in the order of the file, so the order is always the same.
@@ -87,7 +87,7 @@ def flights(archive: Path) -> Iterator[tuple[str, bytes]]:
 def _read(archive: Path) -> tuple[list[str], list[list[str]]]:
     with zipfile.ZipFile(archive) as files_, files_.open(files_.namelist()[0]) as file:
         reader = csv.reader(io.TextIOWrapper(io.BytesIO(file.read()), "utf-8", newline=""))
-    # Hundreds of thousands of lists are made and none becomes garbage: looking for it is in vain.
+    # Hundreds of thousands of lists are made and none becomes garbage: collection finds nothing.
     gc.disable()
     try:
         return next(reader), list(reader)
@@ -96,7 +96,7 @@ def _read(archive: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def _encoder(names: Sequence[str]) -> Callable[[Sequence[str]], bytes]:
-    """Rows to JSON objects; four times as fast as a dictionary and json.dumps."""
+    """Return a function from a row to JSON, four times as fast as a dictionary and json.dumps."""
     keys = [f'"{name}":' for name in names]
     textual = [name in _TEXT for name in names]
     quote = json.encoder.encode_basestring_ascii

@@ -1,4 +1,4 @@
-"""What the demo's source and receiver processes share: orders from the demo, words back to it."""
+"""The common part of the child processes: orders from the parent, reports back to it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 
 
 def say(kind: str, **fields: Any) -> None:
-    """One line to the demo."""
+    """Report one line to the parent."""
     print(json.dumps({"kind": kind, **fields}), flush=True)
 
 
 def main(run: Callable[[dict[str, Any]], Coroutine[Any, Any, None]]) -> None:
-    """Run with the orders that the demo gave as the only argument."""
+    """Run with the orders that the parent gave as the only argument."""
     asyncio.run(run(json.loads(sys.argv[1])))
 
 
 async def until_stdin_ends() -> None:
-    """Until the demo closes our stdin: it wants us to finish, or it is no more."""
+    """Return when the parent closes stdin, because this process is to finish or the parent died."""
     ended = asyncio.Event()
 
     def read() -> None:
@@ -37,14 +37,14 @@ async def until_stdin_ends() -> None:
 
 
 async def tell_events(events: AsyncIterator[Any], sentence: Callable[[Any], str | None]) -> None:
-    """Pass on to the demo what the SDK reports, as far as there is a sentence for it."""
+    """Report the SDK's events to the parent, if there is a sentence for them."""
     async for event in events:
         if text := sentence(event):
             say("event", text=text)
 
 
 async def every(seconds: float, act: Callable[[], None]) -> None:
-    """Act now and again."""
+    """Act at this interval until cancelled."""
     while True:
         act()
         await asyncio.sleep(seconds)

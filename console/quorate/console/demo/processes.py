@@ -1,4 +1,4 @@
-"""The demo's processes, and where each keeps its files."""
+"""The demo's processes, and the files of each."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ReceiverChild(Child):
 
 
 class Processes:
-    """All of them."""
+    """All processes of a run."""
 
     def __init__(self, directory: Path) -> None:
         for part in ("stores", "receivers", "logs", "publish"):
@@ -88,12 +88,12 @@ class Processes:
         self.source = SourceChild(directory)
 
     def __iter__(self) -> Iterator[Child]:
-        """In the order in which they are stopped."""
+        """Yield the processes in the order in which they are stopped."""
         yield self.source
         yield from self.receivers.values()
         yield from self.stores.values()
 
     @property
     def addresses(self) -> str:
-        """The stores, as the SDKs take them."""
+        """The stores' addresses, as the SDKs take them."""
         return ",".join(f"{store.name}={store.address}" for store in self.stores.values())

@@ -1,4 +1,4 @@
-"""The demo's receiver process: writes down what it is handed, then lets it be acknowledged."""
+"""The demo's receiver process: it records each batch before the batch is acknowledged."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from quorate.receiver.events import Gap, RegistrationComplete, Stalled, Withdraw
 _REPORT_SECONDS = 0.1
 
 
-class Handed:
-    """Counts for the demo's table; the verdict is made from the records alone."""
+class HandedCounts:
+    """The counts for the demo's table. The verdict is made from the records alone."""
 
     def __init__(self) -> None:
         self.upto: Counter[str] = Counter()
@@ -27,6 +27,7 @@ class Handed:
         self.retransmitted = 0
 
     def report(self) -> None:
+        """Report the counts to the demo."""
         say(
             "progress",
             handed=self.upto,
@@ -36,8 +37,8 @@ class Handed:
 
 
 async def run(orders: Mapping[str, Any]) -> None:
-    """Receive until the demo says that it is enough."""
-    handed = Handed()
+    """Receive until the demo closes stdin."""
+    handed = HandedCounts()
     path = run_file(Path(orders["directory"]), orders["name"], orders["run"])
     with path.open("x") as file:
         async with await Receiver.open(
@@ -64,7 +65,7 @@ async def run(orders: Mapping[str, Any]) -> None:
 
 
 def sentence(event: Any) -> str | None:
-    """What an event means to someone who watches; None if it would only be in the way."""
+    """Return a sentence about an event for people; None for events of no interest."""
     match event:
         case RegistrationComplete():
             return f"begins {event.source.topic} at {event.first_sequence:,}"
@@ -74,8 +75,8 @@ def sentence(event: Any) -> str | None:
             return None
 
 
-async def _record(receiver: Receiver, file: TextIO, handed: Handed) -> None:
-    # Taking the next batch acknowledges the one before, which is on file by then.
+async def _record(receiver: Receiver, file: TextIO, handed: HandedCounts) -> None:
+    # Taking the next batch acknowledges the one before, which is in the file by then.
     async for batch in receiver.batches():
         now = time.time_ns()
         file.writelines(

@@ -1,8 +1,7 @@
-"""What a receiver process writes down of each message that it is handed, and how it is read back.
+"""The records of a receiver process: one line for each message that it is handed.
 
-One line a message, whole and flushed before the message is acknowledged: the page cache outlives
-kill -9. Each run of a receiver has a file of its own, so that a line that was cut short by kill -9
-can only be the last.
+A line is whole and flushed before its message is acknowledged: the page cache outlives kill -9.
+Each run of a receiver has a file of its own. So only the last line can be cut short by kill -9.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _FIELDS = 7
 
 
 def digest(payload: bytes) -> str:
-    """What a payload is compared by; none of Quorate's own checksums."""
+    """Return the digest by which payloads are compared. It is none of Quorate's own checksums."""
     return hashlib.blake2b(payload, digest_size=12).hexdigest()
 
 
@@ -34,7 +33,7 @@ class Record:
     digest: str
 
     def line(self) -> str:
-        """As it is in the file."""
+        """Return the record's line in the file."""
         return record_line(
             self.topic,
             self.session_id,
@@ -55,17 +54,17 @@ def record_line(
     time_ns: int,
     digest: str,
 ) -> str:
-    """A record's line, without making the record first: receivers write many."""
+    """Return a record's line without making the record, because receivers write many."""
     return f"{session_id:x} {sequence} {epoch} {retransmitted:d} {time_ns} {digest} {topic}\n"
 
 
 def run_files(directory: Path, receiver: str) -> list[Path]:
-    """The files of a receiver, one a run, in the order of the runs."""
+    """Return the files of a receiver, one a run, in the order of the runs."""
     return sorted(directory.glob(f"{receiver}.run-*.records"), key=_run)
 
 
 def run_file(directory: Path, receiver: str, run: int) -> Path:
-    """The file of one run; runs count from 1."""
+    """Return the file of one run. Runs count from 1."""
     return directory / f"{receiver}.run-{run}.records"
 
 
@@ -74,7 +73,7 @@ def _run(path: Path) -> int:
 
 
 def read_records(path: Path) -> tuple[list[Record], str]:
-    """The records of a run, and what follows the last whole line."""
+    """Return the records of a run, and the text behind the last whole line."""
     *lines, rest = path.read_text().split("\n")
     return list(_parse(lines)), rest
 

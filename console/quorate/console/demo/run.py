@@ -1,4 +1,4 @@
-"""Runs the demo: starts the processes, hears them, kills as planned, waits, and verifies."""
+"""A run of the demo: start the processes, follow them, kill as planned, wait, and verify."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from quorate.console.demo.board import Board, ReceiverState, StoreState
 from quorate.console.demo.facts import Facts, Kill
 from quorate.console.demo.faults import Act, Fault, Plan
 from quorate.console.demo.processes import SOURCE_SESSION_ID, Processes, ReceiverChild
-from quorate.console.demo.verdict import Verdict
+from quorate.console.demo.verdict import RunVerdict
 from quorate.console.demo.verify import verify
-from quorate.console.demo.view import View
+from quorate.console.demo.view import DemoView
 from quorate.console.group.children import (
     Child,
     StoreChild,
@@ -35,16 +35,16 @@ _REFRESH_SECONDS = 0.1
 _POLL_SECONDS = 0.5
 _STATUS_SECONDS_MAX = 2.0
 _SETTLE_SECONDS_MAX = 45.0
-"""How long receivers and stores may take to have everything after the source has ended."""
+"""Seconds in which receivers and stores must have all messages after the source has ended."""
 _STALL_SECONDS_MAX = 45.0
-"""The stream may stand still for so long, not longer: a source starts and registers in less."""
+"""Seconds that the stream may stand still. A source starts and registers in less."""
 
 _BAD, _GOOD = "bold red", "green"
 
 
 @dataclass(slots=True)
 class _Failed(Exception):
-    """The run can not go on; the complaint is noted."""
+    """The run cannot go on. The complaint is noted."""
 
 
 class Demo:
@@ -73,12 +73,12 @@ class Demo:
         self._source_done = asyncio.Event()
         self._failed = asyncio.Event()
         self._expected_ends: set[int] = set()
-        """Processes whose end is our own doing."""
+        """The IDs of processes that the demo ends itself."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> Verdict:
-        """The whole of it. Raises QuorateError if a store does not even start."""
-        with View(self.board) as view:
+    async def run(self) -> RunVerdict:
+        """Run the demo and return the verdict. Raises QuorateError if a store does not start."""
+        with DemoView(self.board) as view:
             refreshing = asyncio.create_task(self._refresh(view))
             try:
                 with suppress(_Failed):
@@ -170,7 +170,7 @@ class Demo:
     # The storm
 
     async def _stream(self) -> None:
-        """Until the source is done, with everything killed on the way that the plan names."""
+        """Wait until the source is done, and do the planned faults meanwhile."""
         self.board.phase = "streaming"
         storm = asyncio.create_task(self._storm())
         try:
@@ -187,7 +187,7 @@ class Demo:
             storm.cancel()
 
     async def _storm(self) -> None:
-        """Do what the plan says when it is due; raises nothing, complains."""
+        """Do each fault when it is due. An error becomes a complaint."""
         try:
             while self._plan.left and not self._source_done.is_set():
                 await self._progress.wait()
@@ -201,7 +201,7 @@ class Demo:
             self._failed.set()
 
     async def _clear_up(self) -> None:
-        """The stream is over: who is down comes back; who is still to be killed never was."""
+        """Start the processes that are down, and complain of kills that were missed."""
         spared: set[str] = set()
         for fault in self._plan.left:
             if fault.act is Act.KILL:
@@ -252,7 +252,7 @@ class Demo:
         self._facts.kills.append(kill)
 
     async def _note_positions(self, kill: Kill) -> None:
-        """What the stores know now bounds what may be handed over twice."""
+        """Note the stores' positions, which bound the messages that may be handed over twice."""
         session_id = getattr(self._child(kill.victim), "session_id", None)
         for answer in (await self._ask()).values():
             for source in answer.sources:
@@ -266,7 +266,7 @@ class Demo:
     # Watching the stores
 
     async def _ask(self) -> dict[str, StatusResponse]:
-        """The status of the stores that answer, by name."""
+        """Return the status of the stores that answer, by name."""
         answers = await ask_all(parse_stores(self._processes.addresses), _STATUS_SECONDS_MAX)
         return {
             store.name: answer
@@ -293,9 +293,9 @@ class Demo:
     # The end
 
     async def _settle(self) -> None:
-        """Until receivers and stores have everything; then the receivers close."""
+        """Wait until receivers and stores have all messages, then close the receivers."""
         self.board.phase = "settling"
-        self.board.note("everything is published and stable", _GOOD)
+        self.board.note("all messages are published and stable", _GOOD)
         await self._until(self.board.all_handed, _SETTLE_SECONDS_MAX, "receivers lag")
         self.board.note("both receivers were handed the last message of every topic", _GOOD)
         await self._until_stores_complete()
@@ -310,10 +310,10 @@ class Demo:
         deadline = time.monotonic() + _SETTLE_SECONDS_MAX
         while lacking := self._lacking(await self._ask()):
             if time.monotonic() > deadline:
-                self._complain(f"not every store has everything: {', '.join(lacking)}")
+                self._complain(f"not every store has all messages: {', '.join(lacking)}")
                 raise _Failed
             await asyncio.sleep(_REFRESH_SECONDS)
-        self.board.note("all three stores have everything", _GOOD)
+        self.board.note("all three stores have all messages", _GOOD)
 
     def _lacking(self, answers: Mapping[str, StatusResponse]) -> list[str]:
         lacking = [name for name in self._processes.stores if name not in answers]
@@ -327,7 +327,7 @@ class Demo:
         return lacking
 
     async def _check_acknowledged(self) -> None:
-        """What the receivers acknowledged must be the last message of each topic, on a quorum."""
+        """Complain unless a quorum knows that each receiver acknowledged every message."""
         answers = await self._ask()
         self._show_stores(answers)
         for child in self._processes.receivers.values():
@@ -352,7 +352,10 @@ class Demo:
         what: str,
         progress: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Raises _Failed if nothing has moved for so many seconds, or a process has failed."""
+        """Wait until `reached`.
+
+        Raises _Failed after this many seconds without progress, or if a process has failed.
+        """
         last, since = progress(), time.monotonic()
         while not reached():
             if self._failed.is_set():
@@ -365,7 +368,7 @@ class Demo:
             await asyncio.sleep(_REFRESH_SECONDS)
 
     async def _stop(self) -> None:
-        """The stores stop cleanly, so that their disks can be read."""
+        """Stop the stores cleanly, so that their disks can be read."""
         self.board.phase = "stopping the stores"
         self._expected_ends.update(child.pid for child in self._processes)
         for child in (self._processes.source, *self._processes.receivers.values()):
@@ -378,7 +381,7 @@ class Demo:
             self._complain(f"{store.name} did not stop cleanly: {store.last_words()}")
         self.board.stores[store.name].state = "done"
 
-    async def _verify(self) -> Verdict:
+    async def _verify(self) -> RunVerdict:
         self.board.phase = "verifying"
         self._facts.save(self._directory)
         loop = asyncio.get_running_loop()
@@ -391,13 +394,13 @@ class Demo:
         return verdict
 
     async def _end_everything(self) -> None:
-        """Whatever happened, no process stays behind."""
+        """End every process that still runs."""
         for task in list(self._tasks):
             task.cancel()
         self._expected_ends.update(child.pid for child in self._processes)
         await asyncio.gather(*(child.kill() for child in self._processes if child.running))
 
-    async def _refresh(self, view: View) -> None:
+    async def _refresh(self, view: DemoView) -> None:
         while True:
             self.board.measure()
             view.refresh()
@@ -410,7 +413,7 @@ def _hear_receiver(state: ReceiverState, said: Mapping[str, Any]) -> None:
             state.state = "up"
         case "progress":
             state.state = "up"
-            # A new life begins where it was acknowledged: what it was handed before still counts.
+            # A new life begins at the last acknowledgement. Earlier messages still count.
             for topic, upto in said["handed"].items():
                 state.handed[topic] = max(upto, state.handed.get(topic, 0))
             state.messages, state.retransmitted = said["messages"], said["retransmitted"]

@@ -1,7 +1,7 @@
-"""The demo's source process: publishes the input, and goes on where its predecessor was killed.
+"""The demo's source process: it publishes the input, and goes on where its predecessor was killed.
 
-A message's place in its topic is its sequence number; so the next message to publish is the one
-that `next_sequence` names, whatever the process before had got done.
+A message's place in its topic is its sequence number. So `next_sequence` names the next message to
+publish, wherever the process before it was killed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STREAM_SECONDS_MIN = 20.0
 
 
 async def run(orders: Mapping[str, Any]) -> None:
-    """Publish everything, wait until it is stable, close."""
+    """Publish all messages, wait until they are stable, close."""
     everything = list(messages(Path(orders["input"]) if orders["input"] else None))
     totals = Counter(topic for topic, _ in everything)
     say("input", totals=totals)
@@ -80,7 +80,7 @@ async def _end_with_the_demo() -> None:
 
 
 def sentence(topic: str, event: Any) -> str | None:
-    """What an event means to someone who watches; None if it would only be in the way."""
+    """Return a sentence about an event for people; None for events of no interest."""
     match event:
         case RegistrationComplete():
             missing = f", without {', '.join(event.missing)}" if event.missing else ""
@@ -90,7 +90,7 @@ def sentence(topic: str, event: Any) -> str | None:
         case StoreCaughtUp():
             return f"{topic}: {event.store} has caught up, to {event.upto:,}"
         case StoreUnresponsive():
-            return f"{topic}: {event.store} does not take the stream; it is tried again"
+            return f"{topic}: {event.store} does not take the stream; the source tries again"
         case QuorumLost() | NotStable() | SourceFailed() | FlightExceeded():
             return f"{topic}: {event_text(event)}"
         case _:
@@ -106,15 +106,17 @@ def _report(sources: Mapping[str, Source]) -> None:
 
 
 def default_rate(messages: int) -> float:
-    """Messages a second: what two cores carry with all that goes on beside the stream, and slower
-    for a short input, so that there is a stream to kill in the middle of."""
+    """Return the messages a second that two cores carry together with the rest of the demo.
+
+    A short input goes slower, so that the kills hit mid-stream.
+    """
     return min(_RATE_MAX, messages / _STREAM_SECONDS_MIN)
 
 
 def remaining(
     everything: Sequence[tuple[str, bytes]], next_sequence: Mapping[str, int]
 ) -> Iterator[tuple[str, bytes]]:
-    """What has no sequence number yet, in order."""
+    """Yield the messages that have no sequence number yet, in order."""
     seen: Counter[str] = Counter()
     for topic, payload in everything:
         if seen[topic] >= next_sequence[topic]:
@@ -125,7 +127,7 @@ def remaining(
 async def _publish(
     sources: Mapping[str, Source], everything: Sequence[tuple[str, bytes]], rate: float
 ) -> None:
-    """Publish what is left, paced to so many messages a second."""
+    """Publish the remaining messages, at this rate in messages a second."""
     left = remaining(everything, {topic: each.next_sequence for topic, each in sources.items()})
     started, sent = time.monotonic(), 0
     while step := list(islice(left, max(1, round(rate * _STEP_SECONDS)))):

@@ -1,4 +1,4 @@
-"""Reads what a stopped store has on its disk, without a store running."""
+"""The contents of a stopped store's disk, read without a store running."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from quorate.store.offline import OfflineStore
 
 
 def read_store(directory: Path) -> dict[SourceName, Contents]:
-    """Everything that the store holds of every source; each batch is checked as it is read.
+    """Return the store's messages of every source. Each batch is checked as it is read.
 
-    Raises DataDirectoryInUse and the like.
+    Raises DataDirectoryInUse and other errors of a data directory.
     """
     with OfflineStore(directory) as store:
         return {

@@ -1,4 +1,4 @@
-"""What the verifier found: counts, problems in words, and their shape for people."""
+"""The verdict on a run: counts, problems in words, and their form for people."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ PROBLEMS_SHOWN = 10
 
 @dataclass(slots=True)
 class Problems:
-    """Problems of one kind of evidence; the first few in words, the rest counted."""
+    """Problems of one kind of evidence: the first few in words, the rest counted."""
 
     shown: list[str] = field(default_factory=list)
     count: int = 0
 
     def add(self, text: str) -> None:
+        """Add one problem in words."""
         self.count += 1
         if len(self.shown) < PROBLEMS_SHOWN:
             self.shown.append(text)
@@ -31,12 +32,13 @@ class ReceiverVerdict:
     runs: int = 0
     records: int = 0
     distinct: int = 0
-    """Different messages it was handed."""
+    """Different messages that it was handed."""
     retransmitted: int = 0
     duplicates: Counter[str] = field(default_factory=Counter)
-    """By why they were duplicates."""
+    """Duplicates by their reason."""
 
     def row(self) -> dict[str, Any]:
+        """Return the row of a table for people."""
         return {
             "receiver": self.name,
             "lives": self.runs,
@@ -56,9 +58,10 @@ class StoreVerdict:
     problems: Problems = field(default_factory=Problems)
     messages: int = 0
     epochs: int = 0
-    """Of the source, as this store lived through them, summed over the topics."""
+    """Epochs of the source in this store's lineages, summed over the topics."""
 
     def row(self) -> dict[str, Any]:
+        """Return the row of a table for people."""
         return {
             "store": self.name,
             "messages": self.messages,
@@ -68,18 +71,19 @@ class StoreVerdict:
 
 
 @dataclass(slots=True)
-class Verdict:
-    """The whole of it."""
+class RunVerdict:
+    """The verdict on a whole run."""
 
     expected: int
     receivers: list[ReceiverVerdict] = field(default_factory=list)
     stores: list[StoreVerdict] = field(default_factory=list)
     run: Problems = field(default_factory=Problems)
-    """What was wrong with the run itself: a kill that did not happen, a process that failed."""
+    """Problems of the run itself: a kill that did not happen, a process that failed."""
     kills: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def all_problems(self) -> list[Problems]:
+        """The problems of the run, the receivers and the stores."""
         return [
             self.run,
             *(receiver.problems for receiver in self.receivers),
@@ -88,10 +92,11 @@ class Verdict:
 
     @property
     def good(self) -> bool:
+        """Whether there is no problem."""
         return not any(problems.count for problems in self.all_problems)
 
     def words(self) -> list[str]:
-        """Every problem that is shown, with how many more there are."""
+        """Return every problem that is shown, with the number of others."""
         lines: list[str] = []
         for problems in self.all_problems:
             lines += problems.shown
@@ -100,15 +105,15 @@ class Verdict:
         return lines
 
     def line(self) -> str:
-        """The verdict in one line."""
+        """Return the verdict in one line."""
         if not self.good:
             count = sum(problems.count for problems in self.all_problems)
             return f"FAILED: {count:,} problem{'s' if count != 1 else ''} found."
         duplicates = sum(receiver.records - receiver.distinct for receiver in self.receivers)
         return (
             f"VERIFIED: {self.expected:,} messages, {len(self.kills)} processes killed in "
-            f"mid-stream: none lost, none out of order, none altered at {len(self.receivers)} "
-            f"receivers ({duplicates:,} handed twice, each explained); {len(self.stores)} stores "
+            f"mid-stream. {len(self.receivers)} receivers: none lost, none out of order, none "
+            f"altered ({duplicates:,} handed twice, each explained). {len(self.stores)} stores "
             "agree message by message with the input."
         )
 

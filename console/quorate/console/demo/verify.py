@@ -1,7 +1,7 @@
 """The verdict on a run, from the outside: the input, the receivers' records, the stores' disks.
 
-Nothing that a Quorate process said of itself decides here, except where it can only make the
-verdict stricter: what had been acknowledged or was stable when a process was killed.
+No report of a Quorate process about itself decides here, with one exception: the acknowledged and
+the stable positions when a process was killed. These only make the verdict stricter.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from quorate.console.demo.facts import Facts
 from quorate.console.demo.flights import messages
 from quorate.console.demo.records import digest
 from quorate.console.demo.store_contents import read_store
-from quorate.console.demo.verdict import Problems, Verdict
+from quorate.console.demo.verdict import Problems, RunVerdict
 from quorate.console.demo.verify_receiver import Expected, ReceiverVerifier
 from quorate.console.demo.verify_store import verify_stores
 
 
-def verify(directory: Path, note: Callable[[str], None] = lambda _: None) -> Verdict:
-    """Judge the run in this directory; its processes must have ended."""
+def verify(directory: Path, note: Callable[[str], None] = lambda _: None) -> RunVerdict:
+    """Return the verdict on the run in this directory, whose processes must have ended."""
     facts = Facts.load(directory)
     note("reading the input again")
     expected = expected_digests(Path(facts.input) if facts.input else None)
-    verdict = Verdict(sum(map(len, expected.values())))
+    verdict = RunVerdict(sum(map(len, expected.values())))
     _verify_run(facts, verdict)
     for name in facts.receivers:
-        note(f"comparing what {name} was handed with the input")
+        note(f"comparing the records of {name} with the input")
         verifier = ReceiverVerifier(name, expected, facts)
         verdict.receivers.append(verifier.verify(directory / "receivers"))
     contents = {}
@@ -40,19 +40,19 @@ def verify(directory: Path, note: Callable[[str], None] = lambda _: None) -> Ver
 
 
 def expected_digests(path: Path | None) -> Expected:
-    """By topic, the digest of each message of the input, in order."""
+    """Return the digest of each message of the input, in order, by topic."""
     expected: dict[str, list[str]] = {}
     for topic, payload in messages(path):
         expected.setdefault(topic, []).append(digest(payload))
     return expected
 
 
-def _verify_run(facts: Facts, verdict: Verdict) -> None:
+def _verify_run(facts: Facts, verdict: RunVerdict) -> None:
     for complaint in facts.complaints:
         verdict.run.add(complaint)
     killed = [kill.victim for kill in facts.kills]
     if killed != facts.planned:
-        verdict.run.add(f"killed were {killed}, planned were {facts.planned}")
+        verdict.run.add(f"the killed processes are {killed}, the planned ones {facts.planned}")
     for kill in facts.kills:
         verdict.kills.append(
             {

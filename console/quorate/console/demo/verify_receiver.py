@@ -1,8 +1,8 @@
-"""Whether a receiver was handed what it should: judged from what it wrote down, by the input.
+"""The verdict on a receiver: its records compared with the input.
 
-Every duplicate must have its reason: a life of the receiver that ended before it could acknowledge,
-or a source that was killed before the message was stable. A duplicate without one is a problem,
-like a message that is missing, altered or out of order.
+Every duplicate needs a reason: the receiver was killed before it acknowledged the message, or the
+source before the message was stable. A duplicate without one is a problem, like a message that is
+missing, altered or out of order.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ RECEIVER_RESTART = "after its restart"
 SOURCE_RESTART = "after the source's restart"
 
 Expected = Mapping[str, Sequence[str]]
-"""By topic, the digest of each message; its place is its sequence number."""
+"""The digest of each message by topic; its place is its sequence number."""
 
 
 @dataclass(slots=True)
 class _Topic:
-    """How far a receiver got in one topic."""
+    """The progress of a receiver in one topic."""
 
     upto: int = -1
     before: Record | None = None
     """The record before this one in the same life."""
     handed: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By sequence number, the life and the epoch in which it was handed last."""
+    """The life and the epoch of the last handover, by sequence number."""
 
 
 class ReceiverVerifier:
-    """Goes through the records of one receiver in the order in which they were written."""
+    """The comparison of one receiver's records, in the order in which they were written."""
 
     def __init__(self, name: str, expected: Expected, facts: Facts) -> None:
         self.verdict = ReceiverVerdict(name)
@@ -47,7 +47,7 @@ class ReceiverVerifier:
         }
 
     def verify(self, directory: Path) -> ReceiverVerdict:
-        """Judge all lives of the receiver."""
+        """Return the verdict on all lives of the receiver."""
         files = run_files(directory, self._name)
         self.verdict.runs = len(files)
         if len(files) != len(self._ends) + 1:
@@ -104,7 +104,7 @@ class ReceiverVerifier:
             )
 
     def _explain(self, run: int, record: Record, earlier: tuple[int, int]) -> None:
-        """Why it was handed twice, by what was known when the process in question was killed."""
+        """Find the reason of a duplicate, by the positions when its process was killed."""
         earlier_run, earlier_epoch = earlier
         if earlier_run < run:
             acknowledged = self._ends[run - 1].acknowledged if run - 1 in self._ends else None

@@ -1,4 +1,4 @@
-"""Whether the stores hold the input and agree with each other, message by message."""
+"""The verdict on the stores: compared with the input and each other, message by message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quorate.protocol.lineage import Lineage
 
 @dataclass(slots=True)
 class Contents:
-    """What one store holds of one source: (sequence number, digest), in order."""
+    """The messages of one source at one store: (sequence number, digest), in order."""
 
     lineage: Lineage
     messages: list[tuple[int, str]] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Contents:
 def verify_stores(
     stores: Mapping[str, Mapping[SourceName, Contents]], expected: Expected, session_id: int
 ) -> tuple[list[StoreVerdict], Problems]:
-    """Each store against the input, and what the stores differ in among each other."""
+    """Return the verdict on each store, and the differences between the stores."""
     verdicts = [
         _verify_store(name, contents, expected, session_id) for name, contents in stores.items()
     ]
@@ -43,7 +43,7 @@ def _verify_store(
         source = SourceName(topic, session_id)
         held = contents.get(source)
         if held is None:
-            verdict.problems.add(f"{name}: it knows nothing of {source}")
+            verdict.problems.add(f"{name}: it does not know {source}")
             continue
         verdict.messages += len(held.messages)
         verdict.epochs += len(held.lineage.terms)
@@ -78,7 +78,7 @@ def _check_messages(
 def _compare(
     source: SourceName, stores: Mapping[str, Mapping[SourceName, Contents]], problems: Problems
 ) -> None:
-    """All stores against the first."""
+    """Compare all stores with the first."""
     (first_name, first), *others = (
         (name, contents.get(source, Contents(Lineage()))) for name, contents in stores.items()
     )

@@ -1,4 +1,4 @@
-"""Shows the run: a live table for a terminal, plain lines for anything else."""
+"""The view of a run: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _EVENTS_SHOWN = 10
 _STATE_STYLES = {"up": "green", "done": "green", "killed": "bold red"}
 
 
-class View:
-    """Whatever suits stdout. Call `refresh` often."""
+class DemoView:
+    """The view that fits stdout. The demo calls `refresh` often."""
 
     def __init__(self, board: Board, console: Console | None = None) -> None:
         self._board = board
@@ -51,7 +51,7 @@ class View:
         sys.stdout.flush()
 
     def refresh(self) -> None:
-        """Show what has changed."""
+        """Show the changes since the last call."""
         if self._live:
             self._live.update(render(self._board), refresh=True)
         else:
@@ -75,7 +75,7 @@ def _progress(board: Board) -> str:
 
 
 def render(board: Board) -> RenderableType:
-    """The whole board."""
+    """Return the whole board for a terminal."""
     return Group(
         _headline(board), _topics(board), _receivers(board), _stores(board), _events(board)
     )

@@ -1,1 +1,1 @@
-"""What commands ask a group of stores, and what they make of its answers. No terminal."""
+"""The calls to a group of stores, and the comparison of its answers. No terminal."""

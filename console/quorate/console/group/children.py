@@ -1,8 +1,8 @@
-"""Child processes: started, heard, killed and stopped; stores among them.
+"""Child processes: started, read, killed and stopped; stores among them.
 
-A child is in a session of its own, so that Ctrl-C in a terminal reaches only the parent, which
-stops its children in the right order. Children that are told to notice the end of their stdin, so
-that they never outlive a parent that was killed.
+A child is in a session of its own. So Ctrl-C in a terminal reaches only the parent, which stops its
+children in the right order. A child that stops at the end of its stdin never outlives a parent that
+was killed.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ from quorate.protocol.errors import QuorateError, StoreNotReady, Unreachable
 
 _POLL_SECONDS = 0.05
 _NO_TROUBLE = re.compile(r"(\S+ )?(DEBUG|INFO) ")
-"""How a line of a log begins that tells of nothing wrong."""
+"""The beginning of a line of the log that reports no problem."""
 _PORTS = range(20_000, 32_000)
-"""Below what systems give to connections that go out."""
+"""Ports below those that systems give to outgoing connections."""
 STOP_SECONDS_MAX = 15.0
-"""A child that was asked to stop and has not after so long is killed."""
+"""Seconds after which a child that was asked to stop is killed."""
 
 
 class Child:
-    """A process that says what it does as lines of JSON on its stdout, and logs to a file."""
+    """A process that reports as lines of JSON on its stdout, and logs to a file."""
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """arguments follow `python -m`."""
+        """arguments: those after `python -m`."""
         self.name = name
         self.log = log
         self._arguments = tuple(arguments)
         self._process: Process | None = None
         self._log_begins = 0
-        """Where in its log that begins which the process of now, or the last one, says."""
+        """The offset in the log where the text of the present or last process begins."""
 
     @property
     def pid(self) -> int:
-        """Of the process that runs now, or ran last; 0 before the first start."""
+        """The process ID of the present or last process; 0 before the first start."""
         return self._process.pid if self._process else 0
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative: the signal that ended it."""
+        """The exit code; None while it runs. A negative one is the signal that ended it."""
         return self._process.returncode if self._process else None
 
     @property
     def running(self) -> bool:
-        """It was started and has not ended."""
+        """Whether it was started and has not ended."""
         return self._process is not None and self._process.returncode is None
 
     async def spawn(self, *more: str) -> None:
-        """Start the process; the one before must have ended."""
+        """Start the process. The one before must have ended."""
         assert not self.running, self.name
         with self.log.open("ab") as log:
             self._log_begins = log.tell()
@@ -78,7 +78,7 @@ class Child:
             )
 
     async def said(self) -> AsyncIterator[dict[str, Any]]:
-        """What it says, until it ends."""
+        """Yield the reports of the process until it ends."""
         assert self._process is not None
         assert self._process.stdout is not None
         async for line in self._process.stdout:
@@ -87,28 +87,28 @@ class Child:
                 yield json.loads(line)
 
     async def kill(self) -> int:
-        """kill -9, and wait until it is gone; its exit code."""
+        """Kill the process with SIGKILL, and return its exit code."""
         assert self._process is not None
         if self.running:
             self._process.kill()
         return await self._process.wait()
 
     async def stop(self) -> int:
-        """SIGTERM, and kill -9 if that does not help; its exit code."""
+        """Stop the process with SIGTERM, then SIGKILL. Return its exit code."""
         assert self._process is not None
         if self.running:
             self._process.send_signal(signal.SIGTERM)
         return await self.wait(STOP_SECONDS_MAX)
 
     async def finish(self) -> int:
-        """Close its stdin, which it takes for a request to finish; its exit code."""
+        """Close the process's stdin, which asks it to finish. Return its exit code."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.close()
         return await self.wait(STOP_SECONDS_MAX)
 
     async def wait(self, timeout: float | None = None) -> int:
-        """Until it has ended; after the timeout it is killed. Its exit code."""
+        """Wait until it has ended, and kill it after the timeout. Return its exit code."""
         assert self._process is not None
         try:
             async with asyncio.timeout(timeout):
@@ -117,7 +117,7 @@ class Child:
             return await self.kill()
 
     def last_words(self) -> str:
-        """What its log says last of what went wrong; of an error as JSON, its message."""
+        """Return the last line of its log that reports a problem; of a JSON error, the message."""
         error = self.last_error()
         if error:
             return str(error)
@@ -125,7 +125,7 @@ class Child:
         return troubles[-1] if troubles else "its log does not say why"
 
     def last_error(self) -> QuorateError | None:
-        """The error that it ended with, if its log says so as JSON."""
+        """Return the error that it ended with, if its log ends with one as JSON."""
         try:
             last = json.loads(self._lines()[-1])
             return QuorateError.from_facts(last["error"], last["fields"])
@@ -133,7 +133,7 @@ class Child:
             return None
 
     def _lines(self) -> list[str]:
-        """What it logged since it was started."""
+        """Return the lines that it logged since it was started."""
         with self.log.open("rb") as log:
             log.seek(self._log_begins)
             lines = log.read().decode(errors="replace").splitlines()
@@ -141,10 +141,10 @@ class Child:
 
 
 def free_addresses(count: int) -> list[str]:
-    """So many addresses on this machine on which nobody listens now.
+    """Return this many addresses on this machine on which no process listens.
 
-    While a store is down, its port stays free: none of these is given to connections that go out,
-    not even to one that looks for the store.
+    The ports are below those of outgoing connections. So a store's port stays free while the store
+    is down, even for connections that look for the store.
     """
     with ExitStack() as stack:
         found: list[str] = []
@@ -158,7 +158,7 @@ def free_addresses(count: int) -> list[str]:
 
 
 def others(addresses: Sequence[str], address: str) -> list[str]:
-    """The addresses without this one: the peers of the store that serves there."""
+    """Return the addresses without this one: the peers of the store that serves there."""
     return [each for each in addresses if each != address]
 
 
@@ -168,7 +168,7 @@ class StoreChild(Child):
     def __init__(
         self, name: str, directory: Path, listen: str, peers: Sequence[str], *options: str
     ) -> None:
-        """listen and peers are host:port; options are further ones of `quorate store run`."""
+        """listen and peers: host:port. options: further ones of `quorate store run`."""
         self.directory = directory
         self.address = listen
         named = [f"--peer={peer}" for peer in peers] or ["--no-peers"]
@@ -182,11 +182,14 @@ class StoreChild(Child):
 
     @property
     def command(self) -> str:
-        """What starts it in a terminal."""
+        """The command line that starts the store in a terminal."""
         return shlex.join(("quorate", *self._command, "--listen", self.address))
 
     async def start(self, timeout: float = 30.0) -> None:
-        """Until it answers; else raises the error that it ended with, or StoreNotReady."""
+        """Start the store, and return when it answers.
+
+        Raises the error that it ended with, or StoreNotReady.
+        """
         await self.spawn("--listen", self.address)
         try:
             async with asyncio.timeout(timeout):
@@ -199,13 +202,13 @@ class StoreChild(Child):
         raise self.last_error() or self.not_ready(self.last_words())
 
     def not_ready(self, detail: str) -> StoreNotReady:
-        """The error that says so, and where to look."""
+        """Return the error that says why it is not ready, and names its log."""
         return StoreNotReady(self.name, detail.rstrip("."), str(self.log))
 
 
 async def founded(stores: Sequence[StoreChild], timeout: float = 30.0) -> None:
-    """Return when all of these, which are started, vouch for what they lack; else StoreNotReady."""
-    # Not above: that brings gRPC, and the help of a command must be instant.
+    """Return when all of these started stores are out of limbo. Raises StoreNotReady."""
+    # Imported here, because it brings gRPC, and the help of a command must be instant.
     from quorate.console.group.status import ask
 
     for store in stores:

@@ -1,4 +1,4 @@
-"""What stores lack or can not read of a source, in words, with what can be done about it.
+"""Messages of a source that stores lack or cannot read, as problems with their next step.
 
 Only reads; part of quorate.console.group.status.
 """
@@ -14,15 +14,18 @@ from quorate.v1.store_pb2 import SourceStatus
 
 
 def lacks(name: SourceName, at: Mapping[str, SourceStatus]) -> list[str]:
-    """A problem for each store and kind; at: what each store that answered says of the source."""
+    """Return a problem for each store and kind.
+
+    at: the status of the source at each store that answered.
+    """
     problems = []
     for store, source in at.items():
         if unreadable := _ranges(source.unreadable):
-            what = f"can not read {_text(unreadable)} of {name}: its files are damaged"
+            what = f"cannot read {_text(unreadable)} of {name}: its files are damaged"
             problems.append(f"Store {store} {what}. {_step(name, unreadable, at)}")
     for store, source in at.items():
         if holes := _ranges(source.holes):
-            what = f"lacks {_text(holes)} of {name}: it missed or lost that, and is not filled yet"
+            what = f"lacks {_text(holes)} of {name}, which no peer has filled yet"
             problems.append(f"Store {store} {what}. {_step(name, holes, at)}")
     return problems
 
@@ -32,11 +35,11 @@ def _step(name: SourceName, missed: RangeSet, at: Mapping[str, SourceStatus]) ->
     for source in at.values():
         nowhere = nowhere.minus(_ranges(source.held))
     if not nowhere:
-        return "`quorate repair` has it fetched from the other stores now."
+        return "`quorate repair` fetches them from the other stores now."
     first = next(iter(nowhere))
     return (
-        f"No store that answered has {_text(nowhere)}: bring back one that has it, and `quorate "
-        "repair` has it fetched. If it is gone for good: `quorate repair --accept-loss "
+        f"No store that answered has {_text(nowhere)}. Start a store that has them, and run "
+        "`quorate repair`. If they are gone for good: `quorate repair --accept-loss "
         f"{first.first}-{first.last} --source {name} --reason WHY`."
     )
 

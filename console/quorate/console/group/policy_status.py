@@ -1,4 +1,4 @@
-"""Which groups of which policy hold what is stable of a source, as the stores say.
+"""The groups of each policy that hold the stable messages of a source, by the word of the stores.
 
 Only reads; part of quorate.console.group.status.
 """
@@ -24,13 +24,16 @@ def group_rows(
     names: Mapping[str, str],
     unasked: Set[str],
 ) -> tuple[list[Row], list[str]]:
-    """A row for each group of each policy in force, and what is wrong, in words.
+    """Return a row for each group of each policy in force, and the problems in words.
 
-    newest: what a store says that has begun the newest epoch; has_all: the stores that hold all
-    that is stable; taking: those that the source streams to; names: what the stores call
-    themselves, by address; unasked: those of its policies that nobody asked, which may hold all.
+    newest: the status from a store that has begun the newest epoch. has_all: the stores that hold
+    all stable messages.
+
+    taking: the stores that the source streams to. names: the stores' own names by address.
+
+    unasked: the stores of its policies that were not asked, and that may hold everything.
     """
-    # Who asks may reach a store elsewhere than the source does.
+    # The command may reach a store at another address than the source does.
     called = {
         entry.name: entry.store_name or names.get(entry.address, entry.name)
         for entry in newest.information.stores
@@ -61,8 +64,8 @@ def group_rows(
         ]
         if not policy.stable(holders | unasked, active | unasked):
             problems.append(
-                f"What is stable of {name} is not held as its policy asks for: {policy}; "
-                f"held by {', '.join(sorted(holders)) or 'none that answered'}."
+                f"Too few stores hold the stable messages of {name}. Its policy asks for {policy}; "
+                f"held by {', '.join(sorted(holders)) or 'no store that answered'}."
             )
     return rows, problems
 
@@ -70,9 +73,9 @@ def group_rows(
 def unasked(
     newest: SourceStatus, asked: Iterable[StoreAddress], names: Mapping[str, str]
 ) -> dict[str, str]:
-    """The stores of the policies in force that nobody asked: name, and address if it is known.
+    """Return the stores of the policies in force that were not asked: address by name.
 
-    names: what those that answered call themselves, by address.
+    An unknown address is empty. names: the own names of the stores that answered, by address.
     """
     addresses = {store.address for store in asked}
     known = {store.name for store in asked} | set(names.values())
@@ -91,18 +94,18 @@ def unasked(
 
 
 def _satisfied(group: str, holding: Sequence[str], may_hold: Sequence[str]) -> bool | None:
-    """None: that depends on stores that nobody asked."""
+    """Return whether the group is satisfied; None if that depends on stores that were not asked."""
     return None if group in may_hold and group not in holding else group in holding
 
 
 def _declared(newest: SourceStatus) -> Policy | None:
-    """What the source is configured with, if backups stand in."""
+    """Return the policy that the source is configured with, if backups stand in."""
     information = newest.information
     return policy_from_wire(information.declared) if information.HasField("declared") else None
 
 
 def _stand_ins(policy: Policy, declared: Policy | None, group: str) -> dict[str, str]:
-    """By backup: the member that it stands in for."""
+    """Return the member that each backup stands in for, by backup."""
     if declared is None or not policy.is_variant_of(declared):
         return {}
     return {
@@ -111,7 +114,7 @@ def _stand_ins(policy: Policy, declared: Policy | None, group: str) -> dict[str,
 
 
 def _policies(newest: SourceStatus) -> list[tuple[Policy, str]]:
-    """The policies that the begun record names, and what they are to the stream."""
+    """Return the policies that the begun record names, each with its role for the stream."""
     membership = Membership((), ())
     if newest.HasField("membership"):
         membership = membership_from_wire(newest.membership)

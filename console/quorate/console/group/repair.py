@@ -1,6 +1,6 @@
-"""Asking stores to repair, and telling them what an operator accepts: the calls and what they say.
+"""The calls that make stores repair, and that tell them the losses that an operator accepts.
 
-Nothing here prints or asks people; that is the business of quorate.console.commands.repair.
+Nothing here prints or asks people; quorate.console.commands.repair does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 def parse_source(text: str) -> SourceName:
-    """`TOPIC/SESSION`, as sources are written; raises InvalidArgument."""
+    """Return the source of a text `TOPIC/SESSION`. Raises InvalidArgument."""
     topic, _, session = text.rpartition("/")
     if not topic:
         raise InvalidArgument("source", f"{text!r} is not of the form TOPIC/SESSION")
@@ -44,14 +44,14 @@ def parse_source(text: str) -> SourceName:
 
 
 def parse_range(text: str) -> Range:
-    """`FIRST-LAST`, or one number; raises InvalidArgument."""
+    """Return the range of a text `FIRST-LAST`, or of one number. Raises InvalidArgument."""
     first, _, last = text.partition("-")
     try:
         found = int(first), int(last or first)
     except ValueError:
         raise InvalidArgument("range", f"{text!r} is not of the form FIRST-LAST") from None
     if not 0 <= found[0] <= found[1] <= SEQUENCE_MAX:
-        raise InvalidArgument("range", f"{text!r} does not go from a number to one not below it")
+        raise InvalidArgument("range", f"{text!r} is not a range: FIRST must not be above LAST")
     return Range(*found)
 
 
@@ -65,9 +65,9 @@ async def repair_all(
     timeout: float,
     progress: Callable[[Row], None],
 ) -> list[Row]:
-    """Have all stores repair at the same time; the last word of each for each source.
+    """Make all stores repair at the same time. Return the final row of each store for each source.
 
-    timeout: seconds that a store may say nothing. progress is told every word.
+    timeout: seconds that a store may be silent. progress: called with every row.
     """
 
     async def one(store: StoreAddress) -> list[Row]:
@@ -107,12 +107,12 @@ async def _repair(
                 if row["verdict"]:
                     last_words.append(row)
         except TimeoutError:
-            raise Unreachable(store.address, f"it said nothing for {timeout:g} s") from None
+            raise Unreachable(store.address, f"it was silent for {timeout:g} s") from None
         except grpc.aio.AioRpcError as error:
             raise error_from_call(store.address, error) from error
         finally:
             call.cancel()
-    # What a blank store lacks it does not know: it must not pass for one that lacks nothing.
+    # A blank store does not know what it lacks: it must not count as one that lacks nothing.
     status = await ask(store.address, timeout)
     if status.limbo:
         limbo = _row(store, RepairProgress(verdict=f"in limbo: {status.limbo_reason}"), limbo=True)
@@ -139,22 +139,22 @@ def _row(store: StoreAddress, answer: RepairProgress, limbo: bool = False) -> Ro
     }
 
 
-# What an operator accepts.
+# Losses that an operator accepts.
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What would be accepted, in words, and who still has it."""
+    """The consequences of accepting a loss, in words, and the stores that still have messages."""
 
     lines: tuple[str, ...]
     still_held: tuple[str, ...]
-    """Stores that have some of it, so that it is not lost."""
+    """The stores that have some of the messages, which are therefore not lost."""
 
 
 def prospect_of_loss(
     answers: Mapping[StoreAddress, StatusResponse | QuorateError], source: SourceName, lost: Range
 ) -> Prospect:
-    """What each store says of a range that is to be accepted as lost."""
+    """Return the word of each store about a range that is to be accepted as lost."""
     lines = [f"{len(lost):,} messages, {lost} of {source}, would be lost for good."]
     still_held: list[str] = []
     for store, answer in answers.items():
@@ -170,7 +170,7 @@ def prospect_of_loss(
         unreadable = RangeSet(Range(item.first, item.last) for item in found.unreadable)
         parts = [f"has {', '.join(map(str, held))}"] if held else []
         if bad := unreadable.both(RangeSet([lost])):
-            parts.append(f"can not read {', '.join(map(str, bad))}")
+            parts.append(f"cannot read {', '.join(map(str, bad))}")
         if lacks := RangeSet([lost]).minus(held).minus(unreadable):
             parts.append(f"lacks {', '.join(map(str, lacks))}")
         limbo = f" (in limbo: {found.limbo_reason})" if found.limbo else ""
@@ -183,7 +183,7 @@ def prospect_of_loss(
 def named_store(
     answers: Mapping[StoreAddress, StatusResponse | QuorateError], name: str
 ) -> StoreAddress:
-    """The store of that name, its own or the configuration's, or at that address.
+    """Return the store of this name, its own or the configuration's, or at this address.
 
     Raises InvalidArgument.
     """
@@ -201,9 +201,9 @@ def prospect_of_leaving(
     store: StoreAddress,
     source: SourceName | None,
 ) -> Prospect:
-    """What would be taken for absent if a store left limbo with what it has.
+    """Return the messages that would count as absent if a store left limbo as it is.
 
-    Raises why it does not answer, InvalidArgument if it is not in limbo there.
+    Raises the error of a store that does not answer, InvalidArgument if it is not in limbo.
     """
     answer = answers[store]
     if isinstance(answer, QuorateError):
@@ -213,11 +213,11 @@ def prospect_of_leaving(
         where = f" for {source}" if source is not None else ""
         detail = f"{answer.store_name} is not in limbo{where}: there is nothing to leave"
         raise InvalidArgument("--store", detail)
-    what = str(source) if source is not None else "every source, also those it never heard of"
+    what = str(source) if source is not None else "every source, also unknown ones"
     lines = [
-        f"Store {answer.store_name} would vouch for what it lacks of {what}, though those that "
-        "could be asked are not enough. What it once had and nobody else has would be lost without "
-        "a word. If the rule is `all` the others have whatever is stable."
+        f"Store {answer.store_name} would vouch for what it lacks of {what}, though it has heard "
+        "from too few stores. Messages that it once had, and that no other store has, would be "
+        "lost silently. Under the rule `all` the other stores have every stable message."
     ]
     names = {name_of(each) for each in answer.sources}
     for other in answers.values():
@@ -256,7 +256,10 @@ async def accept(
     reason: str,
     timeout: float,
 ) -> list[Row]:
-    """Have stores record it; what each said. lost: None to leave limbo."""
+    """Make stores record an accepted loss. Return the answer of each.
+
+    lost: the range; None makes the stores leave limbo.
+    """
     request = AcceptLossRequest(
         source=source_to_wire(source) if source is not None else None,
         first=lost.first if lost is not None else NOTHING,

@@ -1,4 +1,4 @@
-"""Sends many messages through a source, patient while too few stores take the stream."""
+"""Sending many messages through a source, with patience while too few stores take the stream."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _RETRY_SECONDS = 0.1
 
 
 async def send_all(source: Source, messages: Sequence[bytes | Outgoing], patience: float) -> None:
-    """Until all are accepted, each once.
+    """Send all messages, each once, and return when all are accepted.
 
-    Raises NotRegistered after so many seconds in a row without enough stores, and whatever else
-    the source fails with.
+    patience: seconds in a row without enough stores, after which NotRegistered is raised. Raises
+    also the errors of the source.
     """
     upto = source.next_sequence + len(messages)
     deadline = time.monotonic() + patience

@@ -1,6 +1,6 @@
-"""What the stores of a group say of themselves, put side by side, and whether that is healthy.
+"""The status of a group: the answers of its stores side by side, and the problems.
 
-Only reads; how it is shown is the business of quorate.console.commands.status.
+Only reads; quorate.console.commands.status shows the result.
 """
 
 from __future__ import annotations
@@ -50,28 +50,29 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class GroupStatus:
-    """One row a store, a source, a receiver; and what is wrong, in words."""
+    """One row for each store, source and receiver, and the problems in words."""
 
     stores: list[Row] = field(default_factory=list)
     sources: list[Row] = field(default_factory=list)
     groups: list[Row] = field(default_factory=list)
-    """One a group of each policy in force, for each source."""
+    """One row for each group of each policy in force of each source."""
     receivers: list[Row] = field(default_factory=list)
     paced: list[Row] = field(default_factory=list)
-    """One a source that waits for its receivers, with the slowest of these."""
+    """One row for each source that waits for its receivers, with the slowest of these."""
     losses: list[Row] = field(default_factory=list)
-    """What operators accepted on each store, ever."""
+    """One row for each loss that operators accepted on each store, ever."""
     problems: list[str] = field(default_factory=list)
     not_asked: dict[str, str] = field(default_factory=dict)
-    """Stores that keep one of the sources and were not named: by name, the address if known."""
+    """The addresses, if known, of stores that keep a source and were not asked, by name."""
 
     @property
     def healthy(self) -> bool:
+        """Whether there are no problems."""
         return not self.problems
 
 
 async def ask(address: str, timeout: float) -> StatusResponse:
-    """A store's own status; raises Unreachable, NotAStore and the like."""
+    """Return a store's own status. Raises Unreachable, NotAStore and other errors of the call."""
     async with open_channel(address) as channel:
         try:
             request = StatusRequest(protocol_version=PROTOCOL_VERSION)
@@ -84,7 +85,7 @@ async def ask(address: str, timeout: float) -> StatusResponse:
 async def ask_all(
     stores: Sequence[StoreAddress], timeout: float
 ) -> dict[StoreAddress, StatusResponse | QuorateError]:
-    """Each store's status, or the error in its place."""
+    """Return each store's status, or the error in its place."""
 
     async def one(store: StoreAddress) -> StatusResponse | QuorateError:
         try:
@@ -98,7 +99,7 @@ async def ask_all(
 def too_few(
     what: str, answers: Mapping[StoreAddress, StatusResponse | QuorateError]
 ) -> QuorateError:
-    """Why what was to be done is not, as some stores do not answer; of one alone, what it says."""
+    """Return the error for an operation that too few stores answered; of one store, its own."""
     failures = {
         store: answer for store, answer in answers.items() if isinstance(answer, QuorateError)
     }
@@ -113,14 +114,17 @@ def too_few(
 
 
 def _cause(error: QuorateError) -> str:
-    """Without its advice, which is the same for all."""
+    """Return the cause of an error without its next step, which is the same for all stores."""
     return error.detail if isinstance(error, Unreachable | NotAStore) else str(error)
 
 
 def compare(
     answers: Mapping[StoreAddress, StatusResponse | QuorateError], lag_max: int
 ) -> GroupStatus:
-    """Rows and problems; a store that lacks more than lag_max of what is stable is a problem."""
+    """Return rows and problems.
+
+    lag_max: stable messages. A store that lacks more of a source is a problem.
+    """
     status = GroupStatus()
     answered: dict[str, StatusResponse] = {}
     for store, answer in answers.items():
@@ -134,17 +138,19 @@ def compare(
             if answer.repair.divergent:
                 status.problems.append(
                     f"Store {answer.store_name} holds other content than another store for "
-                    f"{answer.repair.divergent} of its sources: `quorate repair` says which."
+                    f"{answer.repair.divergent} of its sources: `quorate repair` names them."
                 )
             if why := answer.retention.held_up:
                 status.problems.append(
-                    f"Store {answer.store_name} frees no disk space of what is let go: {why}"
+                    f"Store {answer.store_name} frees no disk space of released messages: {why}"
                 )
             status.problems += _in_limbo(answer)
     incarnations = [answer.incarnation for answer in answered.values()]
     reached = sum(isinstance(answer, StatusResponse) for answer in answers.values())
     if len(set(incarnations)) < reached:
-        status.problems.append("Two addresses answer as one store: same name or same incarnation.")
+        status.problems.append(
+            "Two addresses answer as one store: they have the same name or the same incarnation."
+        )
     names = {
         store.address: answer.store_name
         for store, answer in answers.items()
@@ -156,7 +162,7 @@ def compare(
 
 
 def _in_limbo(answer: StatusResponse) -> list[str]:
-    """What a store can not vouch for; only the whole, if it is the whole."""
+    """Return the problems of a store in limbo: as a whole, or for each source."""
     store = f"Store {answer.store_name} is in limbo"
     if answer.limbo:
         return [f"{store}: {answer.limbo_reason}."]
@@ -207,7 +213,7 @@ def _store_row(store: StoreAddress, answer: StatusResponse) -> Row:
 
 
 def name_of(source: SourceStatus) -> SourceName:
-    """The source's name in a store's status."""
+    """Return the source's name in a store's status."""
     return SourceName(source.information.source.topic, source.information.source.session_id)
 
 
@@ -216,7 +222,7 @@ def _sources(answers: Iterable[StatusResponse]) -> set[SourceName]:
 
 
 def held_upto(source: SourceStatus) -> int:
-    """The newest message of the source that the store holds, or has let go; -1: none."""
+    """Return the newest message of the source that the store holds or has released; -1 for none."""
     newest = source.held[-1].last if source.held else NOTHING
     return max(newest, source.retained_from - 1)
 
@@ -331,7 +337,7 @@ def _compare_receivers(
     for store, source in at.items():
         for receiver in source.receivers:
             if receiver.session_id not in living[store]:
-                continue  # it was deregistered, and the store has yet to hear of it
+                continue  # it was deregistered, and the store has not heard of it yet
             upto = living[store][receiver.session_id]
             positions.setdefault(receiver.session_id, {})[store] = upto
             said = (receiver.epoch, not receiver.not_waited_for)
@@ -378,7 +384,7 @@ def _paced_rows(
     pacing = pacing_from_wire(information)
     if pacing is None:
         return []
-    # As the source judges; it alone knows how many bytes that is.
+    # The source's own rule. Only the source knows how many bytes that is.
     called = {
         names.get(entry.address, entry.store_name): entry.name for entry in information.stores
     }

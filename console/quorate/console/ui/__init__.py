@@ -1,1 +1,1 @@
-"""What people and programs see and type: tables, errors, options, settings, signals."""
+"""The command's surface: tables, errors, options, settings, signals."""

@@ -1,4 +1,4 @@
-"""Shows the events of a source or a receiver on stderr while a data command runs."""
+"""The events of a source or a receiver, shown on stderr while a data command runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from quorate.protocol.policy import Policy
 
 
 async def show_events(events: AsyncIterable[Any], output: Output) -> None:
-    """Each event as it comes, until they end."""
+    """Show each event as it comes, until the events end."""
     async for event in events:
         show_event(event, output)
 
 
 def show_event(event: Any, output: Output) -> None:
-    """A line for people, a JSON object for machines."""
+    """Show an event as a line for people, or as a JSON object for programs."""
     fields = _fields(event)
     name = type(event).__name__
     if output is Output.TABLE:
@@ -58,7 +58,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """For people: no brackets, no quotes, and as many digits as anybody reads."""
+    """Return a value for people: without brackets and quotes, and with one decimal place."""
     match value:
         case None:
             return "none"

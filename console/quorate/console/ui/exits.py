@@ -1,4 +1,4 @@
-"""How the command says something, and how it shows the error that it ends with."""
+"""Messages to people on stderr, and the error that a command ends with."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 from quorate.protocol.errors import Interrupted, QuorateError
 
 OUTPUT_KEY = "quorate.output"
-"""Where a command leaves, in its typer context, the output format that was asked for."""
+"""The key of the chosen output format in a command's typer context."""
 
 
 def report(error: QuorateError, meta: Mapping[str, Any]) -> int:
-    """Show the error on stderr, as JSON if that output was asked for; the exit code."""
+    """Show the error on stderr, as JSON if that output was asked for. Return its exit code."""
     code = error.exit_code
     if meta.get(OUTPUT_KEY) in ("json", "jsonl"):
         print(json.dumps(as_object(error)), file=sys.stderr)
     else:
-        # Who asked for the end needs no alarm.
+        # A person who interrupted the command needs no alarm.
         style, label = ("", "") if isinstance(error, Interrupted) else ("bold red", "error")
         say(str(error), style=style, label=label)
     return code
 
 
 def as_object(error: QuorateError) -> dict[str, Any]:
-    """The error for machines."""
+    """Return the error for programs."""
     return {
         "error": type(error).__name__,
         "message": str(error),
@@ -38,7 +38,7 @@ def as_object(error: QuorateError) -> dict[str, Any]:
 
 
 def say(text: str, style: str = "", label: str = "") -> None:
-    """One line for people on stderr, coloured if that is a terminal."""
+    """Print one line for people on stderr, coloured if that is a terminal."""
     from rich.console import Console
     from rich.text import Text
 

@@ -1,6 +1,6 @@
-"""Messages out of a byte stream: one a line, or each after its length.
+"""Messages from a byte stream: one a line, or each after its length.
 
-Reading does not wait for more than there is, so that what a person types goes out at once.
+Reading never waits for more than there is, so a line that a person types is sent at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Format(enum.StrEnum):
 
 
 class Splitter:
-    """Takes the stream in pieces of any size and gives the messages that are complete."""
+    """A splitter of a stream that comes in pieces of any size into complete messages."""
 
     def __init__(self, form: Format) -> None:
         self._split = self._lines if form is Format.LINES else self._length_prefixed
@@ -35,14 +35,17 @@ class Splitter:
         self._rest = b""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The messages that this piece completes.
+        """Return the messages that this piece completes.
 
-        Raises InvalidArgument for an absurd length, MessageTooLarge for a line without an end.
+        Raises InvalidArgument for an impossible length, MessageTooLarge for a line without an end.
         """
         return list(self._split(piece))
 
     def end(self) -> list[bytes]:
-        """What is left when the stream ends; raises InvalidArgument if a message is cut short."""
+        """Return the message that the stream ends with, if it has no line end.
+
+        Raises InvalidArgument if a message is cut short.
+        """
         rest, self._rest = self._rest, b""
         if rest and self._form is Format.LENGTH_PREFIXED:
             raise InvalidArgument("input", f"ends within a message, {len(rest)} bytes into it")
@@ -74,7 +77,7 @@ class Splitter:
 
 
 async def read_messages(descriptor: int, form: Format) -> AsyncIterator[list[bytes]]:
-    """The messages of an open file, in lists of as many as were there to be read."""
+    """Yield the messages of an open file, in lists of as many as could be read at once."""
     splitter = Splitter(form)
     async for piece in _read(descriptor):
         if messages := splitter.feed(piece):
@@ -84,7 +87,7 @@ async def read_messages(descriptor: int, form: Format) -> AsyncIterator[list[byt
 
 
 async def _read(descriptor: int) -> AsyncIterator[bytes]:
-    """Pieces of the file. A thread reads, because stdin may keep it waiting for ever."""
+    """Yield pieces of the file. A thread reads, because stdin may block it for ever."""
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[bytes | OSError] = asyncio.Queue(maxsize=4)
 
@@ -100,7 +103,7 @@ async def _read(descriptor: int) -> AsyncIterator[bytes]:
                 asyncio.run_coroutine_threadsafe(put, loop).result()
             except (RuntimeError, CancelledError):
                 put.close()
-                return  # the loop has ended: nobody wants the rest
+                return  # the loop has ended, and with it the reader
             if not piece or isinstance(piece, OSError):
                 return
 
@@ -108,5 +111,5 @@ async def _read(descriptor: int) -> AsyncIterator[bytes]:
     threading.Thread(target=read, name="quorate-input", daemon=True).start()
     while piece := await pieces.get():
         if isinstance(piece, OSError):
-            raise InvalidArgument("input", f"can not be read: {piece}") from piece
+            raise InvalidArgument("input", f"cannot be read: {piece}") from piece
         yield piece

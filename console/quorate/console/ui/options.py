@@ -13,7 +13,7 @@ Stores = Annotated[
     typer.Option(
         "--stores",
         metavar="HOST:PORT,…",
-        help="The stores, as [name=]host:port. Else QUORATE_STORES, else the configuration file.",
+        help="The stores, as [name=]host:port.  [QUORATE_STORES, or the configuration file]",
     ),
 ]
 Groups = Annotated[
@@ -22,7 +22,7 @@ Groups = Annotated[
         "--group",
         metavar="NAME[/RULE]=HOST:PORT,…[+BACKUPS]",
         help="A group of stores with its rule (quorum, all-active, all) and its backups; may be "
-        "given several times. Else [[groups]] of the configuration file.",
+        "given several times.  [the configuration file's groups]",
     ),
 ]
 Intergroup = Annotated[
@@ -33,13 +33,13 @@ Intergroup = Annotated[
 ]
 OutputFormat = Annotated[
     Output | None,
-    typer.Option("--output", "-o", help="Form of the output. Else QUORATE_OUTPUT.  [table]"),
+    typer.Option("--output", "-o", help="Format of the output.  [QUORATE_OUTPUT, or table]"),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", help="Seconds to wait for stores. Else QUORATE_TIMEOUT.  [30]"),
+    typer.Option("--timeout", help="Seconds to wait for stores.  [QUORATE_TIMEOUT, or 30]"),
 ]
 SessionId = Annotated[
     str | None,
-    typer.Option("--session-id", metavar="ID", help="Decimal or 0x…; random if none is given."),
+    typer.Option("--session-id", metavar="ID", help="The session ID, decimal or 0x….  [random]"),
 ]

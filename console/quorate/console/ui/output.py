@@ -1,6 +1,6 @@
-"""What data commands print: a table for people, JSON for machines.
+"""The output of data commands: a table for people, JSON for programs.
 
-Data goes to stdout, talk goes to stderr. Nothing here knows what the data means.
+Data goes to stdout, messages about the run go to stderr. Nothing here knows what the data means.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ class Output(enum.StrEnum):
 
 
 def print_json(value: Any) -> None:
-    """One JSON value, indented."""
+    """Print one JSON value, indented."""
     print(json.dumps(value, indent=2))
 
 
 def print_jsonl(rows: Iterable[Mapping[str, Any]]) -> None:
-    """One JSON object a line."""
+    """Print one JSON object a line."""
     for row in rows:
         print(json.dumps(row))
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, Any]], empty: str) -> None:
-    """Rows under the keys of the first one; the text in place of an empty table.
+    """Print rows under the keys of the first one, or the text `empty` if there are none.
 
     A value may be rich's Text, which is shown as it is.
     """
@@ -50,12 +50,12 @@ def print_table(title: str, rows: Sequence[Mapping[str, Any]], empty: str) -> No
 
 
 def people_watch(stream: Any = None) -> bool:
-    """Whether a person sees this stream (stderr unless another is named)."""
+    """Return whether this stream is a terminal; it is stderr unless another is named."""
     return bool((stream or sys.stderr).isatty())
 
 
 def event_text(event: Any) -> str:
-    """What an SDK reports, as people read it: its name and its fields."""
+    """Return an event of an SDK as people read it: its name and its fields."""
     facts = ((field.name, getattr(event, field.name)) for field in dataclasses.fields(event))
     said = (f"{name.replace('_', ' ')} {_fact(value)}" for name, value in facts)
     return " ".join((type(event).__name__, *said))

@@ -1,4 +1,4 @@
-"""Runs a command's coroutine so that signals stop it cleanly, and a second one at once."""
+"""Run a command's coroutine: a signal stops it cleanly, a second signal at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What main returns. A signal cancels it: what it then returns counts as done.
+    """Run main and return its result. A signal cancels main, which may still return a result.
 
     Raises typer.Exit with 128 + the signal's number if main lets the cancellation pass.
     """

@@ -1,4 +1,4 @@
-"""Where a command gets its settings: flags, then QUORATE_* variables, then a TOML file.
+"""The settings of a command: from flags, then QUORATE_* variables, then a TOML file.
 
 Unknown variables and keys are errors: a setting that is silently not used is worse than none.
 """
@@ -26,15 +26,15 @@ TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What data commands share."""
+class GroupSettings:
+    """The settings that data commands share."""
 
     layout: Layout
     output: Output
     timeout: float
     """Seconds to wait for stores."""
     previous: tuple[Layout, ...] = ()
-    """What the layout was in earlier configurations."""
+    """The layouts of earlier configurations."""
 
     @property
     def stores(self) -> tuple[StoreAddress, ...]:
@@ -73,13 +73,16 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "timeout": _timeout,
 }
 _FILE_ONLY = ("groups", "intergroup", "previous")
-"""What has more to it than a variable could hold."""
+"""The keys whose values are too large for a variable."""
 
 
 def _layout(values: Mapping[str, Any], where: str = "") -> tuple[Layout | None, list[str]]:
-    """The layout in these values, whether stores or groups; None, with problems or without."""
+    """Return the layout of the key `stores` or `groups`, and the problems.
+
+    The layout is None if there are problems, or neither key.
+    """
     if "groups" not in values:
-        wrong = [f"{where}intergroup: is of no use without [[{where}groups]]"]
+        wrong = [f"{where}intergroup: needs [[{where}groups]]"]
         problems = wrong if "intergroup" in values else []
         if "stores" not in values or problems:
             return None, problems
@@ -88,12 +91,14 @@ def _layout(values: Mapping[str, Any], where: str = "") -> tuple[Layout | None, 
         except InvalidArgument as error:
             return None, [f"{where}stores: {error.detail}"]
     if "stores" in values:
-        return None, [f"{where}stores: is part of [[{where}groups]] when there are any"]
+        return None, [
+            f"{where}stores: cannot stand beside [[{where}groups]]; name the stores in a group"
+        ]
     return read_layout(values["groups"], values.get("intergroup"), where)
 
 
 def _previous(values: Any) -> tuple[tuple[Layout, ...], list[str]]:
-    """Earlier layouts, each a table with stores, or with groups and intergroup."""
+    """Return earlier layouts, each a table with stores, or with groups and intergroup."""
     if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
         return (), ["previous: is not a list of tables; write [[previous]] first"]
     layouts: list[Layout] = []
@@ -123,9 +128,10 @@ def resolve(
     output: Output | None = None,
     timeout: float | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Settings:
-    """The settings of this call; meta is the typer context's, which errors are shown by.
+) -> GroupSettings:
+    """Return the settings of this call.
 
+    meta: the typer context's, where the output format is left for errors.
     Raises InvalidArgument for a flag, ConfigurationInvalid for a variable or the file.
     """
     environment = os.environ if environment is None else environment
@@ -135,9 +141,9 @@ def resolve(
         raise InvalidArgument(
             "stores",
             "none given; name them with --stores host:port,…, in QUORATE_STORES, or as stores = "
-            f"[…] in {_file(environment)}. `quorate dev` runs three of them here",
+            f"[…] in {_file(environment)}. `quorate dev` runs three stores here",
         )
-    return Settings(
+    return GroupSettings(
         chosen["layout"],
         meta[OUTPUT_KEY],
         chosen.get("timeout", TIMEOUT_SECONDS),
@@ -146,7 +152,7 @@ def resolve(
 
 
 def resolve_output(meta: dict[str, Any], output: Output | None) -> Output:
-    """The form of the output, of a call that needs no stores; raises as `resolve`."""
+    """Return the output format of a call that needs no stores. Raises as `resolve` does."""
     _chosen(meta, {"output": output}, (), None, os.environ)
     form: Output = meta[OUTPUT_KEY]
     return form
@@ -159,7 +165,7 @@ def _chosen(
     intergroup: str | None,
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What flags, variables and the file say, the first of them first."""
+    """Return the values of flags, variables and the file, in this order of precedence."""
     if flags["output"] is not None:
         meta[OUTPUT_KEY] = flags["output"]
     chosen = {key: _from_flag(key, value) for key, value in flags.items() if value is not None}
@@ -183,18 +189,18 @@ def _from_flags(
     stores: tuple[StoreAddress, ...] | None, groups: Sequence[str], intergroup: str | None
 ) -> dict[str, Any]:
     if stores is not None and groups:
-        raise InvalidArgument("--stores", "is part of --group when there are any")
+        raise InvalidArgument("--stores", "cannot go with --group; name the stores in a group")
     if stores is not None:
         return {"layout": Layout.plain(stores)}
     if groups:
         return {"layout": Layout.of(*map(parse_group, groups), rule=intergroup or "any")}
     if intergroup is not None:
-        raise InvalidArgument("--intergroup", "is of no use without --group")
+        raise InvalidArgument("--intergroup", "needs --group")
     return {}
 
 
 def check_variables(environment: Mapping[str, str]) -> None:
-    """Raises ConfigurationInvalid for a QUORATE_* variable that no command knows."""
+    """Raise ConfigurationInvalid for a QUORATE_* variable that no command knows."""
     known = (CONFIG_VARIABLE, *(PREFIX + key.upper() for key in _READERS))
     problems = [
         f"  {name}: unknown{_did_you_mean(name, known)}"
@@ -229,7 +235,7 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     except FileNotFoundError:
         if CONFIG_VARIABLE in environment:
             raise ConfigurationInvalid(
-                str(path), f"  it does not exist; {CONFIG_VARIABLE} names it"
+                str(path), f"  the file does not exist; {CONFIG_VARIABLE} names it"
             ) from None
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -241,7 +247,7 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
 def _read(
     given: Mapping[str, Any], known: Mapping[str, str], where: str, names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The known values; all problems at once if there are any."""
+    """Return the known values. Raises ConfigurationInvalid with all problems at once."""
     values: dict[str, Any] = {}
     problems: list[str] = []
     for name, value in given.items():

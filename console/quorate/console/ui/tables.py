@@ -1,8 +1,12 @@
-"""Tables for people: as wide as they are where there is room, else in a form that can be read.
+"""Tables for people, in a form that can be read at any width.
 
-Where a terminal is too narrow, in this order: headings in several lines; what is the same in all
-rows said once, below; each row as a paragraph. Nothing is ever left out or cut off. Nothing here
-knows what the values mean.
+If a terminal is too narrow for the whole table, these forms are tried in turn:
+
+- headings in several lines;
+- columns with one value in all rows shown once, below;
+- each row as a paragraph.
+
+Nothing is left out or cut off. Nothing here knows what the values mean.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ _ALL = "  all: "
 
 
 def show(console: Console, title: str, rows: Sequence[Row]) -> None:
-    """Rows, at least one, under the keys of the first; a value may be rich's Text."""
+    """Print rows, at least one, under the keys of the first; a value may be rich's Text."""
     table = _table(title, rows)
     if not console.is_terminal:
         # A pipe has no width: nothing is folded.
@@ -62,13 +66,13 @@ def _table(title: str, rows: Sequence[Row], *, folded: bool = False) -> Table:
 
 
 def _width(console: Console, table: Table) -> int:
-    """What a table takes if nothing in it is folded."""
+    """Return the width of a table in which nothing is folded."""
     options = console.options.update(width=_WIDTH_MAX)
     return console.measure(table, options=options).maximum
 
 
 def _same(rows: Sequence[Row]) -> list[str]:
-    """The columns, but the first, in which all of several rows say the same; the last one first."""
+    """Return the columns with one value in all of several rows, last first, without the first."""
     if len(rows) < 2:
         return []
     _, *names = rows[0]
@@ -86,7 +90,7 @@ def _paragraphs(console: Console, title: str, rows: Sequence[Row]) -> None:
 
 
 def _flowing(row: Row, names: Sequence[str], width: int) -> Iterator[Text]:
-    """Names with their values, as many in a line as there is room for."""
+    """Yield lines of names with their values, as many in a line as there is room for."""
     line = Text()
     for name in names:
         item = Text(f"{name.replace('_', ' ')} ", style="dim").append_text(shown(row[name]))
@@ -99,12 +103,12 @@ def _flowing(row: Row, names: Sequence[str], width: int) -> Iterator[Text]:
 
 
 def shown(value: Any) -> Text:
-    """A value as people read it."""
+    """Return a value as people read it, with its style."""
     return value.copy() if isinstance(value, Text) else Text(cell(value))
 
 
 def cell(value: Any) -> str:
-    """A value as people read it, without a style."""
+    """Return a value as people read it, without a style."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Shows what the SDKs log as warnings while a data command runs, in the form of its errors."""
+"""The warnings that the SDKs log while a data command runs, shown as its errors are."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class _Shown(logging.Handler):
 
 
 def show_warnings(output: Output) -> None:
-    """From now on on stderr: a line for people, a JSON object for machines."""
+    """Show warnings on stderr from now on: a line for people, a JSON object for programs."""
     logging.getLogger("quorate").addHandler(_Shown(output))
