@@ -1,6 +1,7 @@
 """The demo's plan, board, facts and view, without any process."""
 
 import io
+from dataclasses import astuple
 from pathlib import Path
 
 from rich.console import Console
@@ -8,7 +9,7 @@ from rich.console import Console
 from quorate.console.demo.board import Board, ReceiverState, StoreState
 from quorate.console.demo.facts import Facts, Kill
 from quorate.console.demo.faults import STORM, Act, Plan
-from quorate.console.demo.records import Record, read_records, run_file, run_files
+from quorate.console.demo.records import Record, read_records, record_line, run_file, run_files
 from quorate.console.demo.verdict import ReceiverVerdict, RunVerdict, StoreVerdict
 from quorate.console.demo.view import DemoView, render
 
@@ -84,7 +85,7 @@ def test_facts_survive_the_file(tmp_path: Path) -> None:
 def test_records_survive_the_file(tmp_path: Path) -> None:
     record = Record("a topic", 0xAB, 3, 2, True, 17, "00ff")
     for run in (1, 2, 10):
-        run_file(tmp_path, "r", run).write_text(record.line() + "ab 4")
+        run_file(tmp_path, "r", run).write_text(record_line(*astuple(record)) + "ab 4")
     assert [path.name for path in run_files(tmp_path, "r")] == [
         "r.run-1.records",
         "r.run-2.records",

@@ -1,13 +1,13 @@
 """The verifier must say so whenever a receiver was handed anything but the input, in order."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
 
 from quorate.console.demo.facts import Facts, Kill
-from quorate.console.demo.records import Record, digest, run_file
+from quorate.console.demo.records import Record, digest, record_line, run_file
 from quorate.console.demo.verdict import ReceiverVerdict
 from quorate.console.demo.verify_receiver import (
     RECEIVER_RESTART,
@@ -52,7 +52,7 @@ def verify(
     directory: Path, lives: Lives, *kills: Kill, rest: dict[int, str] | None = None
 ) -> ReceiverVerdict:
     for run, records in enumerate(lives, start=1):
-        text = "".join(each.line() for each in records) + (rest or {}).get(run, "")
+        text = "".join(record_line(*astuple(each)) for each in records) + (rest or {}).get(run, "")
         run_file(directory, "r", run).write_text(text)
     return ReceiverVerifier("r", EXPECTED, facts(*kills)).verify(directory)
 
@@ -72,13 +72,13 @@ def test_topics_may_be_interleaved(tmp_path: Path) -> None:
 
 
 def test_the_record_that_kill_9_cut_short_does_not_count(tmp_path: Path) -> None:
-    torn = record("one", 31).line()[:9]
+    torn = record_line(*astuple(record("one", 31)))[:9]
     verdict = verify(tmp_path, killed_once(), RECEIVER_KILLED, rest={1: torn})
     assert verdict.problems.count == 0
 
 
 def test_a_record_that_is_cut_short_without_a_kill_is_a_problem(tmp_path: Path) -> None:
-    torn = record("one", 31).line()[:9]
+    torn = record_line(*astuple(record("one", 31)))[:9]
     verdict = verify(tmp_path, killed_once(), RECEIVER_KILLED, rest={2: torn})
     assert "cut short" in verdict.problems.shown[0]
 

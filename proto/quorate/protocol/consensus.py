@@ -86,7 +86,7 @@ def receiver_consensus(
 
 
 def enough_for_receivers(policy: Policy, vouching: Set[str]) -> bool:
-    """Whether the answers of these stores, all outside limbo, settle where a receiver starts.
+    """Return whether the answers of these stores outside limbo settle where a receiver starts.
 
     They do if they are a stable set. Any two stable sets of one group have a store in common, so
     some answer has every position that a stable set was ever told. The same holds over several

@@ -31,7 +31,7 @@ store = typer.Typer(
 )
 
 OutputFormat = Annotated[
-    Output, typer.Option("--output", "-o", help="Format of the message that it is ready, or valid.")
+    Output, typer.Option("--output", "-o", help="Format of the command's report.")
 ]
 ConfigFile = Annotated[
     Path | None,

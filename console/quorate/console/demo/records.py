@@ -32,18 +32,6 @@ class Record:
     """When it was handed over, by this machine's clock."""
     digest: str
 
-    def line(self) -> str:
-        """Return the record's line in the file."""
-        return record_line(
-            self.topic,
-            self.session_id,
-            self.sequence,
-            self.epoch,
-            self.retransmitted,
-            self.time_ns,
-            self.digest,
-        )
-
 
 def record_line(
     topic: str,
