@@ -11,14 +11,14 @@ import pytest
 from tests.english import PLACES, ROOT, breaches, files
 
 COUNTS = {
-    "proto/quorate/protocol": 126,
-    "proto/quorate/transport": 5,
+    "proto/quorate/protocol": 17,
+    "proto/quorate/transport": 0,
     "proto/quorate/v1": 0,
     "store": 3,
     "source": 8,
     "receiver": 2,
     "pipeline": 284,
-    "console": 111,
+    "console": 1,
     "bench": 14,
     "docs": 0,
     "README.md": 0,

@@ -51,7 +51,7 @@ def test_a_job_of_the_pipeline_shows_its_help_without_anything_of_the_pipeline(n
     assert result.returncode == 0, result.stderr
     assert "Usage:" in result.stdout
     imported = set(result.stderr.split())
-    assert f"quorate.console.{'archive' if name == 'restore' else name}" in imported
+    assert f"quorate.console.commands.{'archive' if name == 'restore' else name}" in imported
     heavy = {"pyspark", "pyarrow", "pandas", "numpy", "matplotlib", "grpc", "google.protobuf"}
     assert imported & {*heavy, "rocksdict", "quorate.pipeline"} == set()
 
@@ -103,7 +103,7 @@ def test_a_missing_extra_is_named() -> None:
     )
     assert result.returncode == 1
     assert result.stderr == (
-        "error: rocksdict is not installed. Install what this command needs: "
+        "error: This command needs rocksdict, which is not installed. Install it: "
         "pip install 'quorate[store]'.\n"
     )
 

@@ -25,7 +25,7 @@ def lacks(name: SourceName, at: Mapping[str, SourceStatus]) -> list[str]:
             problems.append(f"Store {store} {what}. {_step(name, unreadable, at)}")
     for store, source in at.items():
         if holes := _ranges(source.holes):
-            what = f"lacks {_text(holes)} of {name}, which no peer has filled yet"
+            what = f"lacks {_text(holes)} of {name}: no peer has filled these messages yet"
             problems.append(f"Store {store} {what}. {_step(name, holes, at)}")
     return problems
 

@@ -41,5 +41,7 @@ Timeout = Annotated[
 ]
 SessionId = Annotated[
     str | None,
-    typer.Option("--session-id", metavar="ID", help="The session ID, decimal or hexadecimal (0x…).  [random]"),
+    typer.Option(
+        "--session-id", metavar="ID", help="The session ID, decimal or hexadecimal (0x…).  [random]"
+    ),
 ]
