@@ -118,7 +118,7 @@ def test_stores_are_to_be_started_only_if_some_did_not_answer() -> None:
     assert "`quorate status`" in str(error)
     assert "Its peers fill it when these are back" in str(error)
     assert "`quorate repair --accept-loss`" in str(error)
-    assert "If a store waits for one that is gone for good" in str(error)
+    assert "If a store waits for one that is gone for good, or cannot be spared" in str(error)
     error = errors.NoQuorum("Registering", "a", "b", "b: refused")
     assert "limbo" not in str(error)
     assert "no answer: b (b: refused). Start the stores that are down" in str(error)

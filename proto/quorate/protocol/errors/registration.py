@@ -82,7 +82,8 @@ class NoQuorum(QuorateError):
                 "A store in limbo does not know what it lacks: `quorate status` gives the reason, "
                 "and the stores that it waits for. Its peers fill it when these are back. If no "
                 "store has the messages any more, use `quorate repair --accept-loss`. If a store "
-                "waits for one that is gone for good, use `quorate repair --leave-limbo`."
+                "waits for one that is gone for good, or cannot be spared, use `quorate repair "
+                "--leave-limbo`."
             )
         return " ".join(steps) or "`quorate status` shows the state of the stores."
 
