@@ -82,7 +82,7 @@ def test_that_nobody_answers_says_each_address_and_each_reason_once() -> None:
     away = {each: Unreachable(each, refused) for each in ("a:1", "b:2")}
     said = str(nobody({**away, "c:3": NotAStore("c:3", "it is a web server")}))
     assert said.startswith("a:1, b:2, c:3 cannot be reached (Connection refused; c:3 answers, but")
-    assert said.count("Is it running") == said.count(refused) == said.count("a:1") == 1
+    assert said.count("Check that it is running") == said.count(refused) == said.count("a:1") == 1
 
 
 def test_one_that_speaks_another_version_says_more_than_one_that_is_away() -> None:
