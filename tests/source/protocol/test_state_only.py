@@ -174,7 +174,8 @@ def test_a_policy_that_needs_it_is_refused_at_once() -> None:
     core = with_policy(ALL)
     promise(core, {"a": Promise(), "b": Promise(), "c": NONE})
     assert isinstance(core.error, NeverStable)
-    assert "g (all of a, b, c): no messages of this topic are kept by c" in str(core.error)
+    keeps_none = "These stores keep no messages of this topic (durability = state-only): c."
+    assert f"g (all of a, b, c). {keeps_none}" in str(core.error)
     assert core.registration.unused_promises() == {"a", "b", "c"}, "they are taken back"
 
 
