@@ -18,7 +18,15 @@ from quorate.protocol.consensus import Behaviour, consensus
 from quorate.protocol.lineage import NO_LINEAGE, Lineage, Term
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Membership, Policy
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide
+from quorate.protocol.recovery import (
+    Decision,
+    Lost,
+    Marker,
+    NeedMore,
+    Promise,
+    decide,
+    newest_begun,
+)
 
 VOUCHES, LIMBO, SILENT = "vouches", "limbo", "silent"
 LINEAGE = Lineage((Term(1, 0),))
@@ -259,6 +267,23 @@ def test_a_limbo_store_may_name_the_newest_lineage() -> None:
     assert isinstance(decision, Decision)
     assert decision.lineage == newer
     assert decision.kept_upto == 2
+
+
+def test_the_newest_begin_is_that_of_the_highest_epoch_and_then_the_confirmed_one() -> None:
+    here, there = Policy.majority_of("abc"), Policy.majority_of("xyz")
+    moving = Membership((here,), (there,))
+    joint = Membership((here,), (here, there))
+    older = Promise(1, membership=moving.confirmed())
+    assert newest_begun([]) == Promise()
+    for unconfirmed in (moving, joint):
+        begun = Promise(2, membership=unconfirmed)
+        assert newest_begun([older, begun]) is newest_begun([begun, older]) is begun
+    begun, confirmed = Promise(2, membership=moving), Promise(2, membership=moving.confirmed())
+    assert newest_begun([begun, confirmed]) is newest_begun([confirmed, begun]) is confirmed
+    # Both name the same policies: what is asked of a recovery is the same.
+    begun, confirmed = Promise(2, membership=joint), Promise(2, membership=joint.confirmed())
+    assert newest_begun([begun, confirmed]) is begun
+    assert newest_begun([confirmed, begun]) is confirmed
 
 
 def test_the_policies_in_force_ask_too_when_the_source_comes_with_another() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from quorate.protocol.consensus import Behaviour, consensus
 from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
@@ -118,14 +119,28 @@ def without_ended(promises: Mapping[str, Promise]) -> dict[str, Promise]:
     }
 
 
+class BeginRecord(Protocol):
+    """A begin record, as a store reports it of itself or as another store knows it."""
+
+    @property
+    def begun_epoch(self) -> int: ...
+
+    @property
+    def membership(self) -> Membership | None: ...
+
+
+def newness(record: BeginRecord) -> tuple[int, int]:
+    """Return the key by which the newest begin record is the greatest.
+
+    Of two records of one epoch the one that was confirmed is newer. It forgot the policies that it
+    came from, so it names fewer, and it is known to count.
+    """
+    named = len(record.membership.policies) if record.membership else 0
+    return record.begun_epoch, -named
+
+
 def newest_begun(promises: Iterable[Promise]) -> Promise:
-    """Return the promise with the newest begun epoch; of several, a confirmed one."""
-
-    def newness(promise: Promise) -> tuple[int, int]:
-        # A record of fewer policies is confirmed: it forgot the policies it came from.
-        named = len(promise.membership.policies) if promise.membership else 0
-        return promise.begun_epoch, -named
-
+    """Return the answer with the newest begin record."""
     return max(promises, key=newness, default=Promise())
 
 

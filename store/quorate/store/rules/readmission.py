@@ -19,7 +19,16 @@ from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.ranges import HeldRange, RangeSet
-from quorate.protocol.recovery import Decision, Lost, Marker, NeedMore, Promise, decide, ended_upto
+from quorate.protocol.recovery import (
+    Decision,
+    Lost,
+    Marker,
+    NeedMore,
+    Promise,
+    decide,
+    ended_upto,
+    newness,
+)
 from quorate.store.rules.identity_records import End
 from quorate.store.rules.peer_knowledge import (
     PeerAnswer,
@@ -134,7 +143,7 @@ def leave(
     """
     known = {answer.address: as_told(answer.knowledge(name)) for answer in answers}
     vouching = {answer.address for answer in answers if answer.vouches(name)}
-    newest = _newest([own, *known.values()])
+    newest = max([own, *known.values()], key=newness)
     promised_epoch, promised_to = _highest_promise([own, *known.values()])
     if newest.membership is None:
         if silent := sorted(set(configured) - vouching):
@@ -248,16 +257,6 @@ def may_concern(store: str, address: str, name: SourceName, answers: Sequence[Pe
         or any(policy.stores - others for policy in each.membership.policies)
         for each in known
     )
-
-
-def _newest(known: Iterable[SourceKnowledge]) -> SourceKnowledge:
-    """The newest begun record; of one epoch the one that was confirmed, which forgot something."""
-
-    def order(each: SourceKnowledge) -> tuple[int, int]:
-        membership = each.membership
-        return each.begun_epoch, -len(membership.from_policies) if membership else 0
-
-    return max(known, key=order)
 
 
 def _highest_promise(known: Sequence[SourceKnowledge]) -> tuple[int, bytes]:
