@@ -18,6 +18,7 @@ from typing import Protocol
 
 import google_crc32c
 
+from quorate.disk.files import replace_file, sync_directory
 from quorate.protocol.errors import CorruptBatch, DataDirectoryInUse, QuorateError, StorageFailed
 from quorate.protocol.framing import check_batch, read_header
 from quorate.protocol.identity import SourceName, parse_session_id
@@ -156,11 +157,13 @@ class FilePublishStore:
 
     def claim(self, source: SourceName) -> None:
         try:
-            temporary = self._path / "source.new"
-            temporary.write_text(f"{source.session_id:#x} {source.topic}", "utf-8")
-            temporary.rename(self._path / "source")
+            path, content = self._path / "source", f"{source.session_id:#x} {source.topic}".encode()
             if self._sync:
-                self._sync_directory()
+                replace_file(path, content)
+            else:
+                temporary = self._path / "source.new"
+                temporary.write_bytes(content)
+                temporary.rename(path)
         except OSError as error:
             raise StorageFailed(str(self._path), str(error)) from error
 
@@ -213,14 +216,7 @@ class FilePublishStore:
         self._size = 0
         self._segments.append(_Segment(path, NOTHING))
         if self._sync:
-            self._sync_directory()
-
-    def _sync_directory(self) -> None:
-        directory = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+            sync_directory(self._path)
 
     def append(self, batch: bytes, last: int) -> None:
         try:

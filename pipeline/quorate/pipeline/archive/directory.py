@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from quorate.disk.files import sync_directory, write_synced
 from quorate.pipeline.archive.layout import (
     DATA,
     MANIFESTS,
@@ -115,10 +116,7 @@ class ArchiveDirectory:
             directory.mkdir(parents=True, exist_ok=True)
             temporary = directory / f"{WRITING}{uuid.uuid4().hex}"
             try:
-                with temporary.open("w", encoding="utf-8") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
+                write_synced(temporary, text.encode())
                 try:
                     # Unlike a rename it fails if another one was faster.
                     os.link(temporary, path)
@@ -189,12 +187,3 @@ def _storage(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ArchiveUnusable(str(path), error.strerror or str(error)) from error
-
-
-def sync_directory(path: Path) -> None:
-    """Have the names in a directory on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

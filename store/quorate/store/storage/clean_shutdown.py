@@ -9,13 +9,12 @@ limbo that follows is not decided here.
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from quorate.disk.files import replace_file
 from quorate.protocol.errors import DataDirectoryCorrupt
-from quorate.store.storage.data_directory import sync_directory
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -86,13 +85,7 @@ def left_over(directory: Path) -> Run | None:
 
 def begin(directory: Path, run: Run) -> None:
     """Write the file `running`, durable on return. Raises OSError."""
-    new = directory / "running.new"
-    with new.open("w") as file:
-        file.write(json.dumps(asdict(run)) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(directory / "running")
-    sync_directory(directory)
+    replace_file(directory / "running", f"{json.dumps(asdict(run))}\n".encode())
 
 
 def end(directory: Path) -> None:

@@ -23,6 +23,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from quorate.disk.files import replace_file, write_synced
 from quorate.protocol.errors import (
     DataDirectoryCorrupt,
     DataDirectoryInUse,
@@ -153,21 +154,12 @@ class DataDirectory:
 
     def _make(self, store: str) -> Identity:
         # The file's length must outlive a power failure: a store does not start without its mark.
-        with (self.path / "acknowledged").open("wb") as file:
-            file.write(_MARK.pack(0))
-            file.flush()
-            os.fsync(file.fileno())
+        write_synced(self.path / "acknowledged", _MARK.pack(0))
         return self._write_format(store)
 
     def _write_format(self, store: str) -> Identity:
         text = json.dumps({"format": FORMAT, "store": store})
-        new = self.path / "FORMAT.new"
-        with new.open("w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.rename(self.path / "FORMAT")
-        sync_directory(self.path)
+        replace_file(self.path / "FORMAT", f"{text}\n".encode())
         return Identity(store)
 
 
@@ -209,12 +201,3 @@ def _map_mark(path: Path) -> mmap.mmap:
     except (FileNotFoundError, ValueError):
         detail = "the file 'acknowledged' is missing or too short"
         raise DataDirectoryCorrupt(str(path), detail) from None
-
-
-def sync_directory(path: Path) -> None:
-    """Sync a directory, so that the names of its files are on the disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

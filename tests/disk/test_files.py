@@ -1,0 +1,66 @@
+"""A file and its name are on the disk when a call returns, the content before the name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from quorate.disk.files import replace_file, sync_directory, write_synced
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each sync and each rename, in order: what was synced by its name, with its size."""
+    done: list[str] = []
+    sync, rename = os.fsync, os.rename
+
+    def fsync(descriptor: int) -> None:
+        sync(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        done.append(f"{path.name} {path.stat().st_size}" if path.is_file() else path.name)
+
+    def renamed(old: Path, new: Path) -> None:
+        rename(old, new)
+        done.append(f"{old.name} -> {new.name}")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", renamed)
+    return done
+
+
+def test_a_directory_is_synced_and_closed(tmp_path: Path, done: list[str]) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    sync_directory(tmp_path)
+    assert done == [tmp_path.name]
+    assert len(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(OSError, match="absent"):
+        sync_directory(tmp_path / "absent")
+
+
+def test_all_of_a_file_is_synced(tmp_path: Path, done: list[str]) -> None:
+    write_synced(tmp_path / "mark", bytes(8))
+    assert done == ["mark 8"]
+    assert (tmp_path / "mark").read_bytes() == bytes(8)
+
+
+def test_content_is_synced_then_named_then_the_name_is_synced(
+    tmp_path: Path, done: list[str]
+) -> None:
+    (tmp_path / "FORMAT").write_text("old")
+    replace_file(tmp_path / "FORMAT", b"new content")
+    assert done == ["FORMAT.new 11", "FORMAT.new -> FORMAT", tmp_path.name]
+    assert (tmp_path / "FORMAT").read_bytes() == b"new content"
+    assert [path.name for path in tmp_path.iterdir()] == ["FORMAT"]
+
+
+def test_a_failed_sync_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / "FORMAT").write_text("old")
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="Input/output"):
+        replace_file(tmp_path / "FORMAT", b"new")
+    assert (tmp_path / "FORMAT").read_text() == "old"
