@@ -11,14 +11,15 @@ import pytest
 from tests.english import PLACES, ROOT, breaches, files
 
 COUNTS = {
-    "proto/quorate/protocol": 17,
+    "proto/quorate/protocol": 121,
     "proto/quorate/transport": 0,
+    "proto/quorate/disk": 0,
     "proto/quorate/v1": 0,
-    "store": 3,
-    "source": 8,
-    "receiver": 2,
-    "pipeline": 284,
-    "console": 1,
+    "store": 0,
+    "source": 6,
+    "receiver": 0,
+    "pipeline": 271,
+    "console": 111,
     "bench": 14,
     "docs": 0,
     "README.md": 0,

@@ -17,11 +17,11 @@ from quorate.pipeline.stores.client import (
     KnownSource,
     Stores,
 )
-from quorate.pipeline.stores.fetch import Piece
 from quorate.pipeline.stores.planning import (
     Part,
     SourceRange,
 )
+from quorate.protocol.answers import Piece
 from quorate.protocol.errors import MessagesGone
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName

@@ -6,16 +6,28 @@ Whoever reads them takes only what is in order, and for "no more" only what says
 from __future__ import annotations
 
 import random
+import re
+from itertools import chain
 
 import pytest
 from tests.protocol.broken_answers import BREACHES, Breach, name_of
 
-from quorate.protocol.answers import AnswerPacking, AnswerReading
+from quorate.protocol.answers import (
+    Answer,
+    AnswerPacking,
+    AnswerReading,
+    Corrupt,
+    Piece,
+    fetch_request,
+)
 from quorate.protocol.errors import BrokenAnswer
+from quorate.protocol.framing import check_batch, encode_batch
+from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,
     FRAME_BYTES_MAX,
     MESSAGE_BYTES_MAX,
+    PROTOCOL_VERSION,
     RESPONSE_ANSWERS_MAX,
     RESPONSE_BYTES_TARGET,
 )
@@ -140,27 +152,62 @@ def test_all_of_it_in_order_within_the_bounds(seed: int) -> None:
 
 # Reading.
 
+ORDERS = SourceName("orders", 0x10)
+KINDS = {Piece: "fetched", Corrupt: "corrupt", v1.Missing: "missing", v1.FetchEnd: "end"}
+
+
+def batch(first: int, last: int, source: SourceName = ORDERS) -> bytes:
+    return encode_batch(source, 1, first, [b"%d" % n for n in range(first, last + 1)], 0)
+
+
+def served(frame: bytes, first: int, last: int) -> v1.FetchResponse:
+    fetched = v1.Fetched(batch=frame, first=first, last=last)
+    return v1.FetchResponse(answers=[v1.FetchAnswer(fetched=fetched)])
+
+
+def reading_of(first: int, last: int) -> AnswerReading:
+    return AnswerReading("peer:1", ORDERS, Range(first, last))
+
 
 def answers() -> list[v1.FetchAnswer]:
-    """Of one who has [0, 9] of what was asked for, lacks [10, 14], and has [15, 19]."""
+    """A store's answers that has [0, 9] of what was asked for, lacks [10, 14], and has [15, 19]."""
     packing = AnswerPacking()
-    packing.fetched(b"one", Range(0, 9))
+    packing.fetched(batch(0, 9), Range(0, 9))
     packing.missing(Range(10, 14), v1.LOOKUP_ABSENT, "")
-    packing.fetched(b"two", Range(15, 19))
+    packing.fetched(batch(15, 19), Range(15, 19))
     packing.end(19, 19, NO_LINEAGE)
     return [answer for response in packing.all() for answer in response.answers]
+
+
+def kind_of(answer: Answer) -> str:
+    return KINDS[type(answer)]
+
+
+def test_a_request_names_the_source_the_range_and_the_version() -> None:
+    request = fetch_request(ORDERS, Range(5, 9))
+    assert request == v1.FetchRequest(
+        source=v1.SourceName(topic="orders", session_id=0x10),
+        first=5,
+        last=9,
+        protocol_version=PROTOCOL_VERSION,
+    )
 
 
 @pytest.mark.parametrize("together", [1, 2, 3, 4])
 def test_answers_that_follow_the_rule_are_read_to_their_end(together: int) -> None:
     given = answers()
-    reading = AnswerReading("peer", Range(0, 99))
-    read: list[str] = []
+    reading = reading_of(0, 99)
+    read: list[Answer] = []
     for at in range(0, 4, together):
         assert not reading.is_over
-        response = v1.FetchResponse(answers=given[at : at + together])
-        read += [kind for kind, _ in reading.answers(response)]
-    assert read == ["fetched", "missing", "fetched", "end"]
+        read += reading.answers(v1.FetchResponse(answers=given[at : at + together]))
+    one, two = batch(0, 9), batch(15, 19)
+    assert read == [
+        Piece(one, check_batch(one), 0, 9),
+        given[1].missing,
+        Piece(two, check_batch(two), 15, 19),
+        given[3].end,
+    ]
     assert reading.is_over
 
 
@@ -169,20 +216,27 @@ def test_what_was_let_go_may_go_on_past_what_was_asked_for() -> None:
     packing.missing(Range(5, 99), v1.LOOKUP_RELEASED, "")
     packing.end(-1, 99, NO_LINEAGE, 100)
     (response,) = packing.all()
-    reading = AnswerReading("peer", Range(5, 9))
-    assert [kind for kind, _ in reading.answers(response)] == ["missing", "end"]
+    missing, end = reading_of(5, 9).answers(response)
+    assert isinstance(missing, v1.Missing)
+    assert (missing.first, missing.last, kind_of(end)) == (5, 99, "end")
+
+
+@pytest.mark.parametrize("part", [(4, 12), (4, 19)], ids=["exact", "more"])
+def test_a_batch_counts_as_far_as_it_was_asked_for(part: tuple[int, int]) -> None:
+    frame = batch(0, 19)
+    (piece,) = reading_of(4, 12).answers(served(frame, *part))
+    assert piece == Piece(frame, check_batch(frame), 4, 12)
 
 
 @pytest.mark.parametrize("breach", BREACHES, ids=name_of)
 def test_what_breaks_the_rule_is_an_error_of_who_answers(breach: Breach) -> None:
-    reading = AnswerReading("peer:1", Range(0, 99))
+    reading = reading_of(0, 99)
     read: list[str] = []
 
     def read_on() -> None:
-        for response in breach(answers()):
-            for kind, _ in reading.answers(response):
-                read.append(kind)
-        raise reading.cut_short()
+        for response in chain(breach(answers()), [None]):
+            for answer in reading.answers(response):
+                read.append(kind_of(answer))
 
     with pytest.raises(BrokenAnswer) as caught:
         read_on()
@@ -196,20 +250,44 @@ def test_what_breaks_the_rule_is_an_error_of_who_answers(breach: Breach) -> None
     ("first", "last"), [(1, 9), (-1, 9), (0, -1), (20, 29)], ids=["late", "early", "none", "more"]
 )
 def test_answers_begin_where_they_were_asked_to(first: int, last: int) -> None:
-    response = v1.FetchResponse()
-    response.answers.add().fetched.CopyFrom(v1.Fetched(batch=b"batch", first=first, last=last))
     with pytest.raises(BrokenAnswer):
-        list(AnswerReading("peer", Range(0, 19)).answers(response))
+        list(reading_of(0, 19).answers(served(b"batch", first, last)))
 
 
 def test_more_than_was_asked_for_breaks_the_rule() -> None:
-    reading = AnswerReading("peer", Range(0, 9))
     with pytest.raises(BrokenAnswer):
-        list(reading.answers(v1.FetchResponse(answers=answers()[:2])))
+        list(reading_of(0, 9).answers(v1.FetchResponse(answers=answers()[:2])))
 
 
 def test_nothing_comes_after_the_end() -> None:
-    reading = AnswerReading("peer", Range(0, 99))
+    reading = reading_of(0, 99)
     list(reading.answers(v1.FetchResponse(answers=answers())))
     with pytest.raises(BrokenAnswer, match="after its end"):
         list(reading.answers(v1.FetchResponse(answers=answers()[-1:])))
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        pytest.param(batch(0, 9)[:-1] + b"x", "its checksum is", id="checksum"),
+        pytest.param(b"rubbish", "too few for a header", id="rubbish"),
+        pytest.param(batch(0, 9, SourceName("bills", 0x10)), "belongs to bills", id="topic"),
+        pytest.param(batch(0, 9, SourceName("orders", 0x11)), "belongs to orders", id="session"),
+        pytest.param(batch(1, 9), r"it has \[1, 9\], not \[0, 9\]", id="begins-later"),
+        pytest.param(batch(0, 8), r"it has \[0, 8\], not \[0, 9\]", id="ends-earlier"),
+    ],
+)
+def test_what_is_not_the_batch_that_was_asked_for_is_a_corrupt_copy(frame: bytes, why: str) -> None:
+    reading = reading_of(0, 19)
+    (corrupt,) = reading.answers(served(frame, 0, 9))
+    assert isinstance(corrupt, Corrupt)
+    assert (corrupt.first, corrupt.last) == (0, 9)
+    assert re.match(f"(?s).*from peer:1.*({why})", str(corrupt.error))
+    (behind,) = reading.answers(served(batch(10, 19), 10, 19))
+    assert kind_of(behind) == "fetched", "others may have it, so the fetch goes on"
+
+
+def test_a_corrupt_copy_counts_as_far_as_it_was_asked_for() -> None:
+    (corrupt,) = reading_of(0, 5).answers(served(b"rubbish", 0, 9))
+    assert isinstance(corrupt, Corrupt)
+    assert (corrupt.first, corrupt.last) == (0, 5)

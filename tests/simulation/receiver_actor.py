@@ -18,7 +18,7 @@ from tests.simulation.network import End, Network
 from tests.simulation.receiver_checks import RegisteredAs
 from tests.simulation.world import Event, Pending, Process, Task, World
 
-from quorate.protocol.answers import AnswerReading
+from quorate.protocol.answers import AnswerReading, Corrupt, Piece
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import (
     FORMER_DIRECTORY,
@@ -537,7 +537,7 @@ class ReceiverInstance:
 
     async def _fetch(self, end: End, request: Request) -> None:
         plan = self.plan
-        reading = AnswerReading(request.peer, Range(request.first, request.last))
+        reading = AnswerReading(request.peer, self.source, Range(request.first, request.last))
         while True:
             while plan.needs_room(request) and self._room.waiting_bytes > FETCHED_BYTES_MAX:
                 if not plan.front_under_way():
@@ -547,14 +547,14 @@ class ReceiverInstance:
                     return
                 await self._wakes[request.peer].pause(0.1)
             response = await end.read(REQUEST_SECONDS)
-            for kind, answer in reading.answers(response):
-                withdrawn = take_answer(plan, self.source, request, kind, answer, self.world.now)
-                if kind == "fetched":
+            for answer in reading.answers(response):
+                withdrawn = take_answer(plan, self.source, request, answer, self.world.now)
+                if isinstance(answer, Piece | Corrupt):
                     self._hand_on()
-                elif kind == "end":
+                elif isinstance(answer, v1.FetchEnd):
                     self._withdraw(withdrawn)
                 else:
-                    said = v1.Lookup.Name(answer.missing.why).removeprefix("LOOKUP_").lower()
+                    said = v1.Lookup.Name(answer.why).removeprefix("LOOKUP_").lower()
                     self.world.reach(f"store said {said}", "%s to %s", request.peer, self.name)
             if reading.is_over:
                 return

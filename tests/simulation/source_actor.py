@@ -25,6 +25,7 @@ from tests.simulation.publish_store import PublishStore
 from tests.simulation.rules import Setup
 from tests.simulation.world import Event, Pending, Process, WallClock, World
 
+from quorate.protocol.answers import AnswerReading
 from quorate.protocol.attributes import NO_ATTRIBUTES
 from quorate.protocol.errors import (
     Closed,
@@ -44,7 +45,7 @@ from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
 from quorate.source import events
 from quorate.source.io.fetch_kept import (
-    Taking,
+    collect,
     fetch_all,
 )
 from quorate.source.options import SourceOptions
@@ -63,6 +64,7 @@ from quorate.source.protocol.registration import (
     Phase,
 )
 from quorate.source.protocol.resend_plan import Kept
+from quorate.transport.fetch import FetchCall
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import StoreReplaced, WaitedFor
 
@@ -543,14 +545,16 @@ class SourceInstance:
         name = self.core.name
         request.source.topic, request.source.session_id = name.topic, name.session_id
         end = self.network.connect(self.process, store, "fetch", request)
-        taking = Taking(StoreAddress(store, store), name, lineage, wanted, kept)
+        call = FetchCall(
+            AnswerReading(store, name, wanted),
+            lambda: end.read(SILENCE_SECONDS),
+            lambda: end.close(Closed("The fetch")),
+        )
         try:
-            while not taking.is_over:
-                taking.take(await end.read(SILENCE_SECONDS))
+            return await collect(call, store, lineage, wanted.first, kept)
         except QuorateError as error:
             self.world.note("%s: fetching what was kept: %s", self.process.name, error)
-        end.close(Closed("The fetch"))
-        return taking.released_upto
+            return NOTHING
 
     # Packing.
 

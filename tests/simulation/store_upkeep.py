@@ -18,6 +18,7 @@ from tests.simulation.endings import AGES
 from tests.simulation.rules import Setup
 from tests.simulation.world import Event
 
+from quorate.protocol.answers import AnswerReading
 from quorate.protocol.errors import Closed, ContentConflict, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
@@ -67,6 +68,7 @@ from quorate.store.tasks.scrub import (
     Scrub,
 )
 from quorate.store.tasks.throttle import Pace
+from quorate.transport.fetch import FetchCall
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -246,14 +248,13 @@ def _fetch_from(store: StoreActor, peer: str, state: SourceState, wanted: Range)
     request.first, request.last = wanted.first, wanted.last
     end = store.network.connect(store.process, peer, "fetch", request)
 
-    async def read() -> v1.FetchResponse | None:
-        try:
-            response: v1.FetchResponse = await end.read(ANSWER_SECONDS_MAX)
-        except QuorateError as error:
-            raise PeerFailed(error) from None
-        return response
-
-    return Fetching(peer, wanted, read, lambda: end.close(Closed("The fetch")))
+    return Fetching(
+        FetchCall(
+            AnswerReading(peer, state.name, wanted),
+            lambda: end.read(ANSWER_SECONDS_MAX),
+            lambda: end.close(Closed("The fetch")),
+        )
+    )
 
 
 class SimulatedVouching(Vouching):

@@ -15,7 +15,7 @@ import pytest
 from tests.store.deleted import engine_of
 from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 
-from quorate.protocol.answers import AnswerPacking
+from quorate.protocol.answers import AnswerPacking, AnswerReading
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.rules import digest
 from quorate.store.rules.peer_knowledge import (
@@ -39,6 +39,7 @@ from quorate.store.tasks.throttle import (
     SHARE,
     Pace,
 )
+from quorate.transport.fetch import FetchCall
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -149,7 +150,8 @@ def filler_of(world: World, time: Time) -> Filler:
     async def reached(peer: str) -> AsyncIterator[Fetch]:
         def fetch(_: SourceState, wanted: Range) -> Fetching:
             answers = Answers(time)
-            return Fetching(peer, wanted, answers.read, answers.cancel)
+            reading = AnswerReading(peer, ORDERS, wanted)
+            return Fetching(FetchCall(reading, answers.read, answers.cancel))
 
         yield fetch
 

@@ -1,34 +1,38 @@
-"""The answers to a fetch: the server packs them into responses, the client checks their order.
+"""Answers to the call Fetch: how a server packs them, and how a client reads and checks them.
 
-A gRPC message costs as much as a hundred small batches, whatever is in it, so answers share
-responses. Pure: the server decides elsewhere which answers it gives, and the client elsewhere what
-follows from one. Stores and sources serve fetches by the same rules.
+A gRPC message costs as much as a hundred small batches, whatever it carries, so answers share
+responses. Stores and sources serve them; stores, sources, receivers and the pipeline read them.
+This module is pure. It decides neither which answers are given nor what follows from an answer; the
+calls themselves are in quorate.transport.fetch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from quorate.protocol.errors import BrokenAnswer
-from quorate.protocol.limits import RESPONSE_ANSWERS_MAX, RESPONSE_BYTES_TARGET
+from quorate.protocol.errors import BrokenAnswer, CorruptBatch
+from quorate.protocol.framing import BatchHeader, check_batch
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import PROTOCOL_VERSION, RESPONSE_ANSWERS_MAX, RESPONSE_BYTES_TARGET
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import lineage_to_wire
+from quorate.protocol.wire import lineage_to_wire, source_to_wire
 from quorate.v1 import messages_pb2 as v1
 
 _AROUND = 64
-"""Bytes: an upper bound for the tags, lengths and numbers of one answer."""
+"""Bytes, at least those of the tags, lengths and numbers of one answer."""
 _AROUND_TERM = 32
 _VERSION = "is its version this one's (`quorate status`)?"
 _DETAIL_MAX = 1000
-"""Characters. The text of an operator may be longer."""
+"""Characters: what an operator wrote may be long."""
 
 
 class AnswerPacking:
-    """Answers in the order in which they are given, in as few responses as the bounds allow.
+    """Pack answers, in order, into as few responses as the bounds allow.
 
-    A batch that is larger than the bounds has a response of its own. An answer may stay here in a
-    response that is not full. So a server sends `all` before it waits for anything.
+    A batch that is larger than the bounds has a response of its own. The packing never waits for
+    more answers: a server sends `all` before it waits for anything.
     """
 
     __slots__ = ("_bytes", "_full", "_open")
@@ -39,14 +43,14 @@ class AnswerPacking:
         self._bytes = 0
 
     def fetched(self, batch: bytes, part: Range) -> None:
-        """Add a framed batch of which this part was asked for."""
+        """Add a framed batch, of which a part was asked for."""
         # In place: a message that is given to another one is copied, twice.
         fetched = self._add(len(batch) + _AROUND).fetched
         fetched.batch = batch
         fetched.first, fetched.last = part.first, part.last
 
     def missing(self, part: Range, why: v1.Lookup, detail: str) -> None:
-        """Add a part that is not served, with the reason for programs and for people."""
+        """Add a range that is not served, why, and a detail for people."""
         if len(detail) > _DETAIL_MAX:
             detail = detail[: _DETAIL_MAX - 1] + "…"
         missing = self._add(len(detail.encode()) + _AROUND).missing
@@ -55,19 +59,19 @@ class AnswerPacking:
         missing.detail = detail
 
     def end(self, high: int, stable_upto: int, lineage: Lineage, retained_from: int = 0) -> None:
-        """Add the last answer: where the server's knowledge ends."""
+        """Add the last answer, which says where the server's knowledge ends."""
         end = self._add(_AROUND_TERM * len(lineage.terms) + _AROUND).end
         end.high, end.stable_upto, end.retained_from = high, stable_upto, retained_from
         end.lineage.extend(lineage_to_wire(lineage))
 
     def full(self) -> list[v1.FetchResponse]:
-        """Return the responses that are full, each once."""
+        """Remove and return the responses that are full."""
         self._make_room_for(_AROUND)
         full, self._full = self._full, []
         return full
 
     def all(self) -> list[v1.FetchResponse]:
-        """Return all responses that are left, also one that is not full."""
+        """Remove and return all responses, the last one perhaps not full."""
         self._close()
         return self.full()
 
@@ -88,30 +92,74 @@ class AnswerPacking:
             self._bytes = 0
 
 
-class AnswerReading:
-    """The responses to one fetch, checked as they are read.
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A batch that a peer served, checked; [first, last] of it was asked for."""
 
-    The rule: answers begin at the first number that was asked for. Each answer goes on where the
-    one before it ended. The end comes once, as the last answer. Each response has an answer.
-    A breach of the rule is an error of the server. So a stream that just stops is never taken for
-    "it has no more". A client with a timeout for each response never waits for ever.
+    frame: bytes
+    """The whole batch, which may have more than was asked for."""
+    header: BatchHeader
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupt:
+    """An answer with something else in place of the messages [first, last].
+
+    The peer has no good copy of them; others may.
     """
 
-    __slots__ = ("_address", "_last", "_next", "is_over")
+    first: int
+    last: int
+    error: CorruptBatch
 
-    def __init__(self, address: str, wanted: Range) -> None:
-        """address: the server's. wanted: the numbers that are asked for."""
-        self._address = address
+
+Answer = Piece | Corrupt | v1.Missing | v1.FetchEnd
+"""One answer to a fetch, as a client takes it. A range that is missing may go on past the range
+that was asked for."""
+
+
+def fetch_request(source: SourceName, wanted: Range) -> v1.FetchRequest:
+    """Return the request for a range of a source's stream."""
+    return v1.FetchRequest(
+        source=source_to_wire(source),
+        first=wanted.first,
+        last=wanted.last,
+        protocol_version=PROTOCOL_VERSION,
+    )
+
+
+class AnswerReading:
+    """Read and check the responses to one fetch, one after the other.
+
+    Answers begin at the first number that was asked for. Each goes on where the one before it
+    ended, and the end comes once, after all others. Each response brings an answer: a client that
+    waits for the next response no longer than some time is not kept for ever. A stream that just
+    stops does not count as "it has no more". An answer against these rules raises BrokenAnswer.
+
+    A batch with a wrong checksum, of another source, or without the messages that its answer names
+    becomes `Corrupt`. Callers check by themselves that the batch belongs to their lineage.
+    """
+
+    __slots__ = ("_last", "_next", "_source", "address", "is_over")
+
+    def __init__(self, address: str, source: SourceName, wanted: Range) -> None:
+        """address: of the peer that answers; wanted: the range that it was asked for."""
+        self.address = address
+        self._source = source
         self._next = wanted.first
         self._last = wanted.last
         self.is_over = False
-        """True: the end came, and no more answers follow."""
+        """The end came: the client waits for nothing more."""
 
-    def answers(self, response: v1.FetchResponse) -> Iterator[tuple[str, v1.FetchAnswer]]:
-        """Yield the answers of the next response with their kind: "fetched", "missing" or "end".
+    def answers(self, response: v1.FetchResponse | None) -> Iterator[Answer]:
+        """Yield what the next response brings; None: the call ended without another response.
 
-        Raises BrokenAnswer at the first answer that breaks the rule. The answers before it count.
+        Raises BrokenAnswer at the first answer that is against the rules; those before it count.
         """
+        if response is None:
+            raise self._broken(f"the stream stops without its end; {_VERSION}")
         if self.is_over:
             raise self._broken("it goes on after its end")
         left = len(response.answers)
@@ -121,26 +169,41 @@ class AnswerReading:
             left -= 1
             kind = answer.WhichOneof("kind")
             if kind == "fetched":
-                part: v1.Fetched | v1.Missing = answer.fetched
+                first, last = self._in_order(answer.fetched)
+                yield self._checked(answer.fetched.batch, first, last)
             elif kind == "missing":
-                part = answer.missing
+                self._in_order(answer.missing)
+                yield answer.missing
             elif kind == "end":
                 if left:
                     raise self._broken("it goes on after its end")
                 self.is_over = True
-                yield kind, answer
-                return
+                yield answer.end
             else:
                 raise self._broken(f"an answer of no kind that is known here; {_VERSION}")
-            first, last = part.first, part.last
-            if not first == self._next <= last or first > self._last:
-                raise self._broken(f"[{first}, {last}] comes after {self._next - 1}")
-            self._next = last + 1
-            yield kind, answer
 
-    def cut_short(self) -> BrokenAnswer:
-        """Return the error for a stream that stopped without its end."""
-        return self._broken(f"the stream stops without its end; {_VERSION}")
+    def _in_order(self, part: v1.Fetched | v1.Missing) -> tuple[int, int]:
+        """Return the range that an answer is about; raise BrokenAnswer if it does not come next."""
+        first, last = part.first, part.last
+        if not first == self._next <= last or first > self._last:
+            raise self._broken(f"[{first}, {last}] comes after {self._next - 1}")
+        self._next = last + 1
+        return first, last
+
+    def _checked(self, frame: bytes, first: int, last: int) -> Piece | Corrupt:
+        """Check a batch of which [first, last] is served, perhaps more than was asked for."""
+        where = f"from {self.address}"
+        asked_last = min(last, self._last)
+        try:
+            header = check_batch(frame, where)
+            if header.source != self._source:
+                raise CorruptBatch(where, f"it belongs to {header.source}, not {self._source}")
+            if not header.first <= first <= last <= header.last:
+                detail = f"it has [{header.first}, {header.last}], not [{first}, {last}]"
+                raise CorruptBatch(where, detail)
+        except CorruptBatch as error:
+            return Corrupt(first, asked_last, error)
+        return Piece(frame, header, first, asked_last)
 
     def _broken(self, detail: str) -> BrokenAnswer:
-        return BrokenAnswer(self._address, detail)
+        return BrokenAnswer(self.address, detail)

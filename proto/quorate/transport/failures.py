@@ -6,7 +6,8 @@ tools that know only gRPC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import grpc
@@ -102,6 +103,17 @@ def error_from_blocking_call(address: str, error: grpc.RpcError) -> QuorateError
     """Return the error that a failed call without asyncio stands for."""
     call: Any = error  # is a grpc.Call, too
     return _meaning(address, call.code(), call.details(), call.trailing_metadata())
+
+
+@contextmanager
+def errors_of(address: str) -> Iterator[None]:
+    """Raise one of Quorate's errors if the call to this address fails or exceeds its time."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise error_from_call(address, error) from None
+    except TimeoutError:
+        raise Unreachable(address, "it did not answer in time") from None
 
 
 def _meaning(

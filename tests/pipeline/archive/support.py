@@ -14,7 +14,7 @@ from quorate.pipeline.stores.client import (
     KnownSource,
     Stores,
 )
-from quorate.pipeline.stores.fetch import Piece
+from quorate.protocol.answers import Piece
 from quorate.protocol.attributes import encode_attributes
 from quorate.protocol.errors import MissingMessages, QuorateError
 from quorate.protocol.framing import encode_batch, read_header

@@ -17,7 +17,7 @@ from quorate.pipeline.archive import archiving, files
 from quorate.pipeline.archive.compacting import compact
 from quorate.pipeline.archive.reading import Archive
 from quorate.pipeline.stores.decoding import record_batches
-from quorate.pipeline.stores.fetch import Piece
+from quorate.protocol.answers import Piece
 from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, InvalidArgument
 from quorate.protocol.framing import read_header
 from quorate.protocol.ranges import HeldRange, Range, RangeSet

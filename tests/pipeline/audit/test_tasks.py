@@ -52,7 +52,7 @@ def read(
     def call(_: str, __: v1.FetchRequest) -> Call:
         return Call()
 
-    monkeypatch.setattr(tasks, "_fetch", call)
+    monkeypatch.setattr(tasks, "call_fetch", call)
     reader = Reader(Segment(ORDERS, LINEAGE, 0, 29, ("a",)), {"a": "a:1"})
     taken: list[Range] = []
 
@@ -77,3 +77,25 @@ def test_a_store_that_says_it_has_no_more_has_a_hole(monkeypatch: pytest.MonkeyP
     (finding,), _, reader = read(monkeypatch, iter([v1.FetchResponse(answers=answers(19))]))
     assert (finding.kind, finding.first, finding.last) == (Kind.HOLE, 20, 29)
     assert reader.stores == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("frame", "detail"),
+    [
+        (encode_batch(ORDERS, 1, 10, [b"x"] * 10, 0)[:-1] + b"y", "its checksum is"),
+        (encode_batch(SourceName("bills", 1), 1, 10, [b"x"] * 10, 0), "it belongs to bills"),
+        (encode_batch(ORDERS, 2, 10, [b"x"] * 10, 0), "it is of epoch 2"),
+    ],
+    ids=["checksum", "source", "epoch"],
+)
+def test_a_batch_that_can_not_be_is_unreadable_and_what_follows_is_read(
+    monkeypatch: pytest.MonkeyPatch, frame: bytes, detail: str
+) -> None:
+    given = answers(29)
+    given[1].fetched.batch = frame
+    responses = iter([v1.FetchResponse(answers=given)])
+    (finding,), taken, reader = read(monkeypatch, responses)
+    assert (finding.kind, finding.first, finding.last) == (Kind.UNREADABLE, 10, 19)
+    assert finding.detail.startswith(detail)
+    assert taken == [Range(0, 9), Range(20, 29)]
+    assert reader.read == 20

@@ -15,15 +15,13 @@ from quorate.pipeline.jobs.audit import audit
 from quorate.pipeline.stores import (
     client as stores,
 )
-from quorate.pipeline.stores import (
-    fetch,
-)
 from quorate.pipeline.stores.client import (
     Stores,
     _merge,
     nobody,
     stub_of,
 )
+from quorate.protocol import answers as fetch_answers
 from quorate.protocol.errors import NotAStore, Unreachable, VersionMismatch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -96,7 +94,7 @@ def test_stores_of_another_version_are_called_that_wherever_they_are_asked(
     name = group.publish("versions", numbered(0, 9))
     client = Stores(group.addresses)
     known = client.sources().sources[name]
-    for module in (stores, fetch, answers):
+    for module in (stores, fetch_answers, answers):
         monkeypatch.setattr(module, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
     asked: list[Callable[[], object]] = [
         client.sources,

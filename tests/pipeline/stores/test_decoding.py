@@ -12,7 +12,7 @@ from quorate.pipeline.stores.decoding import (
     ROWS_MAX,
     record_batches,
 )
-from quorate.pipeline.stores.fetch import Piece
+from quorate.protocol.answers import Piece
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 

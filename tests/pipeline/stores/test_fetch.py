@@ -9,10 +9,8 @@ import pytest
 from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
 
 from quorate.pipeline.stores import fetch as fetching
-from quorate.pipeline.stores.fetch import (
-    Piece,
-    fetch,
-)
+from quorate.pipeline.stores.fetch import fetch
+from quorate.protocol.answers import Piece
 from quorate.protocol.errors import InLimbo, MessagesGone, MissingMessages, Unreachable
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName

@@ -9,14 +9,15 @@ import grpc.aio
 import pytest
 from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
 
-from quorate.protocol.answers import AnswerPacking
-from quorate.protocol.errors import CorruptBatch
+from quorate.protocol.answers import AnswerPacking, AnswerReading, Piece
+from quorate.protocol.errors import CorruptBatch, QuorateError
 from quorate.protocol.framing import check_batch, encode_batch, read_contents, read_payloads
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
 from quorate.source.io.fetch_kept import (
     clipped,
+    collect,
     fetch_kept,
 )
 from quorate.source.io.store_session import StoreSession
@@ -24,35 +25,29 @@ from quorate.source.protocol.resend_plan import (
     Kept,
     Load,
 )
-from quorate.v1.messages_pb2 import Fetched, FetchRequest, FetchResponse
+from quorate.transport.fetch import FetchCall
+from quorate.v1.messages_pb2 import FetchRequest, FetchResponse
 
 NAME = SourceName("orders", 0x10)
 LINEAGE = Lineage((Term(3, 0),))
 BATCH = encode_batch(NAME, 3, 10, [b"10", b"11", b"12", b"13"], 99)
 
 
+def piece(frame: bytes, first: int, last: int) -> Piece:
+    return Piece(frame, check_batch(frame), first, last)
+
+
 def test_a_whole_batch_stays_as_it_is() -> None:
-    fetched = Fetched(batch=BATCH, first=10, last=13)
-    assert clipped(NAME, LINEAGE, fetched, Range(10, 20), "a") == Kept(10, 13, BATCH, "a")
+    assert clipped(piece(BATCH, 10, 13), LINEAGE, "a") == Kept(10, 13, BATCH, "a")
 
 
-@pytest.mark.parametrize(
-    ("valid", "wanted", "expected"),
-    [
-        ((10, 11), (10, 20), (10, 11)),
-        ((10, 13), (12, 20), (12, 13)),
-        ((11, 13), (10, 12), (11, 12)),
-    ],
-)
-def test_of_a_batch_only_what_is_valid_and_wanted_is_kept(
-    valid: tuple[int, int], wanted: tuple[int, int], expected: tuple[int, int]
-) -> None:
-    fetched = Fetched(batch=BATCH, first=valid[0], last=valid[1])
-    item = clipped(NAME, LINEAGE, fetched, Range(*wanted), "a")
-    assert (item.first, item.last) == expected
+@pytest.mark.parametrize("part", [(10, 11), (12, 13), (11, 12)])
+def test_of_a_batch_only_what_is_valid_and_wanted_is_kept(part: tuple[int, int]) -> None:
+    item = clipped(piece(BATCH, *part), LINEAGE, "a")
+    assert (item.first, item.last) == part
     header = check_batch(item.batch)
-    assert (header.first, header.last, header.epoch, header.timestamp_ns) == (*expected, 3, 99)
-    numbers = range(expected[0], expected[1] + 1)
+    assert (header.first, header.last, header.epoch, header.timestamp_ns) == (*part, 3, 99)
+    numbers = range(part[0], part[1] + 1)
     assert read_payloads(item.batch, header) == [b"%d" % number for number in numbers]
 
 
@@ -60,37 +55,51 @@ def test_a_part_keeps_its_attributes() -> None:
     whole = encode_batch(
         NAME, 3, 10, [b"10", b"11", b"12"], 99, attributes=[b"ten", b"", b"twelve"]
     )
-    item = clipped(NAME, LINEAGE, Fetched(batch=whole, first=11, last=12), Range(10, 20), "a")
+    item = clipped(piece(whole, 11, 12), LINEAGE, "a")
     contents = read_contents(item.batch, check_batch(item.batch), 11, 12)
     assert contents == [(b"11", b""), (b"12", b"twelve")]
 
 
 def test_what_a_later_epoch_voided_is_not_kept() -> None:
     """A store that has not begun yet serves as valid what is not so any more."""
-    fetched = Fetched(batch=BATCH, first=10, last=13)
     voided = Lineage((Term(3, 0), Term(4, 12)))
-    item = clipped(NAME, voided, fetched, Range(10, 20), "a")
+    item = clipped(piece(BATCH, 10, 13), voided, "a")
     assert (item.first, item.last) == (10, 11)
     with pytest.raises(CorruptBatch):
-        clipped(NAME, voided, fetched, Range(12, 20), "a")
+        clipped(piece(BATCH, 12, 13), voided, "a")
     with pytest.raises(CorruptBatch):
-        clipped(NAME, Lineage((Term(4, 0),)), fetched, Range(10, 20), "a")
+        clipped(piece(BATCH, 10, 13), Lineage((Term(4, 0),)), "a")
 
 
-@pytest.mark.parametrize(
-    ("source", "batch", "last", "first_wanted"),
-    [
-        (SourceName("other", 1), BATCH, 13, 10),
-        (NAME, BATCH, 11, 12),
-        (NAME, BATCH[:-1] + b"x", 13, 10),
-    ],
-)
-def test_what_can_not_be_is_refused(
-    source: SourceName, batch: bytes, last: int, first_wanted: int
-) -> None:
-    fetched = Fetched(batch=batch, first=10, last=last)
-    with pytest.raises(CorruptBatch):
-        clipped(source, LINEAGE, fetched, Range(first_wanted, 20), "a")
+async def collected(*responses: FetchResponse, lineage: Lineage = LINEAGE) -> list[Kept]:
+    """What is kept of [10, 29] if a store answers so; a broken answer ends it."""
+    left = iter(responses)
+
+    async def read() -> FetchResponse | None:
+        return next(left, None)
+
+    kept: list[Kept] = []
+    call = FetchCall(AnswerReading("a:1", NAME, Range(10, 29)), read, lambda: None)
+    with pytest.raises(QuorateError):
+        await collect(call, "a", lineage, 10, kept)
+    return kept
+
+
+async def test_a_corrupt_copy_ends_what_a_store_gives() -> None:
+    packing = AnswerPacking()
+    packing.fetched(BATCH, Range(10, 13))
+    packing.fetched(encode_batch(NAME, 3, 14, [b"14"], 99)[:-1] + b"x", Range(14, 14))
+    packing.fetched(encode_batch(NAME, 3, 15, [b"15"], 99), Range(15, 15))
+    assert await collected(*packing.all()) == [Kept(10, 13, BATCH, "a")]
+
+
+async def test_behind_what_is_void_a_store_gives_nothing() -> None:
+    packing = AnswerPacking()
+    packing.fetched(BATCH, Range(10, 13))
+    packing.fetched(encode_batch(NAME, 4, 14, [b"14"], 99), Range(14, 14))
+    voided = Lineage((Term(3, 0), Term(4, 12)))
+    (item,) = await collected(*packing.all(), lineage=voided)
+    assert (item.first, item.last) == (10, 11)
 
 
 # Asking stores.

@@ -11,7 +11,7 @@ import pytest
 from tests.store.deleted import engine_of
 from tests.store.support import ORDERS, World, batch
 
-from quorate.protocol.answers import AnswerPacking
+from quorate.protocol.answers import AnswerPacking, AnswerReading
 from quorate.protocol.errors import OtherLineage
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range, RangeSet
@@ -31,6 +31,7 @@ from quorate.store.tasks.fetcher import (
     reached,
 )
 from quorate.store.tasks.throttle import Pace
+from quorate.transport.fetch import FetchCall
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -77,7 +78,8 @@ def asked_of(world: World) -> Asked:
         async def next_response() -> v1.FetchResponse | None:
             return responses.pop(0) if responses else None
 
-        return Fetching(PEER.address, wanted, next_response, lambda: None)
+        reading = AnswerReading(PEER.address, state.name, wanted)
+        return Fetching(FetchCall(reading, next_response, lambda: None))
 
     return Asked(digests, fetch)
 

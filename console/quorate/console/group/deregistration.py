@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import grpc.aio
-
 from quorate.console.group.status import (
     ask_all,
     too_few,
@@ -22,7 +20,7 @@ from quorate.protocol.incarnations import Word, replaced
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.transport.channels import open_channel
-from quorate.transport.failures import error_from_call
+from quorate.transport.failures import errors_of
 from quorate.v1.store_pb2 import (
     DeregisterRequest,
     DeregisterResponse,
@@ -146,10 +144,8 @@ async def _ask(
         protocol_version=PROTOCOL_VERSION,
     )
     async with open_channel(store.address) as channel:
-        try:
+        with errors_of(store.address):
             answer: DeregisterResponse = await StoreStub(channel).Deregister(
                 request, timeout=timeout
             )
-        except grpc.aio.AioRpcError as error:
-            raise error_from_call(store.address, error) from error
     return answer

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import grpc.aio
-
 from quorate.console.group.lacks_status import lacks
 from quorate.console.group.policy_status import (
     group_rows,
@@ -25,7 +23,7 @@ from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.pacing import waited_for
 from quorate.protocol.wire import membership_from_wire, pacing_from_wire
 from quorate.transport.channels import open_channel
-from quorate.transport.failures import error_from_call
+from quorate.transport.failures import errors_of
 from quorate.v1.messages_pb2 import (
     DURABILITY_FSYNC,
     DURABILITY_MEMORY,
@@ -74,12 +72,10 @@ class GroupStatus:
 async def ask(address: str, timeout: float) -> StatusResponse:
     """Return a store's own status. Raises Unreachable, NotAStore and other errors of the call."""
     async with open_channel(address) as channel:
-        try:
+        with errors_of(address):
             request = StatusRequest(protocol_version=PROTOCOL_VERSION)
             response: StatusResponse = await StoreStub(channel).Status(request, timeout=timeout)
             return response
-        except grpc.aio.AioRpcError as error:
-            raise error_from_call(address, error) from error
 
 
 async def ask_all(

@@ -19,8 +19,8 @@ from quorate.pipeline.stores.client import (
     KnownSource,
     Stores,
 )
-from quorate.pipeline.stores.fetch import Piece
 from quorate.pipeline.stores.planning import SourceRange
+from quorate.protocol.answers import Piece
 from quorate.protocol.errors import (
     ArchiveDiffers,
     MessagesGone,

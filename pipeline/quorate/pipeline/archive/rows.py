@@ -18,7 +18,7 @@ from quorate.pipeline.stores.decoding import (
     constant,
     record_batches,
 )
-from quorate.pipeline.stores.fetch import Piece
+from quorate.protocol.answers import Piece
 from quorate.protocol.attributes import encode_attributes
 from quorate.protocol.errors import CorruptBatch
 from quorate.protocol.framing import cut, encode_batch, read_header

@@ -24,18 +24,16 @@ from quorate.pipeline.audit.contents import (
 from quorate.pipeline.audit.facts import Finding, Kind
 from quorate.pipeline.audit.holdings import Segment
 from quorate.pipeline.options import parse_source
-from quorate.pipeline.stores.client import channel_to
-from quorate.pipeline.stores.fetch import (
-    Answers,
-    Call,
-)
+from quorate.pipeline.stores.client import call_fetch, channel_to
+from quorate.pipeline.stores.fetch import answers_of
+from quorate.protocol.answers import Corrupt, Piece
 from quorate.protocol.errors import (
     CorruptBatch,
     QuorateError,
     StorageFailed,
     UnknownTopic,
 )
-from quorate.protocol.framing import BatchHeader, check_batch, read_contents
+from quorate.protocol.framing import BatchHeader, read_contents
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.ranges import Range
@@ -161,28 +159,30 @@ class Reader:
                 findings.append(Finding(kind, (store,), first, last, detail))
 
         try:
-            with Answers(
-                _fetch, self._addresses[store], segment.source, wanted.first, wanted.last
+            address = self._addresses[store]
+            with answers_of(
+                call_fetch, address, segment.source, wanted.first, wanted.last
             ) as answers:
-                for kind, answer in answers:
-                    if kind == "end":
+                for answer in answers:
+                    if isinstance(answer, v1.FetchEnd):
                         break
-                    missing, fetched = answer.missing, answer.fetched
-                    told = missing if kind == "missing" else fetched
-                    part = Range(told.first, min(told.last, wanted.last))
+                    part = Range(answer.first, min(answer.last, wanted.last))
                     reached = part.last + 1
-                    if kind == "missing" and missing.why == v1.LOOKUP_RELEASED:
-                        continue  # it was let go since the store said that it holds it
-                    if kind == "missing":
-                        what = _MISSING.get(missing.why, Kind.UNREADABLE)
-                        wrong(what, part.first, part.last, missing.detail)
-                        continue
-                    frame = fetched.batch
-                    try:
-                        take(frame, _checked(frame, segment, part, store), part)
-                        self.read += len(part)
-                    except CorruptBatch as error:
-                        wrong(Kind.UNREADABLE, part.first, part.last, error.detail)
+                    match answer:
+                        case v1.Missing(why=v1.LOOKUP_RELEASED):
+                            pass  # it was let go since the store said that it holds it
+                        case v1.Missing():
+                            what = _MISSING.get(answer.why, Kind.UNREADABLE)
+                            wrong(what, part.first, part.last, answer.detail)
+                        case Corrupt():
+                            wrong(Kind.UNREADABLE, part.first, part.last, answer.error.detail)
+                        case Piece():
+                            try:
+                                _check_lineage(answer, segment, store)
+                                take(answer.frame, answer.header, part)
+                                self.read += len(part)
+                            except CorruptBatch as error:
+                                wrong(Kind.UNREADABLE, part.first, part.last, error.detail)
         except UnknownTopic:
             pass
         except QuorateError as error:
@@ -208,23 +208,11 @@ _MISSING = {
 }
 
 
-def _fetch(address: str, request: v1.FetchRequest) -> Call:
-    call: Call = StoreStub(channel_to(address)).Fetch(request)
-    return call
-
-
-def _checked(frame: bytes, segment: Segment, part: Range, store: str) -> BatchHeader:
-    where = f"from {store}"
-    header = check_batch(frame, where)
-    if (
-        header.source != segment.source
-        or not header.first <= part.first <= part.last <= header.last
-    ):
-        raise CorruptBatch(where, f"it is {header.source} [{header.first}, {header.last}]")
-    epochs = {segment.lineage.epoch_at(part.first), segment.lineage.epoch_at(part.last)}
-    if epochs != {header.epoch}:
-        raise CorruptBatch(where, f"it is of epoch {header.epoch}, which is not in force there")
-    return header
+def _check_lineage(piece: Piece, segment: Segment, store: str) -> None:
+    epoch, lineage = piece.header.epoch, segment.lineage
+    if not lineage.epoch_at(piece.first) == epoch == lineage.epoch_at(piece.last):
+        detail = f"it is of epoch {epoch}, which is not in force there"
+        raise CorruptBatch(f"from {store}", detail)
 
 
 # Digests first.

@@ -27,12 +27,12 @@ from quorate.pipeline.stores.client import (
     Stores,
 )
 from quorate.pipeline.stores.decoding import record_batches
-from quorate.pipeline.stores.fetch import Piece
 from quorate.pipeline.stores.planning import (
     Part,
     SourceRange,
     plan,
 )
+from quorate.protocol.answers import Piece
 from quorate.protocol.errors import InvalidArgument, MessagesGone, UnknownTopic
 from quorate.protocol.identity import SourceName
 

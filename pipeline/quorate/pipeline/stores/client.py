@@ -16,13 +16,9 @@ from typing import TYPE_CHECKING, Self
 
 import grpc
 
-from quorate.pipeline.stores.fetch import (
-    Call,
-    Piece,
-    fetch,
-    reason,
-)
+from quorate.pipeline.stores.fetch import fetch, reason
 from quorate.pipeline.stores.planning import SourceRange
+from quorate.protocol.answers import Piece
 from quorate.protocol.errors import (
     InvalidArgument,
     QuorateError,
@@ -44,6 +40,7 @@ from quorate.protocol.wire import (
 )
 from quorate.transport.channels import open_blocking_channel
 from quorate.transport.failures import error_from_blocking_call
+from quorate.transport.fetch import BlockingCall
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -202,7 +199,7 @@ class Stores:
         Raises as fetch.
         """
         order = self._order(source, 0)
-        with closing(fetch(_fetch, order, source, lineage, first, first)) as pieces:
+        with closing(fetch(call_fetch, order, source, lineage, first, first)) as pieces:
             piece = next(pieces)
         header = piece.header
         return (len(piece.frame) - header.body_at) / (header.last - header.first + 1)
@@ -216,7 +213,7 @@ class Stores:
         turn: readers with different ones begin with different stores.
         Raises as quorate.pipeline.stores.fetch.fetch.
         """
-        return fetch(_fetch, self._order(source, turn), source, lineage, first, last)
+        return fetch(call_fetch, self._order(source, turn), source, lineage, first, last)
 
     def _order(self, source: SourceName, turn: int) -> list[str]:
         turn %= len(self.addresses)
@@ -334,8 +331,9 @@ def stub_of(address: str) -> StoreStub:
     return StoreStub(channel_to(address))
 
 
-def _fetch(address: str, request: v1.FetchRequest) -> Call:
-    call: Call = stub_of(address).Fetch(request)
+def call_fetch(address: str, request: v1.FetchRequest) -> BlockingCall:
+    """Call Fetch of the store at that address."""
+    call: BlockingCall = stub_of(address).Fetch(request)
     return call
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorate.pipeline.stores.fetch import Piece
+from quorate.protocol.answers import Piece
 from quorate.protocol.attributes import Attributes, decode_attributes
 from quorate.protocol.fields import FIRST
 from quorate.protocol.framing import has_attributes, read_messages, read_payloads

@@ -1,24 +1,18 @@
 """Reading a range of a source's stream from the stores, from one after the other if need be.
 
-Every batch is checked, and the numbers follow on each other without a hole and without a duplicate;
-or it ends with an error that says who said what. Nothing here knows rows.
+Every batch is checked. The numbers follow on each other without a hole and without a duplicate, or
+the read ends with an error that names each store's answer. Nothing here knows rows.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-import grpc
-
-from quorate.protocol.answers import AnswerReading
+from quorate.protocol.answers import Answer, AnswerReading, Corrupt, Piece, fetch_request
 from quorate.protocol.errors import (
     BrokenAnswer,
-    CorruptBatch,
     MessagesGone,
     MissingMessages,
     QuorateError,
@@ -26,64 +20,40 @@ from quorate.protocol.errors import (
     Unreachable,
     VersionMismatch,
 )
-from quorate.protocol.framing import BatchHeader, check_batch
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import source_to_wire
-from quorate.transport.failures import error_from_blocking_call
+from quorate.transport.fetch import BlockingCall, BlockingFetchCall
 from quorate.v1 import messages_pb2 as v1
 
 SILENCE_SECONDS_MAX = 5.0
-"""A store that owes an answer and has said nothing for so long is taken for hung."""
+"""A store that owes an answer and has said nothing for so long counts as hung."""
 PATIENCE_SECONDS = 10.0
-"""While no store can be asked, or none can say, it is tried again for so long."""
+"""How long the stores are asked again while none can be reached, or none can say."""
 TROUBLE_SECONDS = 30.0
-"""A store that could not be reached, or hung, is the last to be asked for so long."""
+"""How long a store that could not be reached, or hung, is the last one to be asked."""
 _PAUSE_SECONDS = 0.1
 _PAUSE_SECONDS_MAX = 1.0
-_AHEAD = 8
-"""So many responses are taken from a store before they are asked for: small ones, or with one large
-batch each."""
-
-
-class Call(Protocol):
-    """The responses to a call under way."""
-
-    def __iter__(self) -> Iterator[v1.FetchResponse]: ...
-
-    def cancel(self) -> object: ...
-
-
-Fetch = Callable[[str, v1.FetchRequest], Call]
+Fetch = Callable[[str, v1.FetchRequest], BlockingCall]
 """Calls Fetch of the store at that address."""
 
 _troubled: dict[str, float] = {}
-"""By address, until when; of this process, whose tasks come one after the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A checked batch; [first, last] of it was asked for."""
-
-    frame: bytes
-    header: BatchHeader
-    first: int
-    last: int
+"""When each store that was in trouble has its turn again, in monotonic seconds by address. A worker
+process runs its tasks one after the other."""
 
 
 @dataclass(slots=True)
 class _Said:
-    """What the stores said of the first number that is missing."""
+    """The stores' answers about the first number that is missing, each by the store's address."""
 
     no: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Who knows that it does not have it, nor what follows up to there."""
+    """Stores that know that they lack it, how far what they lack goes, and why."""
     cannot_say: dict[str, str] = field(default_factory=dict)
+    """Stores that do not know, and why."""
     mismatched: dict[str, VersionMismatch] = field(default_factory=dict)
-    """Of those that can not say, who never will."""
+    """Stores that speak another version: they will never answer."""
     lost: tuple[int, str] | None = None
-    """As far as an operator accepted the loss, and who told."""
+    """How far an operator accepted the loss, and the store that reported it."""
 
     def clear(self) -> None:
         self.no.clear()
@@ -93,7 +63,7 @@ class _Said:
 
 
 class _NotHere(Exception):
-    """The store does not go on; others are to be asked."""
+    """The store has no more to give; the next one is asked."""
 
 
 def fetch(
@@ -104,11 +74,11 @@ def fetch(
     first: int,
     last: int,
 ) -> Generator[Piece, None, None]:
-    """The messages [first, last], each once and in order; they must be stable.
+    """Yield the messages [first, last], each once and in order; they must be stable.
 
-    addresses: of the stores, in the order in which they are to be asked.
-    Raises MessagesGone if all stores say that they do not have what comes next, or an operator
-    accepted its loss; MissingMessages if nobody has it and not all can say; VersionMismatch if all
+    addresses: of the stores, in the order in which they are asked. Raises MessagesGone if all
+    stores say that they lack what comes next, or if an operator accepted its loss. Raises
+    MissingMessages if no store serves it and not all can say. Raises VersionMismatch if all stores
     speak another version.
     """
     said = _Said()
@@ -120,7 +90,7 @@ def fetch(
         addresses = [*addresses[1:], address]
         before = first
         try:
-            with Answers(call, address, source, first, last) as answers:
+            with answers_of(call, address, source, first, last) as answers:
                 for piece in _pieces(answers, address, source, lineage, last, said):
                     yield piece
                     first = piece.last + 1
@@ -131,7 +101,7 @@ def fetch(
         if first > last:
             return
         if first > before:
-            # What was said was of another number, except by the one that has just ended.
+            # All other stores answered about another number.
             said = _only(said, address)
             silent = 1
             give_up_at, pause = 0.0, _PAUSE_SECONDS
@@ -160,42 +130,45 @@ def _only(said: _Said, address: str) -> _Said:
     )
 
 
+def answers_of(
+    call: Fetch, address: str, source: SourceName, first: int, last: int
+) -> BlockingFetchCall:
+    """Ask one store for a range. A store that hangs, or breaks off before its end, is an error."""
+    wanted = Range(first, last)
+    reading = AnswerReading(address, source, wanted)
+    under_way = call(address, fetch_request(source, wanted))
+    return BlockingFetchCall(reading, under_way, SILENCE_SECONDS_MAX)
+
+
 def _pieces(
-    answers: Iterable[tuple[str, v1.FetchAnswer]],
+    answers: Iterable[Answer],
     address: str,
     source: SourceName,
     lineage: Lineage,
     last: int,
     said: _Said,
 ) -> Iterator[Piece]:
-    """What a store gives without a break; notes what it says where that ends before last."""
-    for kind, answer in answers:
-        if kind == "fetched":
-            piece = _piece(answer.fetched, address, source, lineage, last)
-            yield piece
-            if piece.last == last:
-                return
-        elif kind == "missing":
-            _note_missing(said, address, answer.missing)
-            raise _NotHere
-        else:
-            said.no[address] = (last, f"it has messages up to {answer.end.high} only")
-            raise _NotHere
+    """Yield what a store gives without a break; note what it says where that ends before last."""
+    for answer in answers:
+        match answer:
+            case Piece():
+                _check_lineage(answer, address, source, lineage)
+                yield answer
+                if answer.last == last:
+                    return
+            case Corrupt():
+                raise answer.error
+            case v1.Missing():
+                _note_missing(said, address, answer)
+                raise _NotHere
+            case v1.FetchEnd():
+                said.no[address] = (last, f"it has messages up to {answer.high} only")
+                raise _NotHere
 
 
-def _piece(
-    fetched: v1.Fetched, address: str, source: SourceName, lineage: Lineage, last: int
-) -> Piece:
-    """What a store's answer brings of what was asked for; raises what is wrong with it."""
-    frame = fetched.batch
-    where = f"from {address}"
-    header = check_batch(frame, where)
-    begin, end = fetched.first, min(fetched.last, last)
-    if header.source != source or not header.first <= begin <= end <= header.last:
-        raise CorruptBatch(where, f"it is {header.source} [{header.first}, {header.last}]")
-    if not lineage.epoch_at(begin) == header.epoch == lineage.epoch_at(end):
+def _check_lineage(piece: Piece, address: str, source: SourceName, lineage: Lineage) -> None:
+    if not lineage.epoch_at(piece.first) == piece.header.epoch == lineage.epoch_at(piece.last):
         raise Unreachable(address, f"it follows an outdated lineage of {source}")
-    return Piece(frame, header, begin, end)
 
 
 def _note_missing(said: _Said, address: str, missing: v1.Missing) -> None:
@@ -220,14 +193,14 @@ def _note(said: _Said, address: str, error: QuorateError, last: int) -> None:
 
 
 def reason(why: QuorateError) -> str:
-    """Why a store did not answer, for where its address is said already."""
+    """Return why a store did not answer, for a text that names its address already."""
     return why.detail if isinstance(why, Unreachable | BrokenAnswer) else str(why)
 
 
 def _check_gone(
     said: _Said, addresses: Sequence[str], source: SourceName, first: int, last: int
 ) -> None:
-    """Raise MessagesGone if it is known by now that nobody has what comes next."""
+    """Raise MessagesGone if no store has what comes next, and all said so."""
     if said.lost is not None:
         upto, evidence = said.lost
     elif all(address in said.no for address in addresses):
@@ -240,62 +213,3 @@ def _check_gone(
 
 def _told(details: dict[str, str]) -> str:
     return "; ".join(f"{address}: {detail}" for address, detail in sorted(details.items()))
-
-
-class Answers:
-    """The answers of one store to one fetch, each with its kind, taken ahead by a thread; a store
-    that hangs, or breaks off before its end, is an error."""
-
-    def __init__(
-        self, call: Fetch, address: str, source: SourceName, first: int, last: int
-    ) -> None:
-        request = v1.FetchRequest(
-            source=source_to_wire(source),
-            first=first,
-            last=last,
-            protocol_version=PROTOCOL_VERSION,
-        )
-        self._address = address
-        self._reading = AnswerReading(address, Range(first, last))
-        self._call = call(address, request)
-        self._queue: queue.Queue[v1.FetchResponse | QuorateError | None] = queue.Queue(_AHEAD)
-        self._thread = threading.Thread(target=self._take, name="quorate-fetch", daemon=True)
-        self._over = False
-
-    def __enter__(self) -> Answers:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._call.cancel()
-        while not self._over:
-            # The thread may be waiting for room.
-            self._over = isinstance(self._queue.get(), QuorateError | None)
-        self._thread.join()
-
-    def __iter__(self) -> Iterator[tuple[str, v1.FetchAnswer]]:
-        while not self._reading.is_over:
-            yield from self._reading.answers(self._next())
-
-    def _next(self) -> v1.FetchResponse:
-        """Raises what ended the call."""
-        try:
-            response = self._queue.get(timeout=SILENCE_SECONDS_MAX)
-        except queue.Empty:
-            raise Unreachable(
-                self._address, f"it has said nothing for {SILENCE_SECONDS_MAX:g} s"
-            ) from None
-        if isinstance(response, v1.FetchResponse):
-            return response
-        self._over = True
-        raise response or self._reading.cut_short()
-
-    def _take(self) -> None:
-        try:
-            for response in self._call:
-                self._queue.put(response)
-            self._queue.put(None)
-        except grpc.RpcError as error:
-            self._queue.put(error_from_blocking_call(self._address, error))
-        except BaseException as error:
-            self._queue.put(Unreachable(self._address, repr(error)))

@@ -1,7 +1,7 @@
-"""What sources of a write say on the stores of how far they are, without taking them over.
+"""Reading on the stores how far the sources of a write came, without registering as them.
 
-Read only. Unlike everything else that reads, this looks at what is not stable, too: an attempt that
-died may have left rows that become stable later.
+No other reader of the pipeline looks at messages that are not stable. This one does: an attempt
+that died may have left rows that become stable later.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from quorate.pipeline.stores.client import (
     ANSWER_SECONDS_MAX,
     channel_to,
 )
-from quorate.protocol.answers import AnswerReading
-from quorate.protocol.errors import BrokenAnswer, CorruptBatch, NoQuorum, QuorateError
-from quorate.protocol.framing import check_batch
+from quorate.protocol.answers import AnswerReading, Corrupt, Piece, fetch_request
+from quorate.protocol.errors import BrokenAnswer, NoQuorum, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import source_from_wire, source_to_wire
+from quorate.protocol.wire import source_from_wire
 from quorate.transport.failures import error_from_blocking_call
-from quorate.v1.messages_pb2 import FetchRequest
+from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import InventoryRequest, InventoryResponse
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -34,10 +33,10 @@ _RETRY_SECONDS = 0.2
 def newest_markers(
     layout: Layout, wanted: Callable[[SourceName], bool], timeout: float
 ) -> dict[SourceName, list[bytes]]:
-    """The application marker of the newest batch of each wanted source, as the stores have it.
+    """Return the different markers of the newest batch of each wanted source, as stores have it.
 
-    Asks until so many stores answer that whatever may be stable is among what they have; raises
-    NoQuorum if after timeout seconds they have not.
+    Asks until the stores that answered are a blocking set, so that they have every message that may
+    be stable. Raises NoQuorum if they are not after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -67,7 +66,7 @@ def newest_markers(
 
 
 def _highs(address: str, wanted: Callable[[SourceName], bool]) -> Iterator[tuple[SourceName, int]]:
-    """The highest number that this store has of each wanted source, and knows to belong to it."""
+    """Yield each wanted source, and its highest number at this store that belongs to its stream."""
     request = InventoryRequest(protocol_version=PROTOCOL_VERSION)
     answers: Iterator[InventoryResponse] = StoreStub(channel_to(address)).Inventory(
         request, timeout=ANSWER_SECONDS_MAX
@@ -80,18 +79,21 @@ def _highs(address: str, wanted: Callable[[SourceName], bool]) -> Iterator[tuple
 
 
 def _marker(address: str, source: SourceName, number: int) -> bytes:
-    """Of the batch with this number, which the store has; raises whatever keeps it from saying."""
-    request = FetchRequest(
-        source=source_to_wire(source), first=number, last=number, protocol_version=PROTOCOL_VERSION
-    )
-    reading = AnswerReading(address, Range(number, number))
-    for response in StoreStub(channel_to(address)).Fetch(request, timeout=ANSWER_SECONDS_MAX):
-        for kind, answer in reading.answers(response):
-            if kind != "fetched":
-                why = answer.missing.detail or "it has no more"
-                raise BrokenAnswer(address, f"it lists {number} of {source}, but: {why}")
-            header = check_batch(answer.fetched.batch, f"from {address}")
-            if header.source != source or not header.first <= number <= header.last:
-                raise CorruptBatch(f"from {address}", f"it is not the one asked for: {header}")
+    """Return the marker of the batch with this number, which the store has.
+
+    Raises QuorateError or grpc.RpcError: why the store does not tell.
+    """
+    wanted = Range(number, number)
+    request = fetch_request(source, wanted)
+    reading = AnswerReading(address, source, wanted)
+    responses = StoreStub(channel_to(address)).Fetch(request, timeout=ANSWER_SECONDS_MAX)
+    match next(reading.answers(next(responses, None))):
+        case Piece(header=header):
             return header.marker
-    raise reading.cut_short()
+        case Corrupt(error=error):
+            raise error
+        case v1.Missing(detail=detail) if detail:
+            why = detail
+        case _:
+            why = "it has no more"
+    raise BrokenAnswer(address, f"it lists {number} of {source}, but: {why}")

@@ -18,14 +18,13 @@ from quorate.protocol.wire import source_to_wire
 from quorate.receiver.io.channels import (
     CALL_SECONDS,
     Peers,
-    errors_of,
 )
 from quorate.receiver.io.fetch import hear_stable
 from quorate.receiver.io.source_session import (
     Session,
     pause,
 )
-from quorate.transport.failures import failure_from_wire
+from quorate.transport.failures import errors_of, failure_from_wire
 from quorate.v1 import store_pb2 as store_v1
 
 log = logging.getLogger("quorate.receiver")

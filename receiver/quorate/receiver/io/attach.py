@@ -15,7 +15,6 @@ from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.receiver import events as event
-from quorate.receiver.io.channels import errors_of
 from quorate.receiver.io.confirm import Confirming
 from quorate.receiver.io.source_session import (
     Session,
@@ -23,6 +22,7 @@ from quorate.receiver.io.source_session import (
 )
 from quorate.receiver.options import Delivery
 from quorate.receiver.protocol import live_stream
+from quorate.transport.failures import errors_of
 from quorate.v1 import source_pb2 as source_v1
 
 log = logging.getLogger("quorate.receiver")

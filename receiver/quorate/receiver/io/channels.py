@@ -5,15 +5,11 @@ What the calls say is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import grpc.aio
 
-from quorate.protocol.errors import Unreachable
 from quorate.transport.channels import open_channel
-from quorate.transport.failures import error_from_call
 from quorate.v1.source_pb2_grpc import SourceStub
 from quorate.v1.store_pb2_grpc import StoreStub
 
@@ -45,14 +41,3 @@ class Peers:
         if channel is None:
             channel = self._channels[address] = open_channel(address)
         return channel
-
-
-@contextmanager
-def errors_of(address: str) -> Iterator[None]:
-    """Raise a failed call to this address as one of Quorate's errors."""
-    try:
-        yield
-    except grpc.aio.AioRpcError as error:
-        raise error_from_call(address, error) from None
-    except TimeoutError:
-        raise Unreachable(address, "it did not answer in time") from None

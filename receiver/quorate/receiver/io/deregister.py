@@ -1,6 +1,6 @@
-"""Having stores forget a receiver: its registration and its position, with every source it had.
+"""Telling stores to forget a receiver: its registration and position with each of its sources.
 
-Calls on their own; the receiver's loops have stopped by then.
+The receiver's loops have stopped before.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from quorate.protocol.errors import FORMER_DIRECTORY, Fenced, InLimbo, NoQuorum, QuorateError
 from quorate.protocol.identity import SourceName
@@ -15,15 +16,10 @@ from quorate.protocol.incarnations import Word
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.receiver.events import DeregistrationComplete, DeregistrationSucceeded, Event
-from quorate.receiver.io.channels import (
-    CALL_SECONDS,
-    Peers,
-    errors_of,
-)
+from quorate.receiver.io.channels import Peers
 from quorate.receiver.protocol.deregistration import Ending
+from quorate.transport.deregister import RETRY_SECONDS, deregister_at
 from quorate.v1 import store_pb2 as store_v1
-
-RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +45,10 @@ class Deregistration:
         self._failures: dict[str, QuorateError] = {}
 
     async def run(self, registered: Iterable[Registered], timeout: float) -> None:
-        """Tell every store; those that do not answer are tried until the timeout.
+        """Tell every store, again and again until the timeout, in seconds.
 
-        Raises Fenced if another instance owns the identity by now, NoQuorum if some did not do it.
+        Raises Fenced if another instance owns the identity by now, and NoQuorum if some stores did
+        not answer or refused.
         """
         tasks = [asyncio.ensure_future(self._everywhere(each)) for each in registered]
         if not tasks:
@@ -98,7 +95,7 @@ class Deregistration:
     def _take(
         self, registered: Registered, ending: Ending, name: str, answer: store_v1.DeregisterResponse
     ) -> frozenset[str]:
-        """Returns who is to be told again."""
+        """Note what a store answered; return the stores that are to be told again."""
         source = registered.source
         self._failures.pop(name, None)
         again = ending.answered(name, Word(answer.incarnation, tuple(answer.known_stores)))
@@ -113,7 +110,7 @@ class Deregistration:
     async def _at(
         self, registered: Registered, name: str, address: str, pause: float
     ) -> store_v1.DeregisterResponse | None:
-        """What it answers; None: it refuses for good."""
+        """Tell one store after a pause, in seconds; return None if it refuses for good."""
         await asyncio.sleep(pause)
         request = store_v1.DeregisterRequest(
             source=source_to_wire(registered.source),
@@ -122,15 +119,5 @@ class Deregistration:
             instance=registered.instance,
             protocol_version=PROTOCOL_VERSION,
         )
-        while True:
-            try:
-                with errors_of(address):
-                    answer: store_v1.DeregisterResponse = await self._peers.store(
-                        address
-                    ).Deregister(request, timeout=CALL_SECONDS)
-                    return answer
-            except QuorateError as error:
-                self._failures[name] = error
-                if not error.retryable:
-                    return None
-            await asyncio.sleep(RETRY_SECONDS)
+        failed = partial(self._failures.__setitem__, name)
+        return await deregister_at(self._peers.store(address), address, request, failed)

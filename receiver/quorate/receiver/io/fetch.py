@@ -1,20 +1,20 @@
-"""Fetching what a stream lacks from one peer: a store, or the source's own retention."""
+"""Fetching what a stream lacks from one peer: a store, or the source's own retention.
+
+Which range a peer is asked for, and what its answers mean, is decided in
+quorate.receiver.protocol.fetch_plan.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from typing import Any
 
-from quorate.protocol.answers import AnswerReading
-from quorate.protocol.errors import CorruptBatch, QuorateError
-from quorate.protocol.framing import check_batch
+from quorate.protocol import answers
+from quorate.protocol.answers import Corrupt, Piece
+from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.ranges import Range
-from quorate.protocol.wire import lineage_from_wire, source_to_wire
-from quorate.receiver.io.channels import errors_of
+from quorate.protocol.wire import lineage_from_wire
 from quorate.receiver.io.source_session import Session
 from quorate.receiver.protocol.fetch_plan import (
     SOURCE,
@@ -22,6 +22,7 @@ from quorate.receiver.protocol.fetch_plan import (
     FetchPlan,
     Request,
 )
+from quorate.transport.fetch import FetchCall, fetch
 from quorate.v1 import messages_pb2 as v1
 
 log = logging.getLogger("quorate.receiver")
@@ -31,11 +32,11 @@ _ANSWERS = {
     v1.LOOKUP_LOST: Answer.LOST,
     v1.LOOKUP_RELEASED: Answer.RELEASED,
 }
-"""Any other, also one that a newer version of a store may give, proves nothing."""
+"""Any other reason proves nothing, also one that only a newer version of a store gives."""
 
 
 async def fetch_from(session: Session, peer: str) -> None:
-    """Ask this peer for what the plan says, one request after the other, until cancelled."""
+    """Send this peer the plan's requests, one after the other, until cancelled."""
     plan = session.plan
     loop = asyncio.get_running_loop()
     while True:
@@ -53,7 +54,7 @@ async def fetch_from(session: Session, peer: str) -> None:
 
 
 async def hear_stable(session: Session) -> None:
-    """Ask the source, or its stores, what is stable by now."""
+    """Ask the source, or its stores, how far the stream is stable."""
     peers = [SOURCE] if session.plan.attached else session.plan.stores
     first = session.stream.next
     for peer in peers:
@@ -65,103 +66,59 @@ async def hear_stable(session: Session) -> None:
 
 async def _hear_stable_of(session: Session, request: Request) -> None:
     call = _call(session, request)
-    reading = _reading(session, request)
     try:
-        while not reading.is_over:
-            for kind, answer in await _read(session, call, request.peer, reading):
-                if kind == "end":
-                    epoch = lineage_from_wire(answer.end.lineage).epoch
-                    session.tell_stable(answer.end.stable_upto, epoch)
+        while not call.is_over:
+            for answer in await call.answers():
+                if isinstance(answer, v1.FetchEnd):
+                    epoch = lineage_from_wire(answer.lineage).epoch
+                    session.tell_stable(answer.stable_upto, epoch)
     finally:
-        call.cancel()
+        call.close()
 
 
-def _call(session: Session, request: Request) -> Any:
+def _call(session: Session, request: Request) -> FetchCall:
     address = session.address_of(request.peer)
     peers = session.peers
     stub = peers.source(address) if request.peer == SOURCE else peers.store(address)
-    return stub.Fetch(
-        v1.FetchRequest(
-            source=source_to_wire(session.source),
-            first=request.first,
-            last=request.last,
-            protocol_version=PROTOCOL_VERSION,
-        )
-    )
-
-
-def _reading(session: Session, request: Request) -> AnswerReading:
-    return AnswerReading(session.address_of(request.peer), Range(request.first, request.last))
-
-
-async def _read(
-    session: Session, call: Any, peer: str, reading: AnswerReading
-) -> Iterator[tuple[str, v1.FetchAnswer]]:
-    with errors_of(session.address_of(peer)):
-        async with asyncio.timeout(session.options.request_timeout):
-            response = await call.read()
-    if not isinstance(response, v1.FetchResponse):
-        raise reading.cut_short()
-    return reading.answers(response)
+    wanted = Range(request.first, request.last)
+    return fetch(stub, address, session.source, wanted, session.options.request_timeout)
 
 
 async def _fetch(session: Session, request: Request) -> None:
     call = _call(session, request)
     loop = asyncio.get_running_loop()
-    reading = _reading(session, request)
     try:
         while await session.room_for(request):
-            for kind, answer in await _read(session, call, request.peer, reading):
-                withdrawn = take_answer(
-                    session.plan, session.source, request, kind, answer, loop.time()
-                )
-                if kind == "fetched":
+            for answer in await call.answers():
+                now = loop.time()
+                withdrawn = take_answer(session.plan, session.source, request, answer, now)
+                if isinstance(answer, Piece | Corrupt):
                     session.hand_on()
-                elif kind == "end":
+                elif isinstance(answer, v1.FetchEnd):
                     session.withdraw(withdrawn)
-            if reading.is_over:
+            if call.is_over:
                 return
         session.plan.given_back(request)
     finally:
-        call.cancel()
+        call.close()
 
 
 def take_answer(
-    plan: FetchPlan,
-    source: SourceName,
-    request: Request,
-    kind: str,
-    answer: v1.FetchAnswer,
-    now: float,
+    plan: FetchPlan, source: SourceName, request: Request, answer: answers.Answer, now: float
 ) -> Range | None:
-    """Have the plan know what a peer answered; returns what its end withdraws, if anything."""
-    if kind == "fetched":
-        _take_batch(plan, source, request, answer.fetched, now)
-    elif kind == "missing":
-        missing = answer.missing
-        why = _ANSWERS.get(missing.why, Answer.UNKNOWN)
-        plan.missing(request, missing.first, missing.last, why, missing.detail, now)
-    elif kind == "end":
-        end = answer.end
-        lineage = lineage_from_wire(end.lineage)
-        return plan.ended(request, end.high, end.stable_upto, lineage, now)
+    """Tell the plan what a peer answered; return the range that an end withdraws, if any."""
+    match answer:
+        case Piece():
+            plan.fetched(request, answer.header, answer.frame, answer.first, answer.last, now)
+        case Corrupt():
+            # The peer has no good copy of it; others may.
+            log.error("%s: %s", source, answer.error)
+            detail = str(answer.error)
+            plan.missing(request, answer.first, answer.last, Answer.UNKNOWN, detail, now)
+        case v1.Missing():
+            why = _ANSWERS.get(answer.why, Answer.UNKNOWN)
+            plan.missing(request, answer.first, answer.last, why, answer.detail, now)
+        case v1.FetchEnd():
+            lineage = lineage_from_wire(answer.lineage)
+            return plan.ended(request, answer.high, answer.stable_upto, lineage, now)
     return None
-
-
-def _take_batch(
-    plan: FetchPlan, source: SourceName, request: Request, fetched: v1.Fetched, now: float
-) -> None:
-    """A corrupt copy is one that the peer does not have; others may."""
-    batch = fetched.batch  # each look at the field makes a copy
-    try:
-        header = check_batch(batch, f"from {request.peer}")
-        if header.source != source or not (
-            header.first <= fetched.first <= fetched.last <= header.last
-        ):
-            raise CorruptBatch(f"from {request.peer}", f"it is not the one asked for: {header}")
-    except CorruptBatch as error:
-        log.error("%s: %s", source, error)
-        first, last = max(fetched.first, request.first), min(fetched.last, request.last)
-        plan.missing(request, first, last, Answer.UNKNOWN, str(error), now)
-        return
-    plan.fetched(request, header, batch, fetched.first, fetched.last, now)

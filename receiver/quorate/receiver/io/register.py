@@ -16,7 +16,6 @@ from quorate.protocol.wire import lineage_from_wire, source_to_wire
 from quorate.receiver.io.channels import (
     CALL_SECONDS,
     Peers,
-    errors_of,
 )
 from quorate.receiver.options import ReceiverOptions
 from quorate.receiver.protocol.registration import (
@@ -28,6 +27,7 @@ from quorate.receiver.protocol.registration import (
     Step,
 )
 from quorate.receiver.protocol.start_position import StoreAnswer
+from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY, Lifetimes
 

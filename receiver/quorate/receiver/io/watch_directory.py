@@ -13,14 +13,12 @@ import grpc.aio
 
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.limits import PROTOCOL_VERSION
-from quorate.receiver.io.channels import (
-    Peers,
-    errors_of,
-)
+from quorate.receiver.io.channels import Peers
 from quorate.receiver.protocol.directory import (
     SourceRecord,
     record_from_wire,
 )
+from quorate.transport.failures import errors_of
 from quorate.v1 import store_pb2 as store_v1
 
 _log = logging.getLogger("quorate.receiver")

@@ -1,6 +1,6 @@
-"""Having stores forget a source: all that is stored of it, or a promise that led to nothing.
+"""Telling stores to forget a source: all that they keep of it, or a promise that led to nothing.
 
-Calls on their own; the source has stopped by then.
+The source has stopped before; these calls have connections of their own.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-
-import grpc.aio
+from functools import partial
 
 from quorate.protocol.errors import Fenced, NoQuorum, QuorateError
 from quorate.protocol.identity import SourceName, StoreAddress
@@ -17,14 +16,13 @@ from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.source.events import DeregistrationSucceeded
 from quorate.transport.channels import open_channel
-from quorate.transport.failures import error_from_call
-from quorate.v1.store_pb2 import DeregisterRequest, DeregisterResponse
+from quorate.transport.deregister import ANSWER_SECONDS_MAX, deregister_at
+from quorate.transport.failures import errors_of
+from quorate.v1.store_pb2 import DeregisterRequest
 from quorate.v1.store_pb2_grpc import StoreStub
 
 _log = logging.getLogger("quorate.source")
 
-_ANSWER_SECONDS = 3.0
-_RETRY_SECONDS = 0.1
 _TAKE_BACK_SECONDS = 1.0
 
 
@@ -36,9 +34,10 @@ async def deregister(
     timeout: float,
     succeeded: Callable[[DeregistrationSucceeded], None],
 ) -> None:
-    """Have every store forget the source; those that do not answer are tried until the timeout.
+    """Tell every store to forget the source, again and again until the timeout, in seconds.
 
-    Raises Fenced if another instance owns the identity by now, NoQuorum if some did not do it.
+    Raises Fenced if another instance owns the identity by now, and NoQuorum if some stores did not
+    answer or refused.
     """
     failures: dict[str, QuorateError] = {}
     request = DeregisterRequest(
@@ -49,7 +48,9 @@ async def deregister(
     )
 
     async def at(store: StoreAddress) -> None:
-        answer = await _persistently(request, store, failures)
+        async with open_channel(store.address) as channel:
+            failed = partial(failures.__setitem__, store.name)
+            answer = await deregister_at(StoreStub(channel), store.address, request, failed)
         if answer is not None:
             failures.pop(store.name, None)
             succeeded(DeregistrationSucceeded(store.name, answer.reg_id, answer.last_sequence))
@@ -72,26 +73,12 @@ async def deregister(
         )
 
 
-async def _persistently(
-    request: DeregisterRequest, store: StoreAddress, failures: dict[str, QuorateError]
-) -> DeregisterResponse | None:
-    async with open_channel(store.address) as channel:
-        while True:
-            try:
-                return await _ask(StoreStub(channel), request, store.address)
-            except QuorateError as error:
-                failures[store.name] = error
-                if not error.retryable:
-                    return None
-            await asyncio.sleep(_RETRY_SECONDS)
-
-
 async def take_back(
     source: SourceName, epoch: int, promises: Mapping[str, str], instance: bytes
 ) -> None:
     """Give promises back that led to nothing; promises: addresses by the store's name.
 
-    Only once, and for a moment: what stays behind is harmless.
+    The source tries once, for a moment. A promise that a store keeps is harmless.
     """
     request = DeregisterRequest(
         source=source_to_wire(source),
@@ -103,7 +90,8 @@ async def take_back(
     async def at(name: str, address: str) -> None:
         try:
             async with open_channel(address) as channel:
-                await _ask(StoreStub(channel), request, address)
+                with errors_of(address):
+                    await StoreStub(channel).Deregister(request, timeout=ANSWER_SECONDS_MAX)
         except QuorateError as error:
             _log.debug("store %s keeps the promise to %s: %s", name, source, error)
 
@@ -112,11 +100,3 @@ async def take_back(
         _, late = await asyncio.wait(tasks, timeout=_TAKE_BACK_SECONDS)
         for task in late:
             task.cancel()
-
-
-async def _ask(stub: StoreStub, request: DeregisterRequest, address: str) -> DeregisterResponse:
-    try:
-        answer: DeregisterResponse = await stub.Deregister(request, timeout=_ANSWER_SECONDS)
-    except grpc.aio.AioRpcError as error:
-        raise error_from_call(address, error) from error
-    return answer

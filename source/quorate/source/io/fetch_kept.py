@@ -1,6 +1,7 @@
-"""Fetching from the stores what was kept of the last epoch but is not known to be stable.
+"""Fetching from the stores what they kept of the last epoch, as far as it may not be stable yet.
 
-Nothing here decides what is kept.
+This module asks the stores and collects their batches. Which messages are kept is decided in
+quorate.source.protocol.registration and quorate.protocol.recovery.
 """
 
 from __future__ import annotations
@@ -9,48 +10,49 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-import grpc.aio
-
-from quorate.protocol.answers import AnswerReading
-from quorate.protocol.errors import CorruptBatch, QuorateError, Unreachable
-from quorate.protocol.framing import check_batch, cut
-from quorate.protocol.identity import SourceName, StoreAddress
-from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
+from quorate.protocol.answers import Corrupt, Piece
+from quorate.protocol.errors import CorruptBatch, QuorateError
+from quorate.protocol.framing import cut
+from quorate.protocol.identity import SourceName
+from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.ranges import HeldRange, Range
-from quorate.protocol.wire import source_to_wire
 from quorate.source.io.store_session import StoreSession
 from quorate.source.protocol.resend_plan import (
     Kept,
     Load,
 )
 from quorate.transport.channels import SILENCE_SECONDS_MAX
-from quorate.transport.failures import error_from_call
-from quorate.v1.messages_pb2 import LOOKUP_RELEASED, Fetched, FetchRequest, FetchResponse
+from quorate.transport.fetch import FetchCall, fetch
+from quorate.v1.messages_pb2 import LOOKUP_RELEASED, FetchEnd, Missing
 
 _log = logging.getLogger("quorate.source")
 _RETRY_SECONDS = 0.2
 
 
 FetchFrom = Callable[[str, Range, list[Kept]], Awaitable[int]]
-"""Add what a store has of a range, from its first message on and without a gap; returns how far the
-store has let go what comes next."""
+"""Adds what a store serves of a range, from its first message on and without a gap.
+
+It returns the last number that the store let go of the messages that come next, else NOTHING.
+"""
 
 
 async def fetch_kept(
     source: SourceName, load: Load, sessions: Mapping[str, StoreSession]
 ) -> list[Kept]:
-    """All messages of the load, in order, without those that are lost.
+    """Return all messages of the load, in order, without those that are lost.
 
-    Goes on trying until a store that has them answers, or has let them go meanwhile: they were
-    stable then.
+    The source asks again and again, until a store serves them or has let them go: then they were
+    stable.
     """
 
     async def fetch_from(store: str, wanted: Range, kept: list[Kept]) -> int:
         if (session := sessions.get(store)) is None:
             return NOTHING
+        address = session.store.address
         try:
-            return await _fetch_from(session, source, load.lineage, wanted, kept)
+            call = fetch(session.stub, address, source, wanted, SILENCE_SECONDS_MAX)
+            return await collect(call, store, load.lineage, wanted.first, kept)
         except QuorateError as error:
             _log.warning("fetching kept messages of %s from %s: %s", source, store, error)
             return NOTHING
@@ -61,7 +63,7 @@ async def fetch_kept(
 async def fetch_all(
     load: Load, fetch_from: FetchFrom, pause: Callable[[], Awaitable[None]]
 ) -> list[Kept]:
-    """The order in which the stores are asked; pause: after none of them had what comes next."""
+    """Ask the stores for the load, in the order that it names; pause after all failed to serve."""
     kept: list[Kept] = []
     first = load.first
     while (first := load.losses.contiguous_upto(first) + 1) <= load.last:
@@ -79,95 +81,45 @@ async def fetch_all(
     return kept
 
 
-async def _fetch_from(
-    session: StoreSession, source: SourceName, lineage: Lineage, wanted: Range, kept: list[Kept]
+async def collect(
+    call: FetchCall, store: str, lineage: Lineage, first: int, kept: list[Kept]
 ) -> int:
-    """As FetchFrom, of the store behind this session; raises QuorateError."""
-    address = session.store.address
-    request = FetchRequest(
-        source=source_to_wire(source),
-        first=wanted.first,
-        last=wanted.last,
-        protocol_version=PROTOCOL_VERSION,
-    )
-    call = session.stub.Fetch(request)
-    taking = Taking(session.store, source, lineage, wanted, kept)
-    try:
-        while not taking.is_over:
-            async with asyncio.timeout(SILENCE_SECONDS_MAX):
-                response = await call.read()
-            taking.take(response if isinstance(response, FetchResponse) else None)
-    except TimeoutError:
-        raise Unreachable(address, "no answer to a fetch") from None
-    except grpc.aio.AioRpcError as error:
-        raise error_from_call(address, error) from error
-    finally:
-        call.cancel()
-    return taking.released_upto
+    """Add to `kept` what a store serves from `first` on, without a gap; return as FetchFrom.
 
-
-class Taking:
-    """Takes what one store gives of what was kept, from its first message on, without a gap."""
-
-    def __init__(
-        self,
-        store: StoreAddress,
-        source: SourceName,
-        lineage: Lineage,
-        wanted: Range,
-        kept: list[Kept],
-    ) -> None:
-        """kept: is added to."""
-        self._store = store
-        self._source = source
-        self._lineage = lineage
-        self._wanted = wanted
-        self._kept = kept
-        self._reading = AnswerReading(store.address, wanted)
-        self._first = wanted.first
-        self.is_over = False
-        """Nothing more of the answers is wanted."""
-        self.released_upto = NOTHING
-        """How far the store has let go what comes next."""
-
-    def take(self, response: FetchResponse | None) -> None:
-        """The next response; None: there is no more. Raises BrokenAnswer, CorruptBatch."""
-        if response is None:
-            raise self._reading.cut_short()
-        for kind, answer in self._reading.answers(response):
-            if kind != "fetched":
-                missing = answer.missing
-                if missing.why == LOOKUP_RELEASED and missing.first == self._first:
-                    self.released_upto = missing.last
-                self.is_over = True
-                return
-            first, rest = self._first, Range(self._first, self._wanted.last)
-            item = clipped(self._source, self._lineage, answer.fetched, rest, self._store.name)
-            if item.first != first:
-                what = f"it begins at {item.first}, not {first}"
-                raise CorruptBatch(f"from {self._store.address}", what)
-            self._kept.append(item)
-            self._first = item.last + 1
-
-
-def clipped(
-    source: SourceName, lineage: Lineage, fetched: Fetched, wanted: Range, store: str
-) -> Kept:
-    """The batch as it may be sent again: only what belongs to the stream.
-
-    The store may follow another lineage: its word for what is valid does not count.
+    Raises QuorateError; what came before the error stays in `kept`.
     """
-    header = check_batch(fetched.batch, f"from {store}")
-    if header.source != source:
-        raise CorruptBatch(f"from {store}", f"it belongs to {header.source}")
+    try:
+        while not call.is_over:
+            for answer in await call.answers():
+                if isinstance(answer, Corrupt):
+                    raise answer.error
+                if isinstance(answer, FetchEnd):
+                    return NOTHING
+                if isinstance(answer, Missing):
+                    let_go = answer.why == LOOKUP_RELEASED and answer.first == first
+                    return answer.last if let_go else NOTHING
+                item = clipped(answer, lineage, store)
+                if item.first != first:
+                    raise CorruptBatch(f"from {store}", f"it begins at {item.first}, not {first}")
+                kept.append(item)
+                first = item.last + 1
+    finally:
+        call.close()
+    return NOTHING
+
+
+def clipped(piece: Piece, lineage: Lineage, store: str) -> Kept:
+    """Return the part of a batch that belongs to the stream, as it may be sent again.
+
+    The store may follow another lineage, so this source checks which messages are valid.
+    """
+    header = piece.header
     valid = lineage.valid(HeldRange(header.first, header.last, header.epoch))
     if valid is None:
         raise CorruptBatch(f"from {store}", f"nothing of epoch {header.epoch} was asked for")
-    begin = max(fetched.first, valid.first, wanted.first)
-    end = min(fetched.last, valid.last, wanted.last)
+    begin, end = max(piece.first, valid.first), min(piece.last, valid.last)
     if (begin, end) == (header.first, header.last):
-        return Kept(begin, end, fetched.batch, store)
+        return Kept(begin, end, piece.frame, store)
     if begin > end:
         raise CorruptBatch(f"from {store}", "nothing of it was asked for")
-    batch = cut(fetched.batch, header, begin, end, header.epoch)
-    return Kept(begin, end, batch, store)
+    return Kept(begin, end, cut(piece.frame, header, begin, end, header.epoch), store)

@@ -38,7 +38,7 @@ from quorate.source.protocol.registration import (
     OpenStream,
 )
 from quorate.transport.channels import SILENCE_SECONDS_MAX, frames_to, open_channel
-from quorate.transport.failures import error_from_call, failure_from_wire
+from quorate.transport.failures import error_from_call, errors_of, failure_from_wire
 from quorate.v1 import store_pb2 as v1
 from quorate.v1.messages_pb2 import DURABILITY_STATE_ONLY
 from quorate.v1.store_pb2_grpc import StoreStub
@@ -163,10 +163,8 @@ class StoreSession:
                 await self._news.wait()
 
     async def _call(self, method: Any, request: Any) -> Any:
-        try:
+        with errors_of(self.store.address):
             return await method(request, timeout=SILENCE_SECONDS_MAX)
-        except grpc.aio.AioRpcError as error:
-            raise error_from_call(self.store.address, error) from error
 
     async def ask(self, epoch: int) -> Grant:
         """Ask for the store's promise of this epoch, and return it with all that the store

@@ -32,7 +32,6 @@ from quorate.store.tasks.fetcher import (
     Fetch,
     Filler,
     PeerFailed,
-    checked,
     fetch_from,
 )
 from quorate.transport.channels import open_channel
@@ -137,9 +136,8 @@ class Comparing:
         fetching = asked.fetch(state, wanted)
         try:
             async for fetched in fetching:
-                frame, header = checked(fetched, state.name)
-                first = max(fetched.first, wanted.first)
-                part = Range(first, min(fetched.last, wanted.last))
+                frame, header = fetched.frame, fetched.header
+                part = Range(fetched.first, fetched.last)
                 held = HeldRange(part.first, part.last, header.epoch)
                 if state.lineage.valid(held) != part:
                     # Another store may answer at the address whose lineage was heard before.

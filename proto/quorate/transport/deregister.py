@@ -1,0 +1,38 @@
+"""The client of the call Deregister: telling one store, again and again until it answers.
+
+Which stores are told, for how long, and what their answers mean together, is each caller's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from quorate.protocol.errors import QuorateError
+from quorate.transport.failures import errors_of
+from quorate.v1.store_pb2 import DeregisterRequest, DeregisterResponse
+
+ANSWER_SECONDS_MAX = 3.0
+RETRY_SECONDS = 0.1
+
+
+async def deregister_at(
+    stub: Any, address: str, request: DeregisterRequest, failed: Callable[[QuorateError], None]
+) -> DeregisterResponse | None:
+    """Tell the store behind a stub until it answers; return None if it refuses for good.
+
+    failed: is told of each attempt that failed, and why.
+    """
+    while True:
+        try:
+            with errors_of(address):
+                answer: DeregisterResponse = await stub.Deregister(
+                    request, timeout=ANSWER_SECONDS_MAX
+                )
+                return answer
+        except QuorateError as error:
+            failed(error)
+            if not error.retryable:
+                return None
+        await asyncio.sleep(RETRY_SECONDS)
