@@ -11,7 +11,7 @@ import pytest
 from tests.english import PLACES, ROOT, breaches, files
 
 COUNTS = {
-    "proto/quorate/protocol": 121,
+    "proto/quorate/protocol": 17,
     "proto/quorate/transport": 0,
     "proto/quorate/disk": 0,
     "proto/quorate/v1": 0,
@@ -19,7 +19,7 @@ COUNTS = {
     "source": 6,
     "receiver": 0,
     "pipeline": 271,
-    "console": 111,
+    "console": 1,
     "bench": 14,
     "docs": 0,
     "README.md": 0,
