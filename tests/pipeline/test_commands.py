@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from quorate.console import main
 from quorate.pipeline.archive.archiving import archive
+from quorate.pipeline.errors import TaskFailed
 from quorate.pipeline.jobs import (
     backtest,
 )
@@ -27,7 +28,6 @@ from quorate.pipeline.jobs import (
 from quorate.pipeline.jobs.backtest import WallClock
 from quorate.pipeline.jobs.replay import Replayed
 from quorate.pipeline.stores.client import Stores
-from quorate.protocol.errors import TaskFailed
 
 TOPICS = ("commands.a", "commands.b")
 NOBODY = "127.0.0.1:9"

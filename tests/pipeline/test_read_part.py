@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.options import EARLIEST, LATEST, Position, PositionKind
 from quorate.pipeline.read.batch_reader import (
     begins_at,
@@ -21,8 +22,6 @@ from quorate.pipeline.stores.planning import (
     Part,
     SourceRange,
 )
-from quorate.protocol.answers import Piece
-from quorate.protocol.errors import MessagesGone
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term

@@ -31,14 +31,9 @@ from quorate.pipeline.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
 from quorate.pipeline.archive.files import check_file, pieces_of
 from quorate.pipeline.archive.manifest import Manifest
 from quorate.pipeline.archive.tasks import Entry, cause, on_spark
+from quorate.pipeline.errors import ArchiveChanged, ArchiveDiffers, MessagesGone, TaskFailed
 from quorate.pipeline.stores.client import Stores
-from quorate.protocol.errors import (
-    ArchiveChanged,
-    ArchiveDiffers,
-    MessagesGone,
-    MissingMessages,
-    TaskFailed,
-)
+from quorate.protocol.errors import MissingMessages
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange

@@ -21,9 +21,9 @@ from quorate.pipeline.archive import archiving
 from quorate.pipeline.archive.archiving import ArchiveReport, archive
 from quorate.pipeline.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
 from quorate.pipeline.archive.reading import Archive
+from quorate.pipeline.errors import ArchiveChanged
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores.client import Stores
-from quorate.protocol.errors import ArchiveChanged
 from quorate.protocol.identity import SourceName
 
 PATTERN = "crashed."

@@ -29,7 +29,7 @@ from quorate.pipeline.archive.manifest import (
     from_json,
     to_json,
 )
-from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer
+from quorate.pipeline.errors import ArchiveInvalid, ArchiveNewer
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import HeldRange, Range

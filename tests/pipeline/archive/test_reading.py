@@ -16,9 +16,10 @@ from quorate.pipeline import schema
 from quorate.pipeline.archive import archiving, files
 from quorate.pipeline.archive.compacting import compact
 from quorate.pipeline.archive.reading import Archive
+from quorate.pipeline.errors import ArchiveInvalid, ArchiveUnusable
 from quorate.pipeline.stores.decoding import record_batches
 from quorate.protocol.answers import Piece
-from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, InvalidArgument
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.framing import read_header
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
 

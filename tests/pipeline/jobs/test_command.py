@@ -15,6 +15,7 @@ from tests.pipeline.archive.test_archiving import run
 from tests.pipeline.group import Group
 
 from quorate.pipeline.archive.compacting import CompactReport
+from quorate.pipeline.errors import ArchiveInvalid, ArchiveUnusable, NotArchived
 from quorate.pipeline.jobs import command as jobs
 from quorate.pipeline.jobs.backtest import BacktestReport
 from quorate.pipeline.jobs.command import (
@@ -23,13 +24,7 @@ from quorate.pipeline.jobs.command import (
 )
 from quorate.pipeline.jobs.replay import Progress
 from quorate.pipeline.jobs.stats import StatsReport
-from quorate.protocol.errors import (
-    ArchiveInvalid,
-    ArchiveUnusable,
-    InvalidArgument,
-    NotArchived,
-    Unreachable,
-)
+from quorate.protocol.errors import InvalidArgument, Unreachable
 from quorate.protocol.layout import Layout
 
 

@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 from tests.pipeline.group import Group, numbered, until
 
 from quorate.pipeline.archive.tasks import on_spark
+from quorate.pipeline.errors import Interrupted
 from quorate.pipeline.jobs.interrupt import (
     STOPPING_SIGNALS,
     done_aside,
     interruptible,
 )
-from quorate.protocol.errors import Interrupted
 
 LONG_SECONDS = 300.0
 """Longer than any test may take."""

@@ -13,6 +13,7 @@ from tests.pipeline.contents import by_source
 from tests.pipeline.dying_replay import message
 from tests.pipeline.group import Group
 
+from quorate.pipeline.errors import WriteNotOurs
 from quorate.pipeline.jobs.replay import Replayed
 from quorate.pipeline.jobs.replay_sinks import (
     FunctionSink,
@@ -22,7 +23,7 @@ from quorate.pipeline.stores.client import Stores
 from quorate.pipeline.write.resuming import session_id
 from quorate.pipeline.write.writing import LoopThread
 from quorate.protocol.attributes import decode_attributes
-from quorate.protocol.errors import InvalidArgument, WriteNotOurs
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.framing import read_contents
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout

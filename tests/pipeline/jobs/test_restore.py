@@ -18,6 +18,7 @@ from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.directory import ArchiveDirectory
 from quorate.pipeline.archive.manifest import ArchivedSource
 from quorate.pipeline.archive.tasks import Entry, Run, on_spark
+from quorate.pipeline.errors import ArchiveInvalid, MessagesGone
 from quorate.pipeline.jobs import restore as restoring
 from quorate.pipeline.jobs.restore import (
     RestoreReport,
@@ -29,10 +30,8 @@ from quorate.pipeline.stores.client import (
     stub_of,
 )
 from quorate.protocol.errors import (
-    ArchiveInvalid,
     ContentConflict,
     CorruptBatch,
-    MessagesGone,
     MissingMessages,
     OtherHistory,
     QuorateError,

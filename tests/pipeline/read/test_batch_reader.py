@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import EqualTo, LessThan
 from tests.pipeline.group import Group, numbered, until
 
+from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.options import read_options
 from quorate.pipeline.read.batch_reader import (
     BatchReader,
@@ -21,7 +22,7 @@ from quorate.pipeline.read.batch_reader import (
 from quorate.pipeline.schema import ARROW
 from quorate.pipeline.stores import fetch
 from quorate.pipeline.stores.client import Stores
-from quorate.protocol.errors import InvalidArgument, MessagesGone, MissingMessages, UnknownTopic
+from quorate.protocol.errors import InvalidArgument, MissingMessages, UnknownTopic
 
 
 def table(spark: SparkSession, group: Group, schema: str = "", **options: str) -> DataFrame:

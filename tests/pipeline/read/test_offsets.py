@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.pipeline.errors import OffsetsBehind
 from quorate.pipeline.read.offsets import (
     forward,
     from_json,
@@ -16,7 +17,7 @@ from quorate.pipeline.read.offsets import (
     limited_by_bytes,
     to_json,
 )
-from quorate.protocol.errors import InvalidArgument, OffsetsBehind
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 
 A, B, C = SourceName("a", 1), SourceName("a/b", 2), SourceName("c", 2**64 - 2)

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from tests.pipeline.group import Group, numbered, until
 from tests.pipeline.test_read_part import known
 
+from quorate.pipeline.errors import OffsetsBehind
 from quorate.pipeline.options import read_options
 from quorate.pipeline.read.cursors import (
     Cursor,
@@ -27,7 +28,7 @@ from quorate.pipeline.stores.client import (
     Stores,
     stub_of,
 )
-from quorate.protocol.errors import Fenced, InvalidArgument, OffsetsBehind, Unreachable
+from quorate.protocol.errors import Fenced, InvalidArgument, Unreachable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_from_wire

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from quorate.pipeline.errors import JavaNotFound
 from quorate.pipeline.spark.java import (
     find_java,
     find_java_for_jobs,
 )
-from quorate.protocol.errors import JavaNotFound
 
 
 def home(path: Path, version: str) -> Path:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 import pytest
 from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
 
+from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.stores import fetch as fetching
 from quorate.pipeline.stores.fetch import fetch
 from quorate.protocol.answers import Piece
-from quorate.protocol.errors import InLimbo, MessagesGone, MissingMessages, Unreachable
+from quorate.protocol.errors import InLimbo, MissingMessages, Unreachable
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term

@@ -7,6 +7,7 @@ import logging
 import pytest
 from tests.pipeline.group import Group, until
 
+from quorate.pipeline.errors import RowsUnaccounted
 from quorate.pipeline.write.committing import (
     TaskMessage,
     abort_batch,
@@ -29,7 +30,7 @@ from quorate.pipeline.write.writing import (
     Written,
     write_partition,
 )
-from quorate.protocol.errors import NoQuorum, NotYetStable, RowsUnaccounted
+from quorate.protocol.errors import NoQuorum, NotYetStable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 

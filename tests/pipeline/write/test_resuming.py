@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorate.pipeline.errors import RowsDiffer, WriteNotOurs
 from quorate.pipeline.write import resuming
 from quorate.pipeline.write.resuming import (
     PARTITIONS_MAX,
@@ -25,7 +26,7 @@ from quorate.pipeline.write.resuming import (
     session_id,
     strays,
 )
-from quorate.protocol.errors import InvalidArgument, RowsDiffer, WriteNotOurs
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import (
     BATCH_BYTES_TARGET,

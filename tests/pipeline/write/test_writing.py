@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.source.real_stores import RealStores
 
+from quorate.pipeline.errors import AttemptSuperseded, RowsDiffer, WriteNotOurs
 from quorate.pipeline.write.options import (
     WriteOptions,
     write_options,
@@ -25,14 +26,7 @@ from quorate.pipeline.write.writing import (
     write_partition,
 )
 from quorate.protocol.attributes import encode_attributes
-from quorate.protocol.errors import (
-    AttemptSuperseded,
-    NoQuorum,
-    NotRegistered,
-    NotYetStable,
-    RowsDiffer,
-    WriteNotOurs,
-)
+from quorate.protocol.errors import NoQuorum, NotRegistered, NotYetStable
 from quorate.protocol.identity import SourceName
 from quorate.source import Source
 

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from quorate.protocol.errors import Interrupted, QuorateError
+from quorate.protocol.errors import QuorateError
+from quorate.protocol.exit_codes import INTERRUPTED
 
 OUTPUT_KEY = "quorate.output"
 """The key of the chosen output format in a command's typer context."""
@@ -20,7 +21,7 @@ def report(error: QuorateError, meta: Mapping[str, Any]) -> int:
         print(json.dumps(as_object(error)), file=sys.stderr)
     else:
         # A person who interrupted the command needs no alarm.
-        style, label = ("", "") if isinstance(error, Interrupted) else ("bold red", "error")
+        style, label = ("", "") if code == INTERRUPTED else ("bold red", "error")
         say(str(error), style=style, label=label)
     return code
 

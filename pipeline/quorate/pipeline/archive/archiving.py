@@ -32,6 +32,7 @@ from quorate.pipeline.archive.manifest import (
     file_to_json,
 )
 from quorate.pipeline.archive.tasks import Run, failed_from_json, failed_to_json
+from quorate.pipeline.errors import ArchiveDiffers, MessagesGone
 from quorate.pipeline.stores.client import (
     Catalogue,
     KnownSource,
@@ -43,7 +44,7 @@ from quorate.pipeline.stores.planning import (
     SourceRange,
     plan,
 )
-from quorate.protocol.errors import ArchiveDiffers, MessagesGone, QuorateError
+from quorate.protocol.errors import QuorateError
 from quorate.protocol.framing import BatchHeader
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage

@@ -24,7 +24,7 @@ from quorate.pipeline.archive.manifest import (
     file_to_json,
 )
 from quorate.pipeline.archive.tasks import Entry, Run
-from quorate.protocol.errors import ArchiveInvalid
+from quorate.pipeline.errors import ArchiveInvalid
 
 SMALL_BYTES = 32 * 1024 * 1024
 """A file that has less, compressed, is made a part of a larger one."""

@@ -23,7 +23,8 @@ from quorate.pipeline.archive.layout import (
     manifest_version,
 )
 from quorate.pipeline.archive.manifest import Manifest, from_json, to_json
-from quorate.protocol.errors import ArchiveChanged, ArchiveInvalid, ArchiveUnusable, InvalidArgument
+from quorate.pipeline.errors import ArchiveChanged, ArchiveInvalid, ArchiveUnusable
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.ranges import RangeSet
 
 _KEPT = 10

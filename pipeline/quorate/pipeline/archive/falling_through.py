@@ -14,19 +14,14 @@ import pyarrow as pa
 
 from quorate.pipeline.archive.manifest import ArchivedSource
 from quorate.pipeline.archive.reading import Archive
+from quorate.pipeline.errors import ArchiveDiffers, MessagesGone
 from quorate.pipeline.stores.client import (
     Catalogue,
     KnownSource,
     Stores,
 )
 from quorate.pipeline.stores.planning import SourceRange
-from quorate.protocol.answers import Piece
-from quorate.protocol.errors import (
-    ArchiveDiffers,
-    MessagesGone,
-    MissingMessages,
-    QuorateError,
-)
+from quorate.protocol.errors import MissingMessages, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, diverges_at
 from quorate.protocol.ranges import Range, RangeSet

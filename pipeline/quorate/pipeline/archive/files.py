@@ -20,8 +20,9 @@ from quorate.disk.files import sync_directory
 from quorate.pipeline.archive.layout import WRITING, day_of, directory_of, file_of
 from quorate.pipeline.archive.manifest import ArchivedFile, BatchMark
 from quorate.pipeline.archive.rows import REPEATED, SCHEMA, frames_of, rows_of, whole
+from quorate.pipeline.errors import ArchiveInvalid
 from quorate.protocol.answers import Piece
-from quorate.protocol.errors import ArchiveInvalid, QuorateError
+from quorate.protocol.errors import QuorateError
 from quorate.protocol.framing import BatchHeader, read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term

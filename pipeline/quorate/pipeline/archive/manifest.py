@@ -15,7 +15,8 @@ import google_crc32c
 from google.protobuf import json_format
 
 from quorate.pipeline.archive.layout import day_of, is_data
-from quorate.protocol.errors import ArchiveInvalid, ArchiveNewer, QuorateError
+from quorate.pipeline.errors import ArchiveInvalid, ArchiveNewer
+from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term

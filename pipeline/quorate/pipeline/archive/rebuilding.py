@@ -26,8 +26,9 @@ from quorate.pipeline.archive.manifest import (
     Manifest,
 )
 from quorate.pipeline.archive.rebuild_plan import Rebuilt, rebuilt, terms_of
+from quorate.pipeline.errors import ArchiveInvalid, ArchiveUnusable
 from quorate.pipeline.options import parse_source
-from quorate.protocol.errors import ArchiveInvalid, ArchiveUnusable, QuorateError
+from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from quorate.pipeline.errors import TaskFailed
 from quorate.pipeline.options import parse_source
-from quorate.protocol.errors import QuorateError, TaskFailed, Unreachable
+from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.identity import SourceName
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def cause(text: str) -> str:
     """What a worker failed with, out of all that Spark says of it: the last line of a traceback."""
     lines = [line.strip() for line in text.splitlines()]
     for line in lines:
-        if ours := re.match(r"quorate\.protocol\.\w*errors\.\w+: (.+)", line):
+        if ours := re.match(r"quorate\.\w+\.errors(?:\.\w+)*\.\w+: (.+)", line):
             return ours[1]
     said = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exit)\b", line)]
     return said[0] if said else next(filter(None, lines), "no reason was given")

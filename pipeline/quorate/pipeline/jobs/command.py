@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quorate.pipeline.errors import Interrupted, NotArchived, TaskFailed
 from quorate.pipeline.jobs.interrupt import (
     done_aside,
     interruptible,
@@ -26,14 +27,7 @@ from quorate.pipeline.spark.submitted import (
     say,
     submitted,
 )
-from quorate.protocol.errors import (
-    Interrupted,
-    InvalidArgument,
-    NotArchived,
-    QuorateError,
-    TaskFailed,
-    UnknownTopic,
-)
+from quorate.protocol.errors import InvalidArgument, QuorateError, UnknownTopic
 from quorate.protocol.exit_codes import DONE, FAILED, INTERRUPTED
 from quorate.protocol.identity import check_topic
 from quorate.protocol.layout import Layout

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TypeVar
 
-from quorate.protocol.errors import Interrupted
+from quorate.pipeline.errors import Interrupted
 
 T = TypeVar("T")
 

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from quorate.pipeline.errors import FunctionFailed, WriteNotOurs
 from quorate.pipeline.jobs.replay import (
     Position,
     Replayed,
@@ -18,13 +19,7 @@ from quorate.pipeline.jobs.replay import (
 from quorate.pipeline.write.resuming import session_id
 from quorate.pipeline.write.writing import LoopThread
 from quorate.protocol.attributes import encode_attributes
-from quorate.protocol.errors import (
-    FunctionFailed,
-    InvalidArgument,
-    MessageTooLarge,
-    NotRegistered,
-    WriteNotOurs,
-)
+from quorate.protocol.errors import InvalidArgument, MessageTooLarge, NotRegistered
 from quorate.protocol.identity import SourceName, check_topic
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX, MESSAGE_BYTES_MAX

@@ -16,6 +16,7 @@ from itertools import groupby
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from quorate.pipeline.errors import MessagesGone
 from quorate.pipeline.options import Position, PositionKind, Positions, ReadOptions
 from quorate.pipeline.read.filters import (
     Restriction,
@@ -32,8 +33,7 @@ from quorate.pipeline.stores.planning import (
     SourceRange,
     plan,
 )
-from quorate.protocol.answers import Piece
-from quorate.protocol.errors import InvalidArgument, MessagesGone, UnknownTopic
+from quorate.protocol.errors import InvalidArgument, UnknownTopic
 from quorate.protocol.identity import SourceName
 
 _log = logging.getLogger("quorate.pipeline")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from quorate.pipeline.errors import OffsetsBehind
 from quorate.pipeline.options import parse_source
-from quorate.protocol.errors import InvalidArgument, OffsetsBehind
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from quorate.pipeline.errors import OffsetsBehind
 from quorate.pipeline.options import LATEST, PositionKind, ReadOptions
 from quorate.pipeline.read import offsets
 from quorate.pipeline.read.batch_reader import (
@@ -37,7 +38,7 @@ from quorate.pipeline.stores.client import (
     KnownSource,
 )
 from quorate.pipeline.stores.planning import SourceRange
-from quorate.protocol.errors import InvalidArgument, MissingMessages, OffsetsBehind
+from quorate.protocol.errors import InvalidArgument, MissingMessages
 from quorate.protocol.identity import SourceName
 
 GRACE_SECONDS = 0.3

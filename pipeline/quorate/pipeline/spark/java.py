@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from quorate.protocol.errors import JavaNotFound
+from quorate.pipeline.errors import JavaNotFound
 
 MAJOR_MIN = 17
 """What Spark 4 needs."""

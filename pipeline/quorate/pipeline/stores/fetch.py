@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from quorate.pipeline.errors import MessagesGone
 from quorate.protocol.answers import Answer, AnswerReading, Corrupt, Piece, fetch_request
 from quorate.protocol.errors import (
     BrokenAnswer,
-    MessagesGone,
     MissingMessages,
     QuorateError,
     UnknownTopic,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from quorate.pipeline.errors import RowsUnaccounted
 from quorate.pipeline.write.leftovers import newest_markers
 from quorate.pipeline.write.options import WriteOptions
 from quorate.pipeline.write.resuming import (
@@ -20,7 +21,6 @@ from quorate.pipeline.write.resuming import (
     strays,
 )
 from quorate.pipeline.write.writing import Written
-from quorate.protocol.errors import RowsUnaccounted
 from quorate.protocol.identity import SourceName
 
 _log = logging.getLogger("quorate.pipeline")

@@ -20,8 +20,9 @@ from typing import Any
 
 import google_crc32c
 
+from quorate.pipeline.errors import RowsDiffer, WriteNotOurs
 from quorate.protocol.attributes import NO_ATTRIBUTES
-from quorate.protocol.errors import InvalidArgument, RowsDiffer, WriteNotOurs
+from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import BATCH_BYTES_TARGET, BATCH_MESSAGES_MAX
 

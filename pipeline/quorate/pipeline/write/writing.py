@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from quorate.pipeline.errors import AttemptSuperseded
 from quorate.pipeline.write.options import WriteOptions
 from quorate.pipeline.write.resuming import (
     Chunks,
@@ -25,13 +26,7 @@ from quorate.pipeline.write.resuming import (
     Write,
     session_id,
 )
-from quorate.protocol.errors import (
-    AttemptSuperseded,
-    Fenced,
-    InvalidArgument,
-    NotRegistered,
-    QuorateError,
-)
+from quorate.protocol.errors import Fenced, InvalidArgument, NotRegistered, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.source import Source, SourceOptions
 from quorate.source.protocol.outgoing import Ready

@@ -12,12 +12,9 @@
     │                  DataDirectoryOlder, DataDirectoryCorrupt
     ├── configuration  ConfigurationInvalid, NotFounded, StoreNotReady
     ├── calls          InvalidArgument, MessageTooLarge, Closed
-    ├── restore        OtherHistory, BeingDeleted, RestoreRefused
-    ├── spark_write    RowsDiffer, RowsUnaccounted, WriteNotOurs, AttemptSuperseded
-    └── job_errors     JavaNotFound, MessagesGone, OffsetsBehind, ArchiveUnusable, NotArchived,
-                       ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveDiffers, TaskFailed,
-                       FunctionFailed, Interrupted
+    └── restore        OtherHistory, BeingDeleted, RestoreRefused
 
+The errors of Spark, of archives and of the pipeline's jobs are in quorate.pipeline.errors.
 An error carries its facts as fields. Its text says what happened, why, and what to do next.
 Errors cross the wire by class name and fields (see quorate.transport.failures), so a field is a
 `str` or an `int`. `retryable`, `outcome` and `exit_code` belong to the class.
@@ -59,10 +56,6 @@ from quorate.protocol.errors.registration import UnknownTopic as UnknownTopic
 from quorate.protocol.errors.restore import BeingDeleted as BeingDeleted
 from quorate.protocol.errors.restore import OtherHistory as OtherHistory
 from quorate.protocol.errors.restore import RestoreRefused as RestoreRefused
-from quorate.protocol.errors.spark_write import AttemptSuperseded as AttemptSuperseded
-from quorate.protocol.errors.spark_write import RowsDiffer as RowsDiffer
-from quorate.protocol.errors.spark_write import RowsUnaccounted as RowsUnaccounted
-from quorate.protocol.errors.spark_write import WriteNotOurs as WriteNotOurs
 from quorate.protocol.errors.storage import DataDirectoryCorrupt as DataDirectoryCorrupt
 from quorate.protocol.errors.storage import DataDirectoryInUse as DataDirectoryInUse
 from quorate.protocol.errors.storage import DataDirectoryNewer as DataDirectoryNewer
@@ -78,15 +71,3 @@ from quorate.protocol.errors.stream import NotLost as NotLost
 from quorate.protocol.errors.stream import NotYetStable as NotYetStable
 from quorate.protocol.errors.stream import OtherLineage as OtherLineage
 from quorate.protocol.errors.stream import OutOfOrder as OutOfOrder
-from quorate.protocol.job_errors import ArchiveChanged as ArchiveChanged
-from quorate.protocol.job_errors import ArchiveDiffers as ArchiveDiffers
-from quorate.protocol.job_errors import ArchiveInvalid as ArchiveInvalid
-from quorate.protocol.job_errors import ArchiveNewer as ArchiveNewer
-from quorate.protocol.job_errors import ArchiveUnusable as ArchiveUnusable
-from quorate.protocol.job_errors import FunctionFailed as FunctionFailed
-from quorate.protocol.job_errors import Interrupted as Interrupted
-from quorate.protocol.job_errors import JavaNotFound as JavaNotFound
-from quorate.protocol.job_errors import MessagesGone as MessagesGone
-from quorate.protocol.job_errors import NotArchived as NotArchived
-from quorate.protocol.job_errors import OffsetsBehind as OffsetsBehind
-from quorate.protocol.job_errors import TaskFailed as TaskFailed
