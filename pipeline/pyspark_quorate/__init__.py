@@ -1,7 +1,7 @@
-"""What Spark looks for when it meets `format("quorate")` without having been told of it.
+"""The package in which Spark looks for `format("quorate")` when nobody registered it.
 
-Spark imports every `pyspark_*` package that it finds, and one that fails hides all the others: so
-nothing is imported here before it is asked for.
+Spark imports every `pyspark_*` package that it finds, and one that fails hides all others. So
+nothing is imported here before it is used.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import pytest
 from quorate.pipeline.options import (
     EARLIEST,
     LATEST,
-    Position,
-    PositionKind,
+    ReadBound,
+    BoundKind,
     parse_time,
     read_options,
 )
@@ -72,8 +72,8 @@ def test_times(text: str, nanoseconds: int) -> None:
     assert parse_time(text) == nanoseconds
 
 
-def test_positions_for_all_and_for_some() -> None:
-    time = Position(PositionKind.TIME, 1767225600_000_000_000)
+def test_bounds_for_all_and_for_some() -> None:
+    time = ReadBound(BoundKind.TIME, 1767225600_000_000_000)
     assert read_options(STORES | {"startingOffsets": "2026-01-01"}).start.of(ORDERS) == time
     assert read_options(STORES | {"startingTimestamp": "1767225600000"}).start.of(ORDERS) == time
     some = read_options(
@@ -83,7 +83,7 @@ def test_positions_for_all_and_for_some() -> None:
             "endingOffsets": '{"orders/0x10": "2026-01-01"}',
         }
     )
-    assert some.start.of(ORDERS) == Position(PositionKind.SEQUENCE, 7)
+    assert some.start.of(ORDERS) == ReadBound(BoundKind.SEQUENCE, 7)
     assert some.start.of(SourceName("a/b", 0x11)) == LATEST
     assert some.start.of(SourceName("t", 1)) == EARLIEST
     assert some.start.of(SourceName("other", 1)) == EARLIEST

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from quorate.pipeline.errors import MessagesGone
-from quorate.pipeline.options import EARLIEST, LATEST, Position, PositionKind
+from quorate.pipeline.options import EARLIEST, LATEST, BoundKind, ReadBound
 from quorate.pipeline.read.batch_reader import (
     begins_at,
     ends_at,
@@ -90,17 +90,17 @@ def known(*held: Range, retained_from: int = 0) -> KnownSource:
 
 
 @pytest.mark.parametrize(
-    ("position", "held", "expected"),
+    ("bound", "held", "expected"),
     [
         (EARLIEST, Range(0, 99), (0, 0)),
         (LATEST, Range(0, 99), (100, 100)),
-        (Position(PositionKind.SEQUENCE, 7), Range(0, 99), (7, 7)),
-        (Position(PositionKind.SEQUENCE, 700), Range(0, 99), (100, 100)),
+        (ReadBound(BoundKind.SEQUENCE, 7), Range(0, 99), (7, 7)),
+        (ReadBound(BoundKind.SEQUENCE, 700), Range(0, 99), (100, 100)),
     ],
 )
-def test_positions(position: Position, held: Range, expected: tuple[int, int]) -> None:
+def test_bounds(bound: ReadBound, held: Range, expected: tuple[int, int]) -> None:
     stores = LossyStores()
-    found = begins_at(stores, known(held), position), ends_at(stores, known(held), position)
+    found = begins_at(stores, known(held), bound), ends_at(stores, known(held), bound)
     assert found == expected
 
 
@@ -121,7 +121,7 @@ def test_the_beginning_is_what_was_not_let_go(held: list[Range], earliest: int) 
     one = known(*held, retained_from=40)
     assert begins_at(LossyStores(), one, EARLIEST) == earliest
     # A time that is older than everything.
-    assert begins_at(LossyStores(0), one, Position(PositionKind.TIME, 5)) == earliest
+    assert begins_at(LossyStores(0), one, ReadBound(BoundKind.TIME, 5)) == earliest
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,6 @@ def test_the_beginning_is_what_was_not_let_go(held: list[Range], earliest: int) 
 def test_a_time_where_messages_lack_begins_and_ends_so_that_nothing_is_left_out(
     answer: int, held: Range, expected: tuple[int, int]
 ) -> None:
-    stores, position = LossyStores(answer), Position(PositionKind.TIME, 5)
-    found = begins_at(stores, known(held), position), ends_at(stores, known(held), position)
+    stores, bound = LossyStores(answer), ReadBound(BoundKind.TIME, 5)
+    found = begins_at(stores, known(held), bound), ends_at(stores, known(held), bound)
     assert found == expected

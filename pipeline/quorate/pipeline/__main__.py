@@ -1,11 +1,11 @@
-"""`python -m quorate.pipeline JOB …`, and the file that `spark-submit` is given."""
+"""The program `python -m quorate.pipeline JOB …`, and the file to give to `spark-submit`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# Run as a file, Python would find our modules under the short names that others' have.
+# When this runs as a file, Python would find our modules under short names that others use.
 _HERE = str(Path(__file__).resolve().parent)
 sys.path[:] = [each for each in sys.path if not each or str(Path(each).resolve()) != _HERE]
 

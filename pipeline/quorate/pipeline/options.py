@@ -1,7 +1,8 @@
-"""The options of the data source: what users may say, checked, as types.
+"""The options of the data source for reading, and what reading and writing share of them.
 
-Pure. An option that is not known is an error, because one that is misspelt would otherwise be
-ignored in silence. Spark folds the names of options to lower case, so case does not matter.
+Here text that a user gave becomes checked values. Nothing here asks a store or reads a file.
+An unknown option is an error, because a misspelt one would otherwise be ignored in silence.
+Spark folds the names of options to lower case, so case does not matter.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
-"""What Spark itself puts among the options of a source."""
+"""The names of options that Spark itself adds to those of a source."""
 
 _TIME_NS_MAX = 2**63 - 10**18
-"""What people write for never, as 9999-12-31, is more than 64 bits have; filters add to it."""
+"""Highest time, in ns since 1970. The date 9999-12-31 exceeds 64 bits, and filters add to a time."""
 
 
 class Options(Mapping[str, str]):
-    """Options by name, whatever their case; each has to be taken, or it is not known."""
+    """Options by name, whatever their case. An option counts as known once it was looked up."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {name.lower(): str(value) for name, value in options.items()}
@@ -47,7 +48,10 @@ class Options(Mapping[str, str]):
         return len(self._options)
 
     def parsed(self, name: str, parse: Callable[[str], T], default: U) -> T | U:
-        """The option's value; raises InvalidArgument, which names it, if it is none."""
+        """Return the option's parsed value, or the default if the option is missing or blank.
+
+        Raises InvalidArgument, which names the option, if the text cannot be parsed.
+        """
         text = self.get(name)
         if text is None or not text.strip():
             return default
@@ -59,7 +63,7 @@ class Options(Mapping[str, str]):
             raise InvalidArgument(f"option {name}", str(error)) from None
 
     def check_all_known(self) -> None:
-        """Raise InvalidArgument for options that nobody asked for."""
+        """Raise InvalidArgument for each option that was never looked up."""
         for name in self._options:
             if name in self._known or name in SPARKS_OWN:
                 continue
@@ -69,10 +73,10 @@ class Options(Mapping[str, str]):
             raise InvalidArgument(f"option {name}", f"is not known; {hint}")
 
 
-# Positions.
+# Bounds.
 
 
-class PositionKind(enum.Enum):
+class BoundKind(enum.Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
     TIME = "time"
@@ -80,55 +84,62 @@ class PositionKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """A place in the stream of a source, as users name it."""
+class ReadBound:
+    """A place in the stream of a source where a user lets reading begin or end."""
 
-    kind: PositionKind
+    kind: BoundKind
     value: int = 0
-    """Of TIME: ns since 1970; of SEQUENCE: the number."""
+    """For TIME: ns since 1970. For SEQUENCE: the sequence number. Otherwise unused."""
 
 
-EARLIEST = Position(PositionKind.EARLIEST)
-LATEST = Position(PositionKind.LATEST)
+EARLIEST = ReadBound(BoundKind.EARLIEST)
+LATEST = ReadBound(BoundKind.LATEST)
 
 
 @dataclass(frozen=True, slots=True)
-class Positions:
-    """Where to begin or to end, for each source."""
+class ReadBounds:
+    """The places where reading begins, or those where it ends, for all sources."""
 
-    default: Position
-    by_source: Mapping[SourceName, Position] = field(default_factory=dict)
+    default: ReadBound
+    by_source: Mapping[SourceName, ReadBound] = field(default_factory=dict)
 
-    def of(self, source: SourceName) -> Position:
+    def of(self, source: SourceName) -> ReadBound:
         return self.by_source.get(source, self.default)
 
-    def all(self) -> set[Position]:
+    def all(self) -> set[ReadBound]:
         return {self.default, *self.by_source.values()}
 
 
 def parse_source(text: str) -> SourceName:
-    """`topic/0x10`; raises InvalidArgument."""
+    """Return the source that a text such as `topic/0x10` names. Raises InvalidArgument."""
     topic, slash, session_id = text.rpartition("/")
     if not slash:
-        raise InvalidArgument("source", f"{text!r} is not as orders/0x10, topic and session ID")
+        raise InvalidArgument("source", f"{text!r} is not TOPIC/SESSION, such as orders/0x10")
     return SourceName(check_topic(topic), parse_session_id(session_id))
 
 
 def parse_time(text: str) -> int:
-    """A time in ns since 1970: ISO 8601, taken as UTC if it names no zone, or ms since 1970."""
+    """Return a time in ns since 1970.
+
+    The text is ISO 8601, taken as UTC if it names no zone, or milliseconds since 1970.
+    Raises InvalidArgument.
+    """
     if re.fullmatch(r"-?\d+", text):
         return _within_reach(int(text) * 1_000_000)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidArgument(
-            "time", f"{text!r} is neither as 2026-01-31T12:00:00Z nor milliseconds since 1970"
+            "time", f"{text!r} is neither a time such as 2026-01-31T12:00:00Z nor milliseconds since 1970"
         ) from None
     return nanoseconds_of(moment)
 
 
 def nanoseconds_of(moment: datetime) -> int:
-    """Since 1970; a moment without a zone is taken as UTC, one that no clock shows as far away."""
+    """Return the time of a moment in ns since 1970, limited to what 64 bits hold.
+
+    A moment without a zone is taken as UTC.
+    """
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
@@ -140,32 +151,36 @@ def _within_reach(time_ns: int) -> int:
     return max(-_TIME_NS_MAX, min(time_ns, _TIME_NS_MAX))
 
 
-def parse_position(text: str) -> Position:
-    """`earliest`, `latest`, or a time."""
+def parse_bound(text: str) -> ReadBound:
+    """Return what `earliest`, `latest` or a time means. Raises InvalidArgument."""
     if text.lower() in ("earliest", "latest"):
-        return Position(PositionKind(text.lower()))
-    return Position(PositionKind.TIME, parse_time(text))
+        return ReadBound(BoundKind(text.lower()))
+    return ReadBound(BoundKind.TIME, parse_time(text))
 
 
-def parse_positions(text: str, default: Position) -> Positions:
-    """One position for all, or JSON `{"topic/0x10": position or number, …}` for some."""
+def parse_bounds(text: str, default: ReadBound) -> ReadBounds:
+    """Return one bound for all sources, or bounds by source from JSON.
+
+    The JSON is `{"topic/0x10": bound or number, …}`; the default holds for every other source.
+    Raises InvalidArgument.
+    """
     if not text.startswith("{"):
-        return Positions(parse_position(text))
+        return ReadBounds(parse_bound(text))
     try:
-        # As pairs, so that a name that is there twice is noticed.
+        # Pairs show a name that occurs twice; a dict would hide it.
         entries = json.loads(text, object_pairs_hook=list)
     except ValueError as error:
-        raise InvalidArgument("positions", f"not JSON: {error}") from None
-    positions: dict[SourceName, Position] = {}
+        raise InvalidArgument("offsets", f"not JSON: {error}") from None
+    bounds: dict[SourceName, ReadBound] = {}
     for name, value in entries:
         source = parse_source(name)
-        if source in positions:
-            raise InvalidArgument("positions", f"{source} is named twice")
-        positions[source] = _json_position(value)
-    return Positions(default, positions)
+        if source in bounds:
+            raise InvalidArgument("offsets", f"{source} is named twice")
+        bounds[source] = _json_bound(value)
+    return ReadBounds(default, bounds)
 
 
-def _json_position(value: object) -> Position:
+def _json_bound(value: object) -> ReadBound:
     match value:
         case bool():
             pass
@@ -174,11 +189,11 @@ def _json_position(value: object) -> Position:
         case -1:
             return LATEST
         case int() if 0 <= value <= SEQUENCE_MAX:
-            return Position(PositionKind.SEQUENCE, value)
+            return ReadBound(BoundKind.SEQUENCE, value)
         case str():
-            return parse_position(value)
+            return parse_bound(value)
     raise InvalidArgument(
-        "positions", f"{value!r} is neither a sequence number nor earliest, latest or a time"
+        "offsets", f"{value!r} is neither a sequence number nor earliest, latest or a time"
     )
 
 
@@ -187,31 +202,31 @@ def _json_position(value: object) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read, and how."""
+    """The checked options of a read."""
 
     stores: tuple[str, ...]
-    """host:port of each."""
+    """The address of each store, as host:port."""
     topics: frozenset[str]
-    """Exactly these; empty: see topics_pattern."""
+    """The topics to read; empty: topics_pattern selects."""
     topics_pattern: str
-    """A regular expression that the whole topic must match; empty: see topics."""
-    start: Positions
-    end: Positions
+    """A regular expression that the whole topic must match; empty: every topic matches."""
+    start: ReadBounds
+    end: ReadBounds
     parts_min: int
-    """How many partitions to make if there is enough to read; 0: as many as there are cores."""
+    """Number of partitions to make if there is enough to read; 0: as many as there are cores."""
     part_messages_max: int
-    """Of a partition."""
+    """Most messages of one partition."""
     fail_on_data_loss: bool
     push_filters: bool
-    """Read only what the filters of the query leave; of a table, not of a stream."""
+    """Apply the filters of the query while reading a table; a stream ignores this."""
     trigger_messages_max: int
-    """Of a micro-batch; 0: no limit."""
+    """Most messages of a micro-batch; 0: no limit."""
     trigger_bytes_max: int
-    """Of a micro-batch, roughly; 0: no limit."""
+    """Most bytes of a micro-batch, roughly; 0: no limit."""
     cursor: str
-    """Under which progress is kept in the stores; empty: it is not."""
+    """The name under which the stores keep the progress of the query; empty: they keep none."""
     archive: str = ""
-    """Where what has left the stores is; empty: nowhere."""
+    """The path of the archive that holds what has left the stores; empty: none."""
 
     def selects(self, topic: str) -> bool:
         if self.topics:
@@ -220,14 +235,17 @@ class ReadOptions:
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """Raises InvalidArgument for what is missing, not understood, not known, or contradictory."""
+    """Return the checked options of a read.
+
+    Raises InvalidArgument if an option is missing, unreadable or unknown, or contradicts another.
+    """
     options = Options(given)
     made = ReadOptions(
         stores=stores_of(options),
         topics=_topics_of(options),
         topics_pattern=options.parsed("topicsPattern", _pattern, ""),
-        start=_positions(options, "starting", EARLIEST),
-        end=_positions(options, "ending", LATEST),
+        start=_bounds(options, "starting", EARLIEST),
+        end=_bounds(options, "ending", LATEST),
         parts_min=options.parsed("minPartitions", _at_least_one, 0),
         part_messages_max=options.parsed("maxMessagesPerPartition", _at_least_one, SEQUENCE_MAX),
         fail_on_data_loss=options.parsed("failOnDataLoss", _boolean, True),
@@ -244,29 +262,29 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def stores_of(options: Options) -> tuple[str, ...]:
-    """The addresses in the option `stores`, which must be there; raises InvalidArgument."""
+    """Return the addresses in the option `stores`. Raises InvalidArgument if it is missing."""
     stores = options.parsed("stores", parse_stores, ())
     if not stores:
         raise InvalidArgument("option stores", "is missing; name them as host:port,host:port,…")
     return tuple(store.address for store in stores)
 
 
-def _positions(options: Options, which: str, default: Position) -> Positions:
-    offsets = options.parsed(f"{which}Offsets", lambda text: parse_positions(text, default), None)
+def _bounds(options: Options, which: str, default: ReadBound) -> ReadBounds:
+    offsets = options.parsed(f"{which}Offsets", lambda text: parse_bounds(text, default), None)
     time = options.parsed(f"{which}Timestamp", parse_time, None)
     if offsets is not None and time is not None:
         raise InvalidArgument(
             f"option {which}Timestamp", f"is given together with {which}Offsets; give one"
         )
     if time is not None:
-        return Positions(Position(PositionKind.TIME, time))
-    return offsets or Positions(default)
+        return ReadBounds(ReadBound(BoundKind.TIME, time))
+    return offsets or ReadBounds(default)
 
 
 def _topics_of(options: Options) -> frozenset[str]:
-    # A list that somebody computed, and that is empty, must not mean everything.
+    # An empty list that a program computed must not select every topic.
     if not options.get("topics", "all").strip(", "):
-        raise InvalidArgument("option topics", "names none; leave it out to read all topics")
+        raise InvalidArgument("option topics", "names no topic; leave the option out to read all topics")
     return options.parsed("topics", _topics, frozenset())
 
 
@@ -278,13 +296,13 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise InvalidArgument("pattern", f"{text!r} is no regular expression: {error}") from None
+        raise InvalidArgument("pattern", f"{text!r} is not a regular expression: {error}") from None
     return text
 
 
 def _at_least_one(text: str) -> int:
     if not re.fullmatch(r"\d+", text) or int(text) < 1:
-        raise InvalidArgument("number", f"{text!r} is no whole number from 1 on")
+        raise InvalidArgument("number", f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 

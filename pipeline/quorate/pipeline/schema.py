@@ -1,6 +1,6 @@
-"""The rows: one schema for everything that the pipeline reads, archives and writes back.
+"""The schema of the rows that the pipeline reads, archives and restores.
 
-Nothing here knows where rows come from.
+Here are the columns and the check of the columns that a user asks for. Nothing here makes rows.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ import pyarrow as pa
 
 from quorate.protocol.errors import InvalidArgument
 
-DDL = (
-    "topic STRING NOT NULL, source STRING NOT NULL, sequence BIGINT NOT NULL, "
-    "epoch BIGINT NOT NULL, timestamp TIMESTAMP NOT NULL, payload BINARY NOT NULL, "
-    "key BINARY, properties MAP<STRING, BINARY>"
+DDL = ", ".join(
+    (
+        "topic STRING NOT NULL",
+        "source STRING NOT NULL",
+        "sequence BIGINT NOT NULL",
+        "epoch BIGINT NOT NULL",
+        "timestamp TIMESTAMP NOT NULL",
+        "payload BINARY NOT NULL",
+        "key BINARY",
+        "properties MAP<STRING, BINARY>",
+    )
 )
-"""For Spark. A source is its session ID as people write it: no BIGINT takes 64 unsigned bits."""
+"""The schema for Spark. The source is text, its session ID, because a BIGINT is signed."""
 
 ARROW = pa.schema(
     [
@@ -30,13 +37,14 @@ ARROW = pa.schema(
         pa.field("properties", pa.map_(pa.string(), pa.binary())),
     ]
 )
-"""The same for pyarrow."""
+"""The schema for pyarrow, with the same columns."""
 
 
 def projection(wanted: pa.Schema) -> pa.Schema:
-    """The columns that a user asks for, in that order; raises InvalidArgument for one there is not.
+    """Return the columns that a user asks for, in the user's order.
 
-    A column that is never null may be asked for as one that may be, not the other way round.
+    Raises InvalidArgument for an unknown column, for another type, and for a column that may be
+    null but is asked for as one that is never null.
     """
     problems = list(_problems(wanted))
     if problems:
@@ -48,7 +56,7 @@ def _problems(wanted: Iterable[pa.Field]) -> Iterable[str]:
     for field in wanted:
         at = ARROW.get_field_index(field.name)
         if at < 0:
-            yield f"there is no column {field.name}; there are {', '.join(ARROW.names)}"
+            yield f"there is no column {field.name}; the columns are {', '.join(ARROW.names)}"
         elif not _same_type(field.type, ARROW.field(at).type):
             yield f"{field.name} is {ARROW.field(at).type}, not {field.type}"
         elif ARROW.field(at).nullable and not field.nullable:
@@ -57,6 +65,6 @@ def _problems(wanted: Iterable[pa.Field]) -> Iterable[str]:
 
 def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
     if pa.types.is_map(one) and pa.types.is_map(other):
-        # Whether the values of a map may be null is of no consequence here.
+        # It does not matter here whether the values of a map may be null.
         return bool(one.key_type == other.key_type and one.item_type == other.item_type)
     return bool(one == other)

@@ -103,7 +103,7 @@ def test_the_manifest_says_what_is_in_it(path: Path) -> None:
     assert file.lineage == SECOND
     assert file.bytes == (path / file.path).stat().st_size
     assert file.path.startswith("data/topic=orders/day=2026-11-21/0x10-")
-    assert manifest.last_of(TRADES) == 4
+    assert manifest.sources[TRADES].last == 4
     assert manifest.written_by
     assert manifest.time_ns > 0
 
@@ -261,7 +261,7 @@ def test_a_hole_ends_what_is_archived_and_is_reported(path: Path) -> None:
     assert isinstance(error, MissingMessages)
     assert (error.first, error.last) == (10, 19)
     assert frames(path) == [batch(0, 9)]
-    assert newest(path).last_of(TRADES) == 9, "the others are not kept from it"
+    assert newest(path).sources[TRADES].last == 9, "the others are not kept from it"
 
 
 def test_a_newer_lineage_of_what_comes_later_is_followed(path: Path) -> None:
@@ -283,7 +283,7 @@ def test_another_lineage_of_what_is_archived_is_refused(path: Path) -> None:
     error = report.failures[ORDERS]
     assert isinstance(error, ArchiveDiffers)
     assert error.first == 50
-    assert newest(path).last_of(ORDERS) == 99
+    assert newest(path).sources[ORDERS].last == 99
 
 
 def test_a_stream_that_began_anew_with_the_same_epochs_is_noticed(path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The archive: Parquet files with what stores held, and the manifest that says what they have."""
+"""The archive: Parquet files with messages that stores held, and the manifest that lists them."""

@@ -1,6 +1,7 @@
-"""What is to be archived of each source, from what stores say and what the archive has already.
+"""The plan of an archive job: what to archive of each source, and what the archive has after it.
 
-Pure. Only what is stable is archived, and only whole: an archived number never gets other content.
+Only stable messages are archived, and in whole batches, so an archived number never gets other
+content. Nothing here asks a store or touches a file.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from quorate.protocol.wire import membership_from_wire
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be archived of a source now."""
+    """The messages of a source that a job is to archive."""
 
     known: KnownSource
     first: int
-    """Of the source's whole archive."""
+    """The first number of the source's whole archive."""
     ranges: tuple[SourceRange, ...]
-    """What is new, without what is lost."""
+    """The new ranges, without lost and released ones."""
     last: int
-    """Of the source's whole archive, once that is done."""
+    """The last number of the source's whole archive after the job."""
     released: RangeSet
-    """Behind what is archived, and let go by all stores that answered: the archive lacks it."""
+    """New ranges that the archive will lack, because retention released them at the stores."""
 
     def __len__(self) -> int:
         return sum(map(len, self.ranges))
 
 
 def check_same_history(known: KnownSource, archived: ArchivedSource, path: str) -> None:
-    """Raise ArchiveDiffers if the stores follow another lineage than the archive has."""
+    """Raise ArchiveDiffers if the stores' lineage differs from that of the archive."""
     parts_at = diverges_at(archived.lineage, known.lineage)
     if parts_at <= archived.last:
         theirs, ours = known.lineage.epoch_at(parts_at), archived.lineage.epoch_at(parts_at)
@@ -51,15 +52,15 @@ def check_same_history(known: KnownSource, archived: ArchivedSource, path: str) 
 
 
 def wanted(known: KnownSource, archived: ArchivedSource | None, upto: int) -> Wanted | None:
-    """What is new of a source up to a number that is stable; None: nothing."""
+    """Return what is new of a source up to a stable number; None if nothing is."""
     lost = RangeSet(Range(each.first, each.last) for each in known.losses)
     let_go = RangeSet([Range(0, known.retained_from - 1)] if known.retained_from else [])
     released = let_go.minus(known.held).minus(lost)
     if archived is not None:
         first, begin = archived.first, archived.last + 1
     else:
-        # What nobody has below the first that somebody has is no part of the archive, nor is what
-        # is broken up because some let it go: an archive begins with what goes on without a hole.
+        # An archive begins where the stream goes on without a hole. So it has nothing below the
+        # last released number, and nothing of the losses at the beginning of the stream.
         begin = known.lineage.terms[0].first
         first = begin = max(begin, lost.contiguous_upto(begin) + 1, released.high + 1)
     if upto < begin:
@@ -73,10 +74,10 @@ def wanted(known: KnownSource, archived: ArchivedSource | None, upto: int) -> Wa
 
 
 def aligned(parts: Sequence[Part], begin_of: Callable[[SourceRange], int]) -> list[Part]:
-    """The parts, but where one goes on from another cut where a batch begins.
+    """Return the parts, with each cut within a source moved back to the beginning of a batch.
 
-    begin_of: the first number of the batch that the first of a range is in. So batches stay whole,
-    unless stores have them in other pieces.
+    begin_of: returns the first number of the batch that has the first message of a range. So a
+    batch stays whole, unless another store has it in other pieces.
     """
     made = [list(part.ranges) for part in parts]
     for before, after in pairwise(made):
@@ -91,7 +92,7 @@ def aligned(parts: Sequence[Part], begin_of: Callable[[SourceRange], int]) -> li
 
 
 def done(wanted: Wanted, files: Iterable[ArchivedFile]) -> tuple[Wanted, list[ArchivedFile]] | None:
-    """What of a source is archived without a break, and in which files; None: nothing is."""
+    """Return what these files have of a source without a hole, and the files; None if nothing."""
     mine = [each for each in files if each.source == wanted.known.name]
     has = RangeSet(Range(each.first, each.last) for each in mine)
     missing = RangeSet(Range(each.first, each.until - 1) for each in wanted.ranges).minus(has)
@@ -109,16 +110,16 @@ def done(wanted: Wanted, files: Iterable[ArchivedFile]) -> tuple[Wanted, list[Ar
 
 
 def truncated(lineage: Lineage, last: int) -> Lineage:
-    """As far as it is about numbers up to `last`."""
+    """Return the lineage without the terms that begin after `last`."""
     return Lineage(tuple(term for term in lineage.terms if term.first <= last))
 
 
 def as_archived(wanted: Wanted, archived: ArchivedSource | None) -> ArchivedSource:
-    """The source as it is in the archive once all that was wanted is."""
+    """Return the source as the archive has it once all wanted messages are archived."""
     known = wanted.known
     lost = wanted.released.union(Range(each.first, each.last) for each in known.losses)
     within = lost.both(RangeSet([Range(wanted.first, wanted.last)]))
-    # What was lost before stays so; what the archive has is not lost, whoever lost it since.
+    # Earlier losses stay. A message in the archive is not lost, even if stores lost it since.
     new = within.minus([Range(0, archived.last)] if archived is not None else [])
     before = archived.losses if archived is not None else ()
     losses = known.lineage.parted(new.union(Range(each.first, each.last) for each in before))
@@ -144,7 +145,7 @@ def _marker_below(known: KnownSource, first: int) -> Marker | None:
 def next_manifest(
     manifest: Manifest, archived: Iterable[tuple[Wanted, Sequence[ArchivedFile]]]
 ) -> Manifest:
-    """The manifest with what was archived."""
+    """Return the next manifest, with what was archived."""
     archived = list(archived)
     sources = [as_archived(each, manifest.sources.get(each.known.name)) for each, _ in archived]
     return manifest.archived(sources, [file for _, files in archived for file in files])

@@ -1,8 +1,9 @@
-"""The job that makes few files of many small ones, with the same content.
+"""Compaction: the job that replaces many small files by few large ones with the same content.
 
-A new manifest names the new files instead of the old ones; those are deleted later, because readers
-may still be at them. Every batch is made again from its rows on the way and proves itself by its
-checksum, so that nothing can be lost or changed here without being noticed.
+A new manifest names the new files instead of the old ones. The old ones are deleted later, because
+readers may still use them. Every batch is made again from its rows, and its checksum is compared,
+so that no loss and no change goes unnoticed. What a file looks like is in
+quorate.pipeline.archive.files.
 """
 
 from __future__ import annotations
@@ -27,30 +28,30 @@ from quorate.pipeline.archive.tasks import Entry, Run
 from quorate.pipeline.errors import ArchiveInvalid
 
 SMALL_BYTES = 32 * 1024 * 1024
-"""A file that has less, compressed, is made a part of a larger one."""
+"""A file with fewer compressed bytes becomes a part of a larger one."""
 LARGE_BYTES = 128 * 1024 * 1024
-"""No more are put together once they have so much."""
+"""No file joins a group that already has so many bytes."""
 
 
 def _quiet(_: str) -> None:
-    """For whoever does not want to be told."""
+    """Drop a line about the progress of the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
-    """What the job did."""
+    """The result of a compaction."""
 
     archive: str
     version: int
-    """Of the manifest that the archive has now."""
+    """The version of the manifest that the archive has now."""
     before: int
-    """So many files were put together."""
+    """Number of files that were replaced."""
     after: int
-    """To so many."""
+    """Number of files that replaced them."""
     seconds: float
 
     def as_object(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report as values for JSON."""
         return {
             "archive": self.archive,
             "version": self.version,
@@ -68,9 +69,10 @@ def compact(
     large_bytes: int = LARGE_BYTES,
     told: Callable[[str], None] = _quiet,
 ) -> CompactReport:
-    """Put small files together that have consecutive messages of one source and one day.
+    """Replace small files with consecutive messages of one source and one day by larger ones.
 
-    run: quorate.pipeline.archive.tasks.on_spark. told: is told how it goes.
+    run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
+    told: a function that gets lines about the progress.
     Raises ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveUnusable.
     """
     began = time.monotonic()
@@ -81,7 +83,7 @@ def compact(
         return CompactReport(str(directory), manifest.version, 0, 0, time.monotonic() - began)
     directory.check_writable()
     old = [each for group in groups for each in group]
-    told(f"putting {len(old)} files together to {len(groups)}")
+    told(f"replacing {len(old)} files by {len(groups)}")
     new = [
         file_from_json(entry["file"])
         for entry in run(groups, partial(compact_group, path=str(directory)))
@@ -97,7 +99,7 @@ def compact(
 def together(
     files: Iterable[ArchivedFile], small_bytes: int, large_bytes: int
 ) -> list[list[ArchivedFile]]:
-    """Which files are put together: of one source and day, consecutive, and small."""
+    """Return the groups of small files with consecutive messages of one source and day."""
     groups: list[list[ArchivedFile]] = []
     for each in files:
         last = groups[-1] if groups else []
@@ -122,14 +124,14 @@ def _check_same(groups: Sequence[Sequence[ArchivedFile]], new: Sequence[Archived
     made = {(each.source, each.first, each.last) for each in new}
     if wanted != made or len(new) != len(groups):
         odd = ", ".join(f"{source} [{first}, {last}]" for source, first, last in wanted ^ made)
-        raise ArchiveInvalid("the new files", f"they have not what the old ones had: {odd}")
+        raise ArchiveInvalid("the new files", f"they do not have the messages of the old ones: {odd}")
 
 
-# In a worker.
+# Tasks, which run in a worker.
 
 
 def compact_group(group: Sequence[ArchivedFile], *, path: str) -> Iterator[Entry]:
-    """Write the files of a group as one. Raises ArchiveInvalid, CorruptBatch."""
+    """Write the messages of a group's files into one file. Raises ArchiveInvalid, CorruptBatch."""
     archive, source = Path(path), group[0].source
     pieces = (piece for each in group for piece in pieces_of(archive, each))
     for made in write_pieces(archive, source, pieces, sys.maxsize):

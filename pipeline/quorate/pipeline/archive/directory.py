@@ -1,7 +1,8 @@
-"""An archive on a file system: its newest manifest, the next one, and what can be removed.
+"""An archive on a file system: its newest manifest, the commit of the next, and its garbage.
 
-A manifest appears whole or not at all, and each version once: of two jobs that write one version
-the first wins. So far an archive is a directory that all workers reach under one path.
+A manifest becomes visible whole or not at all, and each version only once. If two jobs write one
+version, the first wins. So far an archive is a directory that all workers reach under one path.
+What a manifest says is in quorate.pipeline.archive.manifest.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.ranges import RangeSet
 
 _KEPT = 10
-"""So many older manifests are kept, for people."""
+"""Number of older manifests that are kept for people to read."""
 GARBAGE_SECONDS = 24 * 3600.0
-"""A file that no manifest names may be part of a job that runs, if it is younger."""
+"""Age in seconds up to which a file that no manifest names may belong to a running job."""
 
 
 class ArchiveDirectory:
-    """The directory of an archive; it need not be there yet."""
+    """The directory of an archive, which need not exist yet."""
 
     def __init__(self, path: str) -> None:
-        """Raises InvalidArgument if it is no path."""
+        """Raise InvalidArgument if the text is not a path."""
         if not path.strip():
-            # It would be the directory one happens to be in.
+            # An empty path would be the current directory.
             raise InvalidArgument("archive path", "none is given; name a directory")
         if "://" in path and not path.startswith("file://"):
             raise InvalidArgument(
-                "archive path", f"{path} is no directory; so far archives are on file systems"
+                "archive path", f"{path} is not a directory; so far an archive is on a file system"
             )
         self.path = Path(path.removeprefix("file://")).absolute()
 
@@ -51,7 +52,7 @@ class ArchiveDirectory:
         return str(self.path)
 
     def newest(self) -> Manifest:
-        """What the archive has; version 0 if there is none yet.
+        """Return the newest manifest; one of version 0 if there is no archive yet.
 
         Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
         """
@@ -59,10 +60,10 @@ class ArchiveDirectory:
         return self._read(max(versions)) if versions else Manifest()
 
     def newest_whole(self) -> tuple[Manifest, list[ArchiveInvalid], int]:
-        """The newest manifest that is whole, version 0 if none is; what is wrong with those after
-        it, the newest first; and the highest version that there is, whole or not.
+        """Return the newest valid manifest, the errors of all newer ones, and the highest version.
 
-        Raises ArchiveNewer, ArchiveUnusable.
+        The manifest has version 0 if none is valid. The errors begin with the newest manifest.
+        The highest version counts damaged manifests, too. Raises ArchiveNewer, ArchiveUnusable.
         """
         damaged: list[ArchiveInvalid] = []
         versions = sorted(self._versions(), reverse=True)
@@ -80,7 +81,7 @@ class ArchiveDirectory:
         try:
             text = written.decode()
         except UnicodeDecodeError as error:
-            raise ArchiveInvalid(str(path), f"it is no text: {error}") from None
+            raise ArchiveInvalid(str(path), f"it is not text: {error}") from None
         manifest = from_json(text, str(path))
         if manifest.version != version:
             raise ArchiveInvalid(str(path), f"it says that it is version {manifest.version}")
@@ -93,7 +94,7 @@ class ArchiveDirectory:
         return [version for name in names if (version := manifest_version(name)) is not None]
 
     def check_writable(self) -> None:
-        """Make the archive's directories, and raise ArchiveUnusable if nothing can be put there."""
+        """Make the archive's directories. Raise ArchiveUnusable if no file can be written there."""
         for name in (DATA, MANIFESTS):
             directory = self.path / name
             with _storage(directory):
@@ -103,10 +104,10 @@ class ArchiveDirectory:
                 trial.unlink()
 
     def commit(self, manifest: Manifest) -> None:
-        """Make a manifest the newest.
+        """Make a manifest the newest one.
 
-        Raises ArchiveInvalid if it contradicts itself, ArchiveChanged if its version is there
-        already, ArchiveUnusable.
+        Raises ArchiveInvalid if it contradicts itself, ArchiveChanged if another job has written
+        its version, and ArchiveUnusable.
         """
         directory = self.path / MANIFESTS
         path = directory / manifest_name(manifest.version)
@@ -119,7 +120,7 @@ class ArchiveDirectory:
             try:
                 write_synced(temporary, text.encode())
                 try:
-                    # Unlike a rename it fails if another one was faster.
+                    # Unlike a rename, a link fails if another job was faster.
                     os.link(temporary, path)
                 except FileExistsError:
                     raise ArchiveChanged(str(self), manifest.version) from None
@@ -134,15 +135,16 @@ class ArchiveDirectory:
                 (self.path / MANIFESTS / manifest_name(version)).unlink(missing_ok=True)
 
     def remove(self, paths: list[str]) -> None:
-        """Remove files of the archive, as far as they are there; raises ArchiveUnusable."""
+        """Remove those of these files that exist. Raises ArchiveUnusable."""
         for path in paths:
             with _storage(self.path / path):
                 (self.path / path).unlink(missing_ok=True)
 
     def garbage(self, manifest: Manifest, now: float) -> list[str]:
-        """Files that no manifest names, that no job that still runs can have written, and without
-        which the archive has every message that is in them.
+        """Return the paths of files that can be removed without loss.
 
+        The manifest names none of them, and they are too old for a running job. The archive has all
+        their messages in other files.
         now: seconds since 1970. Raises ArchiveUnusable.
         """
         named = {each.path for each in manifest.files} | {each.path for each in manifest.dropped}
@@ -159,7 +161,7 @@ class ArchiveDirectory:
             )
 
     def data_files(self) -> Iterator[str]:
-        """The paths of all files that are there, named or not; raises ArchiveUnusable."""
+        """Yield the paths of all existing files, also of unnamed ones. Raises ArchiveUnusable."""
         with _storage(self.path):
             yield from sorted(path for path, _ in self._files())
 
@@ -174,7 +176,7 @@ class ArchiveDirectory:
 def _is_superfluous(path: str, has: Mapping[str, RangeSet]) -> bool:
     if path.rpartition("/")[2].startswith(WRITING):
         return True
-    # A manifest may have been lost that named it; stores do not have it any more then.
+    # A lost manifest may have named the file, and then the stores may no longer have its messages.
     content = content_of(path)
     if content is None or content[0] not in has:
         return False

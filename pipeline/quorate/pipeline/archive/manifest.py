@@ -1,7 +1,7 @@
-"""What an archive has, as it is written down: sources with their history, files with their content.
+"""The manifest of an archive: its sources with their history, and its files with their content.
 
-Pure. A manifest is never changed, only followed by the next version. It carries a checksum of all
-that it says, and what it says of each source is without a contradiction, or it is not read.
+A manifest is never changed, only followed by the next version. It has a checksum over all its
+values. A manifest that contradicts itself about a source is invalid. Nothing here touches a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from quorate.pipeline.archive.layout import day_of, is_data
 from quorate.pipeline.errors import ArchiveInvalid, ArchiveNewer
 from quorate.protocol.errors import QuorateError
 from quorate.protocol.identity import SourceName
-from quorate.protocol.limits import NOTHING
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
@@ -32,19 +31,19 @@ WRITTEN_BY = "quorate.pipeline"
 
 @dataclass(frozen=True, slots=True)
 class BatchMark:
-    """A batch that an archive has, as one can ask a store for it again."""
+    """A batch of an archive, by the facts that identify the same batch at a store."""
 
     first: int
     checksum: int
-    """crc32c that its source gave it."""
+    """The crc32c that the source computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
-    """A Parquet file: consecutive messages of one source, of one day."""
+    """A Parquet file with consecutive messages of one source and one day."""
 
     path: str
-    """From the archive on."""
+    """Relative to the archive."""
     source: SourceName
     first: int
     last: int
@@ -53,10 +52,10 @@ class ArchivedFile:
     batches: int
     bytes: int
     first_time_ns: int
-    """The earliest of its batches, by the source's clock; not all clocks go forward."""
+    """The earliest time of a batch in the file, by the source's clock, which may have been put back."""
     last_time_ns: int
     checksum: int
-    """crc32c of the whole file."""
+    """The crc32c of the whole file."""
     last_batch: BatchMark
 
     @property
@@ -65,35 +64,37 @@ class ArchivedFile:
 
     @property
     def count(self) -> int:
-        """How many messages."""
+        """Number of messages in the file."""
         return self.last - self.first + 1
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedSource:
-    """The history of a source, as far as it is archived; all of it was stable."""
+    """The archived history of a source. All of it was stable."""
 
     name: SourceName
     lineage: Lineage
-    """In force for everything up to `last`."""
+    """The lineage in force up to `last`."""
     first: int
     last: int
     membership: Membership
-    """Of the newest begun record when it was archived last."""
+    """The membership of the newest begun record, when the source was last archived."""
     information: v1.SourceInformation
     promised_epoch: int
-    """The highest that any store had promised then."""
+    """The highest epoch that any store had promised then."""
     reg_id: int
     losses: tuple[HeldRange, ...] = ()
-    """Parts of [first, last] that the archive lacks: operators accepted their loss, or stores had
-    let them go before they were archived."""
+    """Ranges within [first, last] that the archive lacks.
+
+    An operator accepted their loss, or retention released them before they were archived.
+    """
     marker: Marker | None = None
-    """The newest that was committed below `first`, which stores had let go by then."""
+    """The newest application marker of a batch below `first`; None: none is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A file that is in no manifest any more: readers may still be at it."""
+    """A file that the manifest no longer names as archived. Readers may still use it."""
 
     path: str
     time_ns: int
@@ -101,44 +102,40 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that an archive has."""
+    """The content of an archive."""
 
     version: int = 0
-    """0: there is no archive yet."""
+    """The version of the manifest; 0: there is no archive yet."""
     time_ns: int = 0
     written_by: str = ""
     sources: Mapping[SourceName, ArchivedSource] = field(default_factory=dict)
     files: tuple[ArchivedFile, ...] = ()
-    """By source and number."""
+    """The files, ordered by source and sequence number."""
     dropped: tuple[Dropped, ...] = ()
 
     def files_of(self, source: SourceName) -> list[ArchivedFile]:
-        """Ascending."""
+        """Return the files of a source, in ascending order."""
         return [each for each in self.files if each.source == source]
 
-    def last_of(self, source: SourceName) -> int:
-        """As far as a source is archived; NOTHING if it is not."""
-        known = self.sources.get(source)
-        return known.last if known is not None else NOTHING
 
     def archived(
         self, sources: Iterable[ArchivedSource], files: Iterable[ArchivedFile]
     ) -> Manifest:
-        """The next one, with these too: each source as it is now, files that are new."""
+        """Return the next manifest, with these sources as they are now, and with these new files."""
         merged = {**self.sources, **{each.name: each for each in sources}}
         return self._next(merged, (*self.files, *files), self.dropped)
 
     def replaced(
         self, old: Iterable[ArchivedFile], new: Iterable[ArchivedFile], time_ns: int
     ) -> Manifest:
-        """The next one, in which new files have the content of old ones."""
+        """Return the next manifest, in which the new files replace the old ones."""
         gone = {each.path for each in old}
         files = (*(each for each in self.files if each.path not in gone), *new)
         dropped = (*self.dropped, *(Dropped(path, time_ns) for path in sorted(gone)))
         return self._next(self.sources, files, dropped)
 
     def without_dropped(self, paths: Iterable[str]) -> Manifest:
-        """The next one, once these files are deleted."""
+        """Return the next manifest, after these dropped files were deleted."""
         gone = set(paths)
         left = tuple(each for each in self.dropped if each.path not in gone)
         return self._next(self.sources, self.files, left)
@@ -157,15 +154,15 @@ class Manifest:
         )
 
     def problems(self) -> list[str]:
-        """What can not be so; empty if all is well."""
+        """Return the contradictions in the manifest; an empty list if there is none."""
         found = [
-            f"file {each.path} is of {each.source}, which is not among the sources"
+            f"file {each.path} is of {each.source}, which is not one of the sources"
             for each in self.files
             if each.source not in self.sources
         ]
-        # What was dropped is removed one day: nothing else may be.
+        # Dropped files are removed one day, and no other file may be.
         paths = [each.path for each in self.files] + [each.path for each in self.dropped]
-        found += [f"{path!r} is no file of an archive" for path in paths if not is_data(path)]
+        found += [f"{path!r} is not a file of an archive" for path in paths if not is_data(path)]
         files: dict[SourceName, list[ArchivedFile]] = {}
         for each in self.files:
             files.setdefault(each.source, []).append(each)
@@ -174,12 +171,12 @@ class Manifest:
         return found
 
     def stamped(self, time_ns: int, written_by: str) -> Manifest:
-        """As it is written down."""
+        """Return the manifest with its time, in ns since 1970, and its writer."""
         return replace(self, time_ns=time_ns, written_by=written_by)
 
 
 def _problems(source: ArchivedSource, files: Sequence[ArchivedFile]) -> list[str]:
-    """What is wrong with a source: each number must be in one file, or be lost."""
+    """Return the contradictions about a source. Each number must be in one file, or be lost."""
     found: list[str] = []
     has = RangeSet()
     for each in files:
@@ -190,13 +187,13 @@ def _problems(source: ArchivedSource, files: Sequence[ArchivedFile]) -> list[str
             found.append(f"the epochs of {each.path} are not those of {source.name}")
     lost = RangeSet(Range(each.first, each.last) for each in source.losses)
     if both := has.both(lost):
-        found.append(f"{source.name} {next(iter(both))} is archived, and yet lost")
+        found.append(f"{source.name} {next(iter(both))} is archived and lost")
     for hole in has.union(lost).holes(source.first, source.last):
         found.append(f"{source.name} {hole} is in no file")
     if has and not source.first <= has.low <= has.high <= source.last:
         found.append(f"{source.name} has files outside of [{source.first}, {source.last}]")
     if source.lineage.terms and source.lineage.terms[-1].first > source.last:
-        found.append(f"{source.name} has an epoch that begins behind its end")
+        found.append(f"{source.name} has an epoch that begins after its last number")
     return found
 
 
@@ -209,7 +206,7 @@ def _agrees(file: ArchivedFile, lineage: Lineage) -> bool:
 
 
 def to_json(manifest: Manifest) -> str:
-    """Sorted, and indented: people read it, too."""
+    """Return the manifest as JSON, sorted and indented so that people can read it."""
     values = {
         "format": FORMAT,
         "version": manifest.version,
@@ -223,32 +220,35 @@ def to_json(manifest: Manifest) -> str:
 
 
 def _checksum(values: Mapping[str, Any]) -> str:
-    """Over all values but itself, however they are written down."""
+    """Return the checksum over all values but itself. Their order and spacing do not change it."""
     rest = {name: value for name, value in values.items() if name != "crc32c"}
     canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return f"{google_crc32c.value(canonical.encode()):08x}"
 
 
 def _check_whole(values: Mapping[str, Any], where: str) -> None:
-    """Raise ArchiveInvalid for damage, ArchiveNewer."""
+    """Raise ArchiveInvalid for damage, and ArchiveNewer for a newer format."""
     if values["format"] == 1:
         raise ArchiveInvalid(
             where,
-            "it has format 1, of a version before the first release, which has no checksum; "
-            "archive to another path what the stores still have",
+            "it has format 1, of a version before the first release, which has no checksum. "
+            "Archive what the stores still have to another path",
         )
-    # Every format has it: a format that is damaged is not taken for one that is newer.
+    # Every format has it, so that damage to the format is not taken for a newer one.
     if "crc32c" not in values:
         raise ArchiveInvalid(where, "it has no checksum")
     checksum, expected = _checksum(values), values["crc32c"]
     if checksum != expected:
-        raise ArchiveInvalid(where, f"the checksum of what it says is {checksum}, not {expected}")
+        raise ArchiveInvalid(where, f"the checksum of its values is {checksum}, not {expected}")
     if values["format"] > FORMAT:
         raise ArchiveNewer(where, values["format"], FORMAT)
 
 
 def from_json(text: str, where: str) -> Manifest:
-    """Raises ArchiveInvalid, ArchiveNewer; where: for people."""
+    """Return the manifest in a text. Raises ArchiveInvalid, ArchiveNewer.
+
+    where: the place of the text, for the error.
+    """
     try:
         values = json.loads(text)
         _check_whole(values, where)
@@ -261,7 +261,7 @@ def from_json(text: str, where: str) -> Manifest:
             tuple(file_from_json(each) for each in values["files"]),
             tuple(Dropped(each["path"], each["time_ns"]) for each in values["dropped"]),
         )
-        # Among what can not be compared because it is of another type, too.
+        # Values of a wrong type make this raise as well, since they cannot be compared.
         problems = made.problems()
     except (ArchiveInvalid, ArchiveNewer):
         raise
@@ -274,7 +274,7 @@ def from_json(text: str, where: str) -> Manifest:
         QuorateError,
         json_format.Error,
     ) as error:
-        raise ArchiveInvalid(where, f"it can not be read: {error!r}") from None
+        raise ArchiveInvalid(where, f"it cannot be read: {error!r}") from None
     if problems:
         raise ArchiveInvalid(where, "; ".join(problems[:5]))
     return made
@@ -340,7 +340,7 @@ def _marker_from_json(values: Mapping[str, Any] | None) -> Marker | None:
 
 
 def file_to_json(file: ArchivedFile) -> dict[str, Any]:
-    """As a task tells of it, too."""
+    """Return the file as values for JSON. Tasks report their files to the driver in this form, too."""
     return {
         "path": file.path,
         **_name_to_json(file.source),
@@ -361,7 +361,7 @@ def file_to_json(file: ArchivedFile) -> dict[str, Any]:
 
 
 def file_from_json(values: Mapping[str, Any]) -> ArchivedFile:
-    """Raises what a value that can not be one leads to."""
+    """Return the file. Raises KeyError, TypeError, ValueError or QuorateError for wrong values."""
     mark = values["last_batch"]
     return ArchivedFile(
         values["path"],

@@ -1,7 +1,7 @@
-"""Reading from an archive: what it has, and its messages, as rows or as the batches they came in.
+"""Reading from an archive: its sources, and their messages as rows or as batches.
 
-An object of this module is a path, so that it can go to workers; what the archive has is looked up
-when it is asked for, because files may be replaced by others with the same content meanwhile.
+An Archive is pickled as a path only. Each process reads the manifest anew, because compaction may
+meanwhile replace files by others with the same content. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from quorate.protocol.ranges import Range, RangeSet
 
 
 class Archive:
-    """An archive, for readers."""
+    """An archive to read from."""
 
     def __init__(self, path: str) -> None:
-        """Raises InvalidArgument if it is no path."""
+        """Raise InvalidArgument if the text is not a path."""
         self._directory = ArchiveDirectory(path)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -49,30 +49,30 @@ class Archive:
 
     @property
     def sources(self) -> dict[SourceName, ArchivedSource]:
-        """What it has; raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable."""
+        """The archived sources. Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable."""
         return dict(self._manifest.sources)
 
     def has(self, source: SourceName) -> RangeSet:
-        """The numbers of a source that it has; raises as `sources`."""
+        """Return the numbers of a source that the archive has. Raises as `sources`."""
         return RangeSet(Range(each.first, each.last) for each in self._files.get(source, ()))
 
     def record_batches(
         self, source: SourceName, first: int, last: int, columns: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
-        """The messages [first, last], all of which it must have, as rows with these columns.
+        """Yield the messages [first, last] as rows with these columns.
 
-        Raises ArchiveInvalid, and as `sources`.
+        Raises ArchiveInvalid if the archive lacks one of them, and as `sources`.
         """
         for file in self._files_with(source, first, last):
-            # Without a column there would be no telling how many rows there are.
+            # One column has to be read, because it tells the number of rows.
             names = columns.names or ["sequence"]
             for rows in read_rows(self._directory.path, file, names, first, last):
                 yield _with_columns(rows, columns)
 
     def pieces(self, source: SourceName, first: int, last: int) -> Iterator[Piece]:
-        """The same as the batches that their source made, each checked.
+        """Yield the messages [first, last] as pieces of the batches that their source made.
 
-        Raises ArchiveInvalid, CorruptBatch, and as `sources`.
+        Each batch is checked. Raises ArchiveInvalid, CorruptBatch, and as `sources`.
         """
         for file in self._files_with(source, first, last):
             for piece in pieces_of(self._directory.path, file):
@@ -86,9 +86,9 @@ class Archive:
         return [each for each in self._files[source] if each.last >= first and each.first <= last]
 
     def first_since(self, source: SourceName, time_ns: int) -> int | None:
-        """The first message that was packed at this time or later; None: it has none.
+        """Return the first archived number that was packed at a time or later; None if there is none.
 
-        Raises as `record_batches`.
+        time_ns: ns since 1970 by the clock of the source. Raises as `record_batches`.
         """
         for file in self._files.get(source, ()):
             if file.last_time_ns < time_ns:

@@ -1,7 +1,7 @@
-"""The rows of an archive's files, and the batches that they come from and become again.
+"""The rows of an archive's files: made from batches, and turned back into batches.
 
-A row has the columns that Spark reads, and besides what it takes to make the source's batches again
-as they were, byte for byte; each batch's own checksum proves that they are.
+A row has the columns that Spark reads, and more columns to make the source's batches again, byte
+for byte. The checksum of each batch proves that it is the same. Nothing here touches a file.
 """
 
 from __future__ import annotations
@@ -33,18 +33,22 @@ SCHEMA = pa.schema(
         pa.field("marker", pa.binary()),
     ]
 )
-"""timestamp_ns: the time in full. batch_first: the number of the first message of the batch that a
-message came in. batch_checksum: crc32c of that batch. marker: on the last message of a batch, what
-the application committed with it."""
+"""The columns that Spark reads, and these:
+
+timestamp_ns: the time of the batch, in ns since 1970.
+batch_first: the number of the first message of the batch.
+batch_checksum: the crc32c of the batch.
+marker: on the last message of a batch, the marker that the application committed with it.
+"""
 
 REPEATED = (
     *("topic", "source", "epoch", "timestamp", "timestamp_ns", "batch_first", "batch_checksum"),
 )
-"""Columns that are the same over whole batches."""
+"""Columns with one value for all messages of a batch."""
 
 
 def whole(piece: Piece) -> Piece:
-    """The piece as a batch of its own, if only a part of its batch belongs to it."""
+    """Return the piece as a whole batch, cutting its batch if it has other messages, too."""
     header = piece.header
     if (piece.first, piece.last) == (header.first, header.last):
         return piece
@@ -53,7 +57,7 @@ def whole(piece: Piece) -> Piece:
 
 
 def rows_of(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """The rows of whole batches; raises CorruptBatch."""
+    """Yield the rows of whole batches. Raises CorruptBatch."""
     return record_batches(pieces, SCHEMA, _MORE)
 
 
@@ -75,12 +79,12 @@ _MORE = {
 }
 
 
-# And back.
+# From rows to batches.
 
 
 @dataclass(slots=True)
 class _Open:
-    """A batch of which not all rows have come yet."""
+    """A batch whose rows have not all been read yet."""
 
     first: int
     epoch: int
@@ -92,9 +96,10 @@ class _Open:
 
 
 def frames_of(rows: Iterable[pa.RecordBatch], source: SourceName, where: str) -> Iterator[bytes]:
-    """The batches that these rows, which are of one source and in order, were made of.
+    """Yield the batches from which these rows were made. The rows are of one source and in order.
 
-    Raises CorruptBatch if one is not what its source made; where: for people.
+    where: the place of the rows, for the error.
+    Raises CorruptBatch if the checksum of a batch is not that of its source.
     """
     batch: _Open | None = None
     for each in rows:
@@ -109,7 +114,7 @@ def frames_of(rows: Iterable[pa.RecordBatch], source: SourceName, where: str) ->
 
 
 def _runs(rows: pa.RecordBatch) -> Iterator[tuple[_Open, pa.RecordBatch]]:
-    """The parts of some rows that are each of one batch."""
+    """Yield the rows of each batch, with the facts of the batch."""
     begins, at = rows.column("batch_first"), 0
     for end in pc.run_end_encode(begins).run_ends.to_pylist():
         yield (
@@ -154,7 +159,7 @@ def _frame(batch: _Open, source: SourceName, where: str) -> bytes:
     if (checksum := read_header(frame).checksum) != batch.checksum:
         raise CorruptBatch(
             where,
-            f"{source} from {batch.first} has checksum {checksum:#010x}, and should have "
+            f"{source} from {batch.first} has checksum {checksum:#010x} instead of "
             f"{batch.checksum:#010x}",
         )
     return frame

@@ -1,7 +1,7 @@
-"""Reading as a table: from the stores' answers to partitions, and from a partition to rows.
+"""Reading as a table: the stores' answers become partitions, and a partition becomes rows.
 
-partitions() is called once, when Spark plans; read() in the workers, perhaps several times for one
-partition, and gives the same each time.
+Spark calls partitions() once, when it plans. Workers call read(), perhaps several times for one
+partition, and get the same rows each time. How a stream moves on is not decided here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from quorate.pipeline.errors import MessagesGone
-from quorate.pipeline.options import Position, PositionKind, Positions, ReadOptions
+from quorate.pipeline.options import BoundKind, ReadBound, ReadBounds, ReadOptions
 from quorate.pipeline.read.filters import (
     Restriction,
     restrict,
@@ -39,7 +39,7 @@ from quorate.protocol.identity import SourceName
 _log = logging.getLogger("quorate.pipeline")
 
 _NAMED = 5
-"""So many sources are named as examples."""
+"""Number of sources that an error names as examples."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class StoresPartition(InputPartition):
 
     part: Part
     others: Mapping[SourceName, tuple[str, ...]]
-    """Where its messages are besides in the stores that the options name."""
+    """By source, the stores that have its messages and that the options do not name."""
 
     def __init__(self, part: Part, others: Mapping[SourceName, tuple[str, ...]]) -> None:
         super().__init__(None)
@@ -57,7 +57,7 @@ class StoresPartition(InputPartition):
 
 
 class PartReader:
-    """What reading a table and reading a stream have in common."""
+    """The part that reading a table and reading a stream share."""
 
     def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
         self._options = options
@@ -65,7 +65,7 @@ class PartReader:
         self._stores = stores_of(options)
 
     def planned(self, ranges: Iterable[SourceRange]) -> list[StoresPartition]:
-        """The partitions in which these ranges are read."""
+        """Return the partitions in which Spark reads these ranges."""
         options, others = self._options, self._stores.others
         parts = plan(
             ranges,
@@ -81,7 +81,7 @@ class PartReader:
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one; on a copy of this object, which may know nothing but its options."""
+        """Yield the rows of a partition. A worker calls this on a copy that knows only its options."""
         assert isinstance(partition, StoresPartition), partition
         return read_part(
             self._stores.knowing(partition.others),
@@ -94,7 +94,7 @@ class PartReader:
 def read_part(
     stores: Stores, part: Part, columns: pa.Schema, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part."""
+    """Yield the rows of a part. Raises as Stores.fetch, and StoresAndArchive.archived_rows."""
     for archived, ranges in groupby(part.ranges, lambda each: each.archived):
         if not archived:
             pieces = _pieces(stores, ranges, part.number, fail_on_data_loss)
@@ -122,9 +122,9 @@ def _pieces(
 
 
 def stores_of(options: ReadOptions) -> Stores:
-    """Where to read: the stores, and the archive behind them if there is one."""
+    """Return the stores to read from, with the archive behind them if the options name one."""
     if options.archive:
-        # Parquet is not for everybody to wait for.
+        # Importing Parquet takes time, which a read without an archive saves.
         from quorate.pipeline.archive.falling_through import StoresAndArchive
 
         return StoresAndArchive(options.stores, options.archive)
@@ -132,12 +132,12 @@ def stores_of(options: ReadOptions) -> Stores:
 
 
 def sources_of(catalogue: Catalogue, options: ReadOptions) -> dict[SourceName, KnownSource]:
-    """Those that the options select."""
+    """Return the sources that the options select."""
     return {name: known for name, known in catalogue.sources.items() if options.selects(name.topic)}
 
 
 class BatchReader(PartReader, DataSourceReader):
-    """Reads what is stable when it is planned."""
+    """Reads the messages that are stable when Spark plans."""
 
     def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
         super().__init__(options, columns)
@@ -150,7 +150,7 @@ class BatchReader(PartReader, DataSourceReader):
         sources = sources_of(catalogue, options)
         check_named("startingOffsets", options.start, sources)
         check_named("endingOffsets", options.end, sources)
-        # Spark makes a partition of nothing of an empty list, and has it read.
+        # Of an empty list Spark would make a partition without a part, and read it.
         return self.planned(self._ranges(sources)) or [StoresPartition(Part((), 0), {})]
 
     def _ranges(self, sources: Mapping[SourceName, KnownSource]) -> Iterator[SourceRange]:
@@ -169,10 +169,10 @@ class BatchReader(PartReader, DataSourceReader):
 
 
 class FilteringBatchReader(BatchReader):
-    """The same, but it has Spark hand over the filters of the query.
+    """A BatchReader to which Spark hands the filters of the query.
 
-    Spark keeps what they leave with the DataFrame that was loaded, and uses it for whatever else is
-    made of that one, too: so only who asks for it gets it.
+    Spark keeps the filtered reader with the loaded DataFrame, and also uses it for other queries on
+    that DataFrame. So filters are handed over only if the option filterPushdown asks for it.
     """
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:
@@ -181,67 +181,67 @@ class FilteringBatchReader(BatchReader):
 
 
 def batch_reader(options: ReadOptions, columns: pa.Schema) -> BatchReader:
-    """The reader that the options ask for."""
+    """Return the reader that the options ask for."""
     kind = FilteringBatchReader if options.push_filters else BatchReader
     return kind(options, columns)
 
 
-def _at_time(time_ns: int | None) -> list[Position]:
-    return [] if time_ns is None else [Position(PositionKind.TIME, time_ns)]
+def _at_time(time_ns: int | None) -> list[ReadBound]:
+    return [] if time_ns is None else [ReadBound(BoundKind.TIME, time_ns)]
 
 
-def begins_at(stores: Stores, known: KnownSource, position: Position) -> int:
-    """The first sequence number from a position on; one past all that is stable at the most."""
-    if position.kind is PositionKind.TIME:
-        found = stores.first_since(known.name, position.value)
+def begins_at(stores: Stores, known: KnownSource, bound: ReadBound) -> int:
+    """Return the first sequence number from a bound on, at most one past the last stable one."""
+    if bound.kind is BoundKind.TIME:
+        found = stores.first_since(known.name, bound.value)
         return min(max(found, known.earliest), known.until)
-    return _number_at(known, position)
+    return _number_at(known, bound)
 
 
-def ends_at(stores: Stores, known: KnownSource, position: Position) -> int:
-    """One past the last sequence number before a position, as far as it is stable."""
-    if position.kind is not PositionKind.TIME:
-        return _number_at(known, position)
-    found = stores.first_since(known.name, position.value)
-    # Where those that answered lack messages, these may be of before that time: reading them
-    # shall fail rather than leave them out.
+def ends_at(stores: Stores, known: KnownSource, bound: ReadBound) -> int:
+    """Return one past the last stable sequence number before a bound."""
+    if bound.kind is not BoundKind.TIME:
+        return _number_at(known, bound)
+    found = stores.first_since(known.name, bound.value)
+    # The answering stores may lack messages from before that time. Then the read goes to the end,
+    # so that it fails at these messages instead of leaving them out.
     certain = found in known.held or found <= known.held.low
     return min(found, known.until) if certain else known.until
 
 
-def _number_at(known: KnownSource, position: Position) -> int:
-    match position.kind:
-        case PositionKind.EARLIEST:
+def _number_at(known: KnownSource, bound: ReadBound) -> int:
+    match bound.kind:
+        case BoundKind.EARLIEST:
             return known.earliest
-        case PositionKind.SEQUENCE:
-            return min(position.value, known.until)
+        case BoundKind.SEQUENCE:
+            return min(bound.value, known.until)
     return known.until
 
 
 def unmatched(options: ReadOptions, topics: Collection[str]) -> list[str]:
-    """What the options ask for and there is none of: names, or the pattern."""
+    """Return the topics, or the pattern, of the options to which no known topic belongs."""
     if options.topics:
         return sorted(options.topics.difference(topics))
     return [] if any(map(options.selects, topics)) else [options.topics_pattern or "any topic"]
 
 
 def check_topics(options: ReadOptions, catalogue: Catalogue) -> None:
-    """Raise UnknownTopic if there is none of a name that the options give."""
+    """Raise UnknownTopic for a topic of the options that no store knows."""
     known = sorted({name.topic for name in catalogue.sources})
     for topic in unmatched(options, known) if options.topics else ():
         raise UnknownTopic(topic, ", ".join(known))
 
 
 def check_named(
-    option: str, positions: Positions, sources: Mapping[SourceName, KnownSource]
+    option: str, bounds: ReadBounds, sources: Mapping[SourceName, KnownSource]
 ) -> None:
-    """Raise InvalidArgument if an option has a position for a source that is not read."""
-    for name in sorted(positions.by_source.keys() - sources.keys()):
+    """Raise InvalidArgument if an option has a bound for a source that is not read."""
+    for name in sorted(bounds.by_source.keys() - sources.keys()):
         known = list(map(str, sources))
         close = difflib.get_close_matches(str(name), known) or known[:_NAMED]
         raise InvalidArgument(
             f"option {option}",
-            f"{name} is not among the sources that are to be read, which are {len(known):,}: "
+            f"{name} is not one of the {len(known):,} sources to read: "
             f"{', '.join(close)}{', …' if len(close) < len(known) else ''}; correct its name, or "
             "leave it out",
         )

@@ -1,7 +1,8 @@
-"""Progress under a name: kept in the stores as the position of a receiver, so that its lag shows.
+"""Cursors: the progress of a query, kept by the stores under a name.
 
-A cursor is a receiver as far as the stores can tell; its session ID follows from its name. Whoever
-uses a cursor takes it over from whoever used it before.
+To the stores a cursor is a receiver, so they show its lag. Its session ID is computed from its
+name. A query that uses a cursor takes it over from the query that used it before. Nothing here
+decides what a query reads.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from quorate.transport.failures import error_from_blocking_call, failure_from_wi
 from quorate.v1 import store_pb2 as store_v1
 
 LIFE_SECONDS = 3.0
-"""A cursor that does not move says so often that it is in use."""
+"""Seconds between the signs of life of a cursor that does not move."""
 
 
 def session_id_of(name: str) -> int:
-    """The receiver's session ID of a cursor."""
+    """Return the session ID of the receiver that a cursor is to the stores."""
     digest = hashlib.sha256(b"quorate cursor " + name.encode()).digest()
     return int.from_bytes(digest[:8], "big") % SESSION_ID_MAX + 1
 
 
 def acknowledge(stores: str, cursor: str, offsets: Mapping[str, int]) -> None:
-    """Move a cursor to where a query has come, as a query's progress has it.
+    """Move a cursor to the offsets in a query's progress.
 
-    For jobs that end with a query: Spark does not tell a source of the last batch of all.
-    stores: as the option. Raises InvalidArgument, Unreachable.
+    A job calls this when its query has ended, because Spark does not commit the last batch.
+    stores: the addresses, as in the option. Raises InvalidArgument, Unreachable.
     """
     known = Stores([store.address for store in parse_stores(stores)])
     sources = known.sources().sources
@@ -56,7 +57,7 @@ def acknowledge(stores: str, cursor: str, offsets: Mapping[str, int]) -> None:
 
 
 class Cursor:
-    """One user's hold on a cursor. Small, and can be pickled."""
+    """A cursor, as one query uses it. The object is small and can be pickled."""
 
     def __init__(self, stores: Stores, name: str) -> None:
         self.name = name
@@ -66,13 +67,14 @@ class Cursor:
         self._epochs: dict[SourceName, int] = {}
         self._source_epochs: dict[SourceName, int] = {}
         self._upto: dict[SourceName, int] = {}
-        """What was acknowledged by this object."""
+        """By source, the highest number that this object acknowledged."""
         self._told_at = 0.0
 
     def register(self, sources: Iterable[KnownSource]) -> dict[SourceName, int]:
-        """Take hold of the cursor for these; where it is, for those that it was at before.
+        """Take the cursor over for these sources.
 
-        A source that no store knows any more has no place for it, and none is needed.
+        Returns the next number to read of each source at which the cursor has been before.
+        A source that no store knows any longer is left out: the cursor needs no position there.
         Raises Unreachable if no store of a source answers.
         """
         found: dict[SourceName, int] = {}
@@ -83,12 +85,12 @@ class Cursor:
             answers = self._registered(known)
             positions = [answer.acknowledged_upto for answer in answers if answer.known]
             if positions:
-                # Only what Spark is done with is acknowledged, at whichever store.
+                # A query acknowledges only what Spark has finished, so the highest position is right.
                 found[known.name] = max(positions) + 1
         return found
 
     def holds(self, source: SourceName) -> bool:
-        """Whether the cursor was taken hold of for this source."""
+        """Return whether this object has taken the cursor over for the source."""
         return source in self._epochs
 
     def _registered(self, known: KnownSource) -> list[store_v1.RegisterReceiverResponse]:
@@ -103,7 +105,7 @@ class Cursor:
     def _ask(
         self, known: KnownSource, epoch: int
     ) -> tuple[list[store_v1.RegisterReceiverResponse], int]:
-        """What stores answer, and the highest epoch that one of them holds against this."""
+        """Return the stores' answers, and the highest epoch that a refusing store has promised."""
         request = store_v1.RegisterReceiverRequest(
             source=source_to_wire(known.name),
             session_id=self.session_id,
@@ -131,10 +133,10 @@ class Cursor:
         return answers, higher
 
     def acknowledge(self, vector: Vector) -> None:
-        """Move the cursor: all before these numbers is done with.
+        """Move the cursor: the query has finished all messages before these numbers.
 
-        Sources that it was not taken hold of for are left out. Raises Fenced if another took the
-        cursor over, Unreachable if no store answers.
+        A source is left out if the cursor was not taken over for it. Raises Fenced if another
+        query took the cursor over, Unreachable if no store answers.
         """
         moved = {
             source: until - 1
@@ -145,15 +147,15 @@ class Cursor:
         if not moved and now - self._told_at < LIFE_SECONDS:
             return
         self._upto.update(moved)
-        # That it lives is said of all of them; where it is only if it moved.
+        # Every source gets a sign of life, and a position only if the cursor moved there.
         for source in self._tell({**dict.fromkeys(self._epochs, NOTHING), **moved}):
-            # A store lost what it had, or was away: it is told of the cursor with the next look.
+            # A store was away, or lost its data. The next look registers the cursor there again.
             del self._epochs[source]
             self._upto.pop(source, None)
         self._told_at = now
 
     def _tell(self, positions: Mapping[SourceName, int]) -> set[SourceName]:
-        """Returns those that a store does not know the cursor of."""
+        """Send the positions. Return the sources at which a store does not know the cursor."""
         request = store_v1.AcknowledgeRequest(
             session_id=self.session_id,
             acknowledgements=[
@@ -179,7 +181,10 @@ def _told(
     request: store_v1.AcknowledgeRequest,
     problems: dict[str, QuorateError],
 ) -> set[SourceName]:
-    """Tell these stores; returns what one of them does not know, and notes who has a problem."""
+    """Send the request to these stores, and put the error of each that fails into problems.
+
+    Returns the sources at which one of the stores does not know the cursor.
+    """
     calls = [
         (address, stub_of(address).Acknowledge.future(request, timeout=ANSWER_SECONDS_MAX))
         for address in addresses

@@ -1,7 +1,7 @@
-"""What a query's filters leave of what there is to read.
+"""The filters of a query: which sources, sequence numbers and times they leave to read.
 
-Pure. Filters that are kept to the letter here are not evaluated by Spark again; time is only
-narrowed down, because a source's clock may once have been put back.
+Spark does not evaluate a filter again that holds exactly here. A filter by time only narrows the
+range, because a source's clock may have been put back. Nothing here reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import SEQUENCE_MAX
 
 CLOCK_STEP_SECONDS_MAX = 600
-"""A source's clock is taken never to be put back by more than this."""
+"""Most seconds by which a source's clock is assumed to be put back at once."""
 
 _NEVER_NULL = frozenset({"topic", "source", "sequence", "epoch", "timestamp", "payload"})
 _NANOSECONDS = 1_000_000_000
@@ -35,17 +35,17 @@ _NANOSECONDS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """Only messages of these can pass; None: whatever it is."""
+    """The messages that can pass the filters; None means no restriction."""
 
     topics: frozenset[str] | None = None
     sessions: frozenset[str] | None = None
-    """As the column `source` has them."""
+    """Session IDs, as the column `source` has them."""
     first: int = 0
     until: int = SEQUENCE_MAX
     """One past the last sequence number."""
     since_ns: int | None = None
     before_ns: int | None = None
-    """Times are with the allowance for clocks that were put back."""
+    """Both times include the allowance for clocks that were put back."""
 
     def selects(self, source: SourceName) -> bool:
         topics, sessions = self.topics, self.sessions
@@ -55,7 +55,7 @@ class Restriction:
 
 
 def restrict(filters: Iterable[Filter]) -> tuple[Restriction, list[Filter]]:
-    """What all of these together leave, and those that Spark has to evaluate itself."""
+    """Return what all filters together leave, and the filters that Spark has to evaluate itself."""
     restriction, rest = Restriction(), []
     for each in filters:
         narrowed, exact = _narrowed(restriction, each)
@@ -66,7 +66,7 @@ def restrict(filters: Iterable[Filter]) -> tuple[Restriction, list[Filter]]:
 
 
 def _narrowed(now: Restriction, each: Filter) -> tuple[Restriction, bool]:
-    """The restriction with one filter more, and whether that says all that the filter does."""
+    """Return the restriction with one more filter, and whether it holds all that the filter says."""
     path: tuple[str, ...] = getattr(each, "attribute", ())
     column = path[0] if len(path) == 1 else ""
     match each:
@@ -109,7 +109,7 @@ def _among(now: Restriction, column: str, values: tuple[object, ...]) -> tuple[R
 
 
 def _from(now: Restriction, column: str, value: object, more: int) -> tuple[Restriction, bool]:
-    """At the value or above it; above it only, if `more` is 1."""
+    """Restrict to the value and above, or, if `more` is 1, to above the value."""
     if column == "sequence" and type(value) is int:
         return replace(now, first=max(now.first, value + more)), True
     if column == "timestamp" and isinstance(value, datetime):
@@ -121,11 +121,11 @@ def _from(now: Restriction, column: str, value: object, more: int) -> tuple[Rest
 
 
 def _upto(now: Restriction, column: str, value: object, more: int) -> tuple[Restriction, bool]:
-    """Below the value; up to it, if `more` is 1."""
+    """Restrict to below the value, or, if `more` is 1, to the value and below."""
     if column == "sequence" and type(value) is int:
         return replace(now, until=min(now.until, max(0, value + more))), True
     if column == "timestamp" and isinstance(value, datetime):
-        # A microsecond that is included has a thousand nanoseconds.
+        # An included microsecond has a thousand nanoseconds.
         before = nanoseconds_of(value) + more * 1000 + CLOCK_STEP_SECONDS_MAX * _NANOSECONDS
         if now.before_ns is not None:
             before = min(before, now.before_ns)

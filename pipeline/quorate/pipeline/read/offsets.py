@@ -1,8 +1,9 @@
-"""How far reading has come: a vector with the next sequence number of each source.
+"""Offsets of a streaming read: a vector with the next sequence number of each source.
 
-Pure. Spark keeps vectors as JSON and compares them as text, so they are always sorted. A source
-that a vector does not name has not been read at all: it begins at 0. So what appears while a query
-runs is read from its beginning, and the ranges between two vectors follow from these alone.
+Spark keeps vectors as JSON and compares them as text, so they are always sorted. A source that a
+vector does not name has not been read, and begins at 0. So a source that appears while a query runs
+is read from its beginning. Two vectors alone determine the ranges between them. Nothing here asks
+a store.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ Vector = Mapping[SourceName, int]
 
 
 def to_json(vector: Vector) -> dict[str, int]:
-    """As Spark keeps it: `{"topic/0x10": next}`, sorted."""
+    """Return the vector as Spark keeps it: `{"topic/0x10": next}`, sorted."""
     return {str(source): vector[source] for source in sorted(vector)}
 
 
 def from_json(entries: Mapping[str, int]) -> dict[SourceName, int]:
-    """Raises InvalidArgument."""
+    """Return the vector that Spark kept. Raises InvalidArgument."""
     for name, number in entries.items():
         if type(number) is not int or not 0 <= number <= SEQUENCE_MAX:
-            raise InvalidArgument("offset", f"{name} can not be at {number!r}")
+            raise InvalidArgument("offset", f"{name} cannot be at {number!r}")
     return {parse_source(name): number for name, number in entries.items()}
 
 
 def forward(start: Vector, end: Vector) -> dict[SourceName, tuple[int, int]]:
-    """The half-open range of each source between two vectors; those that are empty are left out.
+    """Return the half-open range of each source between two vectors, without empty ranges.
 
     Raises OffsetsBehind if a source would go back.
     """
@@ -48,19 +49,22 @@ def forward(start: Vector, end: Vector) -> dict[SourceName, tuple[int, int]]:
 
 
 def latest(start: Vector, stable_until: Vector) -> dict[SourceName, int]:
-    """As far as one can read now; never back, even if only a store that lags behind answers."""
+    """Return how far a query can read now. It never goes back, even if only a lagging store answers."""
     sources = {*start, *stable_until}
     return {source: max(start.get(source, 0), stable_until.get(source, 0)) for source in sources}
 
 
 def limited(start: Vector, end: Vector, messages_max: int) -> dict[SourceName, int]:
-    """As far as that many messages reach, shared out in proportion to what each source has left."""
+    """Return the end of the next messages_max messages.
+
+    Each source gets a share in proportion to the messages that it has left.
+    """
     backlog = {source: until - begin for source, (begin, until) in forward(start, end).items()}
     total = sum(backlog.values())
     if total <= messages_max:
         return dict(end)
     shares = {source: count * messages_max // total for source, count in backlog.items()}
-    # What rounding left over goes, one each, to those that have most left.
+    # The sources with most messages left get one message each of what rounding left over.
     left = messages_max - sum(shares.values())
     for source in sorted(backlog, key=lambda each: (shares[each] - backlog[each], each))[:left]:
         shares[source] += 1
@@ -70,9 +74,10 @@ def limited(start: Vector, end: Vector, messages_max: int) -> dict[SourceName, i
 def limited_by_bytes(
     start: Vector, end: Vector, message_bytes: Mapping[SourceName, float], bytes_max: int
 ) -> dict[SourceName, int]:
-    """As far as about so many bytes reach, shared out in proportion; at least one message.
+    """Return the end of about the next bytes_max bytes, and of one message at least.
 
-    message_bytes: about how much a message of a source takes; of one that is not named, nothing.
+    Each source gets a share in proportion to the messages that it has left.
+    message_bytes: the rough size of a message of each source; a missing source counts as 0 bytes.
     """
     backlog = forward(start, end)
     size = sum(

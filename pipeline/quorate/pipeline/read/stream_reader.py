@@ -1,8 +1,8 @@
-"""Reading as a stream: how far a micro-batch goes, and its partitions.
+"""Reading as a stream: how far each micro-batch goes, and its partitions.
 
-Spark keeps one object of this class for as long as a query runs, in a process that it may kill at
-any time, and asks it for offsets; read() runs in other processes, on copies. What a micro-batch has
-follows from its two offsets alone.
+Spark keeps one StreamReader while a query runs, in a process that it may kill at any time, and asks
+it for offsets. Workers call read() on copies. The two offsets of a micro-batch alone determine its
+messages. How a partition becomes rows is in quorate.pipeline.read.batch_reader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from quorate.pipeline.errors import OffsetsBehind
-from quorate.pipeline.options import LATEST, PositionKind, ReadOptions
+from quorate.pipeline.options import LATEST, BoundKind, ReadOptions
 from quorate.pipeline.read import offsets
 from quorate.pipeline.read.batch_reader import (
     PartReader,
@@ -42,37 +42,37 @@ from quorate.protocol.errors import InvalidArgument, MissingMessages
 from quorate.protocol.identity import SourceName
 
 GRACE_SECONDS = 0.3
-"""Once one store has said how far it is, the others are waited for no longer."""
+"""Seconds to wait for each next store once one store has answered."""
 
 Offsets = dict[str, int]
 
 _NAMED = 5
-"""So many topics are named as examples."""
+"""Number of topics that a warning names as examples."""
 
 _log = logging.getLogger("quorate.pipeline")
 
 
 class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what becomes stable, from where the options or a cursor say."""
+    """Reads what becomes stable, beginning where the options or a cursor say."""
 
     def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
-        """Raises InvalidArgument for options that a stream can not have."""
+        """Raise InvalidArgument for options that a stream cannot have."""
         _check(options)
         super().__init__(options, columns)
         self._cursor = Cursor(self._stores, options.cursor) if options.cursor else None
         self._initial: Offsets | None = None
         self._last: dict[SourceName, int] | None = None
-        """Where a run that reads what there is now ends."""
+        """By source, where a run ends that reads what is available now; None: no such run."""
         self._latest: Offsets | None = None
         self._catalogue: Catalogue | None = None
         self._looked = False
-        """Whether there is something to read."""
+        """The warning about topics without a source was considered."""
 
-    # How far.
+    # Offsets.
 
     def initialOffset(self) -> Offsets:
-        # Spark asks twice and starts from the second answer, and after a crash asks again: without
-        # a cursor only a position that never moves can be told.
+        # Spark asks twice and starts from the second answer. After a crash it asks again. So
+        # without a cursor every answer must be the same.
         if self._initial is None:
             sources = sources_of(self._look(), self._options)
             known = self._cursor.register(sources.values()) if self._cursor else {}
@@ -86,15 +86,15 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
 
     def _begins_at(self, source: KnownSource, known: Mapping[SourceName, int]) -> int:
         if known:
-            # The cursor has been in use: what it has not been at is new.
+            # The cursor was in use, so a source without a position of it is new.
             return known.get(source.name, 0)
         start = self._options.start.of(source.name)
-        if start.kind is PositionKind.SEQUENCE and start.value > source.until:
-            # To begin before it would hand over what is not wanted; to wait, perhaps for ever.
+        if start.kind is BoundKind.SEQUENCE and start.value > source.until:
+            # Beginning lower would hand over unwanted messages. Waiting could last for ever.
             raise InvalidArgument(
                 "startingOffsets",
-                f"{source.name} is to be read from {start.value} on, and {source.until} is the "
-                'next that will be stable; give that, or less, or "latest"',
+                f"{source.name} is to be read from {start.value} on, but the next number that can "
+                f'become stable is {source.until}; give {source.until}, less, or "latest"',
             )
         return begins_at(self._stores, source, start)
 
@@ -110,7 +110,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         sources = self._sources_for(begin)
         if self._cursor is not None:
             self._cursor.register(sources.values())
-        # Spark is done with everything before where the next micro-batch starts.
+        # Spark has finished everything before the start of the next micro-batch.
         self._acknowledge(begin)
         end = offsets.latest(begin, {name: one.until for name, one in sources.items()})
         self._latest = offsets.to_json(end)
@@ -139,7 +139,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         return self._catalogue
 
     def _warn_of_nothing(self, catalogue: Catalogue) -> None:
-        """Once: a topic may appear; or its name is misspelt, and who waits for it should know."""
+        """Warn once of each wanted topic without a source: it may appear, or its name is misspelt."""
         if self._looked:
             return
         self._looked = True
@@ -147,19 +147,19 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         for wanted in unmatched(self._options, known):
             close = difflib.get_close_matches(wanted, known) or known[:_NAMED]
             _log.warning(
-                "no store that answered has a source for %s; the query waits for one to appear; "
-                "topics that there are: %s",
+                "no store that answered has a source for %s; the query waits until one appears; "
+                "known topics: %s",
                 wanted,
                 ", ".join(close) or "none",
             )
 
     def _sources_for(self, begin: offsets.Vector) -> dict[SourceName, KnownSource]:
-        """Those that the options select; raises OffsetsBehind if one was begun anew."""
+        """Return the selected sources. Raises OffsetsBehind if the stream of one was begun anew."""
         catalogue = self._look()
         sources = sources_of(catalogue, self._options)
         everybody = not catalogue.silent and not catalogue.limbo
         for name, one in sources.items():
-            # Nobody has what was read already, stable or not: it is another stream.
+            # All stores answered, and none has what was read, stable or not. So the stream is another.
             if everybody and begin.get(name, 0) > one.high + 1:
                 raise OffsetsBehind(str(name), begin[name], one.until)
         return sources
@@ -177,7 +177,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         return end
 
     def _bytes_of(self, begin: offsets.Vector, end: offsets.Vector) -> dict[SourceName, float]:
-        """About how many bytes a message takes, where there are any to read."""
+        """Return the rough bytes of a message of each source that has messages to read."""
         assert self._catalogue is not None
         sizes = {}
         for name, (first, _) in offsets.forward(begin, end).items():
@@ -186,7 +186,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
                 sizes[name] = self._stores.message_bytes(name, known.lineage, first)
         return sizes
 
-    # What.
+    # Partitions.
 
     def partitions(self, start: Offsets, end: Offsets) -> list[StoresPartition]:
         ranges = offsets.forward(offsets.from_json(start), offsets.from_json(end))
@@ -202,7 +202,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
     def _known_for(
         self, ranges: Mapping[SourceName, tuple[int, int]]
     ) -> dict[SourceName, KnownSource]:
-        """What is known of these sources, far enough to read them."""
+        """Return the known sources, asking the stores again if a range ends behind what is known."""
 
         def enough(catalogue: Catalogue) -> bool:
             sources = catalogue.sources
@@ -224,10 +224,10 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
 def _check(options: ReadOptions) -> None:
     if options.end.all() != {LATEST}:
         raise InvalidArgument("option endingOffsets", "is for tables; a stream does not end")
-    moving = {PositionKind.LATEST, PositionKind.TIME}
+    moving = {BoundKind.LATEST, BoundKind.TIME}
     if not options.cursor and any(each.kind in moving for each in options.start.all()):
         raise InvalidArgument(
             "option cursorName",
-            "is missing: a stream that starts at the latest message or at a time keeps there where "
-            "it started, because Spark forgets it if it stops before its first batch is done",
+            "is missing. A stream that starts at the latest message or at a time keeps its start "
+            "in a cursor, because Spark forgets it if the query stops before its first batch ends",
         )

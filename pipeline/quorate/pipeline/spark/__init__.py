@@ -1,1 +1,1 @@
-"""What Spark itself needs: Java, sessions, the data source, spark-submit."""
+"""The link to Spark: Java, sessions, the data source, programs that spark-submit started."""

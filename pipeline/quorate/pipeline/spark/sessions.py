@@ -1,6 +1,6 @@
-"""Making Spark sessions: Java, the settings that the data source wants, its registration.
+"""Making of Spark sessions: Java, the settings for the data source, and its registration.
 
-Called through `quorate.pipeline.session`.
+Users call this through `quorate.pipeline.session`. What a job does with a session is not here.
 """
 
 from __future__ import annotations
@@ -26,38 +26,45 @@ from quorate.pipeline.spark.java import (
 from quorate.pipeline.spark.submitted import submitted
 from quorate.protocol.errors import InvalidArgument
 
-_LOGGING = """\
-rootLogger.level = warn
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
-appender.stderr.filter.always.type = RegexFilter
-appender.stderr.filter.always.regex = (?s)(Your hostname, .* resolves to a loopback|\
-Set SPARK_LOCAL_IP|Unable to load native-hadoop library|\
-The data source quorate replaced a (statically|previously) registered).*
-appender.stderr.filter.always.onMatch = deny
-appender.stderr.filter.always.onMismatch = neutral
-"""
-"""What Spark says from WARN on, but for what it says at every start and means nothing here."""
+_SAID_AT_EVERY_START = (
+    "Your hostname, .* resolves to a loopback",
+    "Set SPARK_LOCAL_IP",
+    "Unable to load native-hadoop library",
+    "The data source quorate replaced a (statically|previously) registered",
+)
+_LOGGING = "".join(
+    f"{line}\n"
+    for line in (
+        "rootLogger.level = warn",
+        "rootLogger.appenderRef.stderr.ref = stderr",
+        "appender.stderr.type = Console",
+        "appender.stderr.name = stderr",
+        "appender.stderr.target = SYSTEM_ERR",
+        "appender.stderr.layout.type = PatternLayout",
+        "appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex",
+        "appender.stderr.filter.always.type = RegexFilter",
+        f"appender.stderr.filter.always.regex = (?s)({'|'.join(_SAID_AT_EVERY_START)}).*",
+        "appender.stderr.filter.always.onMatch = deny",
+        "appender.stderr.filter.always.onMismatch = neutral",
+    )
+)
+"""Spark's logging: everything from WARN on, without the harmless warnings of every start."""
 
 _made: SparkSession | None = None
-"""What came out last."""
+"""The session that make_session returned last."""
 
 _TASK_TRIES = 4
-"""A local Spark does not try a task again unless it is told to."""
+"""How often a local Spark tries a task. By default it tries only once."""
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # A query that has nothing to do asks for news as often as this.
+    # An idle query asks for new messages this often.
     "spark.sql.streaming.pollingDelay": "100ms",
 }
 
 _LOCAL_SETTINGS = {
-    # Takes a third of a small micro-batch less than the default, which starts processes.
+    # The default starts processes. This one saves a third of the time of a small micro-batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -77,18 +84,18 @@ def make_session(
     java: str | None,
     conf: Mapping[str, str],
 ) -> SparkSession:
-    """See quorate.pipeline.session."""
+    """Return a session, as quorate.pipeline.session says."""
     global _made
     if cores is not None and cores < 1:
         raise InvalidArgument("cores", f"{cores} is less than one")
     builder = SparkSession.builder.appName(name)
     if remote is None and _is_there():
-        # What somebody has set since then stays as it is.
+        # Settings that a user has made since then stay as they are.
         builder = SparkSession.builder.config(map=dict(conf))
     elif remote is not None and remote.startswith("sc://"):
         builder = builder.remote(remote).config(map={**_SETTINGS, **conf})
     elif submitted():
-        # Spark runs, where spark-submit was told that it shall, and with what it may use.
+        # Spark already runs, with the place and the resources that spark-submit was given.
         builder = builder.config(map={**_SETTINGS, **conf})
     else:
         _prepare_process(java)
@@ -101,15 +108,15 @@ def make_session(
     session: SparkSession = builder.getOrCreate()
     session.dataSource.register(QuorateDataSource)
     if SparkSession.getActiveSession() is None:
-        # A thread does not inherit the active session, in which writing looks for data sources:
-        # this makes it that of this thread.
+        # Writing looks for data sources in the active session, which no thread inherits. This
+        # makes the session the active one of this thread.
         session.createDataFrame([], "nothing int")
     _made = session
     return session
 
 
 def _is_there() -> bool:
-    """Whether the session that would come out is the one that was made here."""
+    """Return whether Spark would give out the session that was made here."""
     try:
         return SparkSession.active() is _made
     except PySparkException:
@@ -117,7 +124,7 @@ def _is_there() -> bool:
 
 
 def _is_here(master: str) -> bool:
-    """Whether all of Spark is one process of this machine."""
+    """Return whether all of Spark is one process on this machine."""
     return re.match(r"local(\[|$)", master) is not None
 
 
@@ -126,7 +133,7 @@ def _master(cores: int | None) -> str:
 
 
 def _here(cores: int | None) -> dict[str, str]:
-    """The settings of a Spark on this machine."""
+    """Return the settings of a Spark on this machine."""
     shuffling = {"spark.sql.shuffle.partitions": str(cores or _cores_here())}
     return {**_SETTINGS, **_LOCAL_SETTINGS, **shuffling}
 
@@ -136,9 +143,9 @@ def _cores_here() -> int:
 
 
 def _prepare_process(java: str | None) -> None:
-    """What a Spark that is started from this process takes from its environment."""
+    """Set the environment from which a Spark that this process starts takes its settings."""
     os.environ["JAVA_HOME"] = str(find_java(java, os.environ))
-    # Otherwise Spark's workers are whatever `python3` is on PATH.
+    # Otherwise Spark's workers run the first `python3` on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if "SPARK_HOME" not in os.environ:
@@ -146,8 +153,10 @@ def _prepare_process(java: str | None) -> None:
 
 
 def _spark_home(package: Path) -> Path:
-    """Spark's home with our logging, and without its zipped copy of PySpark, which each worker
-    would compile anew."""
+    """Return a home of Spark with our logging, and without its zipped copy of PySpark.
+
+    Each worker would compile that copy anew.
+    """
     name = hashlib.sha256((str(package) + _LOGGING).encode()).hexdigest()[:12]
     cache = cache_directory(os.environ)
     place = cache / f"spark-{pyspark.__version__}-{name}"

@@ -1,7 +1,7 @@
-"""What is different in a program that spark-submit started.
+"""Programs that spark-submit started: how to recognize one, and where its lines for people go.
 
-Spark runs already, as spark-submit was told, and whatever the program writes to stderr arrives at
-the stdout of spark-submit. Nothing here imports Spark before it is used.
+In such a program Spark already runs, with the settings given to spark-submit. The program's stderr
+arrives at the stdout of spark-submit. Nothing here imports Spark before it is used.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 
 def submitted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether spark-submit started this process."""
+    """Return whether spark-submit started this process."""
     return "PYSPARK_GATEWAY_PORT" in environment
 
 
 def say(text: str) -> None:
-    """A line to stderr; that of spark-submit if that started this process."""
+    """Print a line to stderr, or, in a program that spark-submit started, to its stderr."""
     if not submitted():
         print(text, file=sys.stderr, flush=True)
         return

@@ -1,1 +1,1 @@
-"""A client of the stores for code without asyncio: what there is, and its batches as rows."""
+"""A client of the stores for code without asyncio: their inventory, and their batches as rows."""

@@ -1,7 +1,7 @@
-"""A client of the stores for code without asyncio: what there is, and its messages.
+"""A client of the stores for code without asyncio: which sources they know, and their messages.
 
-Nothing here knows Spark. An object of this module is small and can be pickled; channels are made
-when they are used and kept for as long as the process lives.
+Nothing here knows Spark. An object of this module is small and can be pickled. A channel is made
+when it is first used, and lives as long as the process.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ANSWER_SECONDS_MAX = 5.0
-"""How long a store may take to say what it has."""
+"""Seconds that a store may take to answer one call."""
 
 _channels: dict[tuple[int, str], grpc.Channel] = {}
-"""By process, because a channel does not outlive a fork, and address."""
+"""Channels by process and address. The process counts because no channel survives a fork."""
 
 
 def channel_to(address: str) -> grpc.Channel:
-    """This process's channel to a store."""
+    """Return this process's channel to a store."""
     key = (os.getpid(), address)
     channel = _channels.get(key)
     if channel is None:
@@ -66,92 +66,104 @@ def channel_to(address: str) -> grpc.Channel:
 
 @dataclass(frozen=True, slots=True)
 class KnownSource:
-    """What the stores that answered say of a source, taken together."""
+    """A source, as the stores that answered know it together.
+
+    The best informed store is the one that was told the highest `stable_upto`, and among equals
+    the one that began the newest epoch.
+    """
 
     name: SourceName
     lineage: Lineage
-    """Of the one that was told most: in force for all that is stable."""
+    """The lineage at the best informed store. It is in force for all that is stable."""
     stable_upto: int
-    """The highest that any of them was told; -1: nothing is stable."""
+    """The highest `stable_upto` that any store was told; -1: nothing is stable."""
     held: RangeSet
-    """What they hold of the stream, one or the other, as far as it is stable."""
+    """The stable messages of the stream that at least one store holds."""
     high: int
-    """The highest number that any of them holds, stable or not; -1: none."""
+    """The highest number that any store holds, stable or not; -1: none."""
     information: v1.SourceInformation
-    """The newest that any of them has."""
+    """The newest information on the source that any store has."""
     live: bool
-    """It streams to one of them at least."""
+    """The source streams to at least one store."""
     stores: tuple[str, ...]
-    """Addresses of those that know it."""
+    """Addresses of the stores that know the source."""
     membership: v1.Membership
-    """Whose policies the stream is under, as the one that was told most has it."""
+    """The policies of the stream, as the best informed store has them."""
     promised_epoch: int
-    """The highest that any of them has promised."""
+    """The highest epoch that any store has promised."""
     reg_id: int
-    """At the one that was told most."""
+    """The RegID at the best informed store."""
     losses: tuple[HeldRange, ...]
-    """What operators accepted as lost, as far as any of them knows, and what none of them has."""
+    """Ranges that an operator accepted as lost at any store, and that no store holds."""
     retained_from: int = 0
-    """What is below was let go on purpose, by one of them at least."""
+    """At least one store has released the numbers below this one by retention."""
     markers: tuple[Marker, ...] = ()
-    """The newest of what is stable, as the one that was told most has them."""
+    """The newest stable application markers, as the best informed store has them."""
 
     @property
     def earliest(self) -> int:
-        """Where reading from the beginning begins: the first number from which on nothing was let
-        go, or if it was, one of them still holds it."""
+        """The sequence number at which reading from the beginning starts.
+
+        From there on, each number was never released, or at least one store still holds it.
+        """
         gone = self.held.holes(0, self.retained_from - 1)
         return gone[-1].last + 1 if gone else 0
 
     @property
     def until(self) -> int:
-        """One past the last that is stable."""
+        """One past the last stable sequence number."""
         return self.stable_upto + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What there is, as far as stores answered."""
+    """The sources that the answering stores know."""
 
     sources: dict[SourceName, KnownSource]
     answered: tuple[str, ...]
-    """Addresses."""
+    """Addresses of the stores that answered."""
     silent: dict[str, QuorateError]
-    """By address, why not."""
+    """By address, the error of each store that did not answer."""
     limbo: tuple[str, ...]
-    """Those that answered, but can not vouch for what they lack."""
+    """Addresses of the stores that answered and are in limbo."""
 
 
 class Stores:
-    """The stores of a group, by their addresses: those that somebody named, and those that these
-    know of, which are asked when the others do not answer or do not have it."""
+    """The stores of a group, by their addresses.
+
+    A user names some of them. These tell of others, which are asked when the named ones do not
+    answer, or do not hold a message.
+    """
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        """addresses: host:port of each; raises InvalidArgument if there is none."""
+        """addresses: host:port of each store. Raises InvalidArgument if there is none."""
         if not addresses:
             raise InvalidArgument("stores", "none given; name them as host:port,host:port,…")
         self.addresses = tuple(addresses)
         self.others: dict[SourceName, tuple[str, ...]] = {}
-        """Where a source's messages are besides, as far as stores that were asked have told."""
+        """By source, the stores that no user named and that an answering store told of."""
 
     def knowing(self, others: Mapping[SourceName, tuple[str, ...]]) -> Self:
-        """The same, having learned that from an object in another process."""
+        """Add the other stores that an object in another process learned of; return self."""
         self.others.update(others)
         return self
 
     def all_others(self) -> tuple[str, ...]:
-        """All stores that were not named, of whichever source."""
+        """Return the addresses of all stores that no user named, for every source."""
         return tuple(sorted({each for others in self.others.values() for each in others}))
 
     def sources(self) -> Catalogue:
-        """What the stores have, as far as they answer.
+        """Return the sources that the answering stores know.
 
-        Raises Unreachable if none does, VersionMismatch if those that do speak another version.
+        Raises Unreachable if no store answers, VersionMismatch if none speaks this version.
         """
         return self.sources_within(ANSWER_SECONDS_MAX)
 
     def sources_within(self, grace: float) -> Catalogue:
-        """The same, but once one has answered the others have only so long, in seconds."""
+        """Return the sources as `sources` does, but wait less for slow stores.
+
+        grace: seconds to wait for each next answer once one store has answered.
+        """
         said, silent = _inventories(self.addresses, grace)
         self._learn(said)
         if silent:
@@ -177,9 +189,10 @@ class Stores:
                 self.others[name] = tuple(sorted(others.union(self.others.get(name, ()))))
 
     def first_since(self, source: SourceName, time_ns: int) -> int:
-        """The first number of a source that was sent at that time (ns since 1970) or later.
+        """Return the first number of a source that was sent at a time or later.
 
-        By the clock of the source. Raises as `sources` if no store that knows the source answers.
+        time_ns: ns since 1970 by the clock of the source.
+        Raises as `sources` if no store that knows the source answers.
         """
         request = store_v1.LocateRequest(
             source=source_to_wire(source), time_ns=time_ns, protocol_version=PROTOCOL_VERSION
@@ -190,13 +203,13 @@ class Stores:
             found, silent = [*found, *more], {**silent, **silent_too}
         if not found:
             raise nobody(silent)
-        # One that lacks messages says where: the others know better.
+        # A store that lacks messages answers too low a number, so the highest answer is right.
         return max(found)
 
     def message_bytes(self, source: SourceName, lineage: Lineage, first: int) -> float:
-        """How many bytes a message takes in the batch that has this number, which is stable.
+        """Return the mean bytes of a message in the batch that has this number.
 
-        Raises as fetch.
+        The number must be stable. Raises as fetch.
         """
         order = self._order(source, 0)
         with closing(fetch(call_fetch, order, source, lineage, first, first)) as pieces:
@@ -207,10 +220,10 @@ class Stores:
     def fetch(
         self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
     ) -> Iterator[Piece]:
-        """The messages [first, last], each once and in order; they must be stable.
+        """Yield the messages [first, last], each once and in order; they must be stable.
 
-        lineage: of the source, as its KnownSource has it.
-        turn: readers with different ones begin with different stores.
+        lineage: the lineage of the source in its KnownSource.
+        turn: a number that decides which store the reader asks first.
         Raises as quorate.pipeline.stores.fetch.fetch.
         """
         return fetch(call_fetch, self._order(source, turn), source, lineage, first, last)
@@ -221,10 +234,11 @@ class Stores:
         return [*self.addresses[turn:], *self.addresses[:turn], *others]
 
     def tell_archived(self, archived: Mapping[SourceName, int]) -> dict[str, QuorateError]:
-        """Tell every store how far an archive has sources: it may let them go then.
+        """Tell every store up to which number an archive holds each source.
 
-        Returns which could not be told all, and why. One that was not told yet that so much is
-        stable is none of them: it is told the next time.
+        A store may then release these messages. Returns, by address, why a store was not told all.
+        A store that does not yet know that so much is stable refuses; it is told the next time,
+        and is not among the returned ones.
         """
         failed: dict[str, QuorateError] = {}
         for address in (*self.addresses, *self.all_others()):
@@ -246,22 +260,25 @@ class Stores:
         return failed
 
     def parted(self, known: KnownSource, wanted: SourceRange) -> Iterator[SourceRange]:
-        """A range in parts that are each to be read with `fetch`, or, if they are said to be
-        archived, with `archived_rows`: none is, without an archive."""
+        """Split a range into parts that are read from the stores and parts that are archived.
+
+        `fetch` reads the former, `archived_rows` the latter. Without an archive, all of the range
+        is read from the stores.
+        """
         del known
         return iter((wanted,))
 
     def archived_rows(self, wanted: SourceRange, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of a part that is archived."""
+        """Yield the rows of an archived part; without an archive there is none."""
         raise AssertionError(f"no archive was given for {wanted} with {columns.names}")
 
 
 _Said = dict[str, list[store_v1.InventoryResponse]]
-"""By address, what a store answered."""
+"""By address, the answers of each store."""
 
 
 def _inventories(addresses: Sequence[str], grace: float) -> tuple[_Said, dict[str, QuorateError]]:
-    """What these stores answer, and why others do not, as Stores.sources_within has it."""
+    """Return the answers of these stores, and the errors of the others, by address."""
     request = store_v1.InventoryRequest(protocol_version=PROTOCOL_VERSION)
     heard: queue.Queue[tuple[str, list[store_v1.InventoryResponse] | QuorateError]] = queue.Queue()
     calls = {
@@ -301,7 +318,7 @@ def _hear(
 def _located(
     addresses: Sequence[str], request: store_v1.LocateRequest
 ) -> tuple[list[int], dict[str, QuorateError]]:
-    """What stores say of where a time is, and who does not answer and why."""
+    """Return the numbers that stores answered, and the errors of the others by address."""
     calls = {
         address: stub_of(address).Locate.future(request, timeout=ANSWER_SECONDS_MAX)
         for address in addresses
@@ -317,9 +334,9 @@ def _located(
 
 
 def nobody(silent: Mapping[str, QuorateError]) -> Unreachable | VersionMismatch:
-    """That no store is of use; silent: by address, why."""
+    """Return the error for the case that every store failed; silent: its error, by address."""
     for why in silent.values():
-        # They run, and asking again helps nobody.
+        # Such a store runs, so asking it again would not help.
         if isinstance(why, VersionMismatch):
             return why
     reasons = dict.fromkeys(map(reason, silent.values()))
@@ -327,7 +344,7 @@ def nobody(silent: Mapping[str, QuorateError]) -> Unreachable | VersionMismatch:
 
 
 def stub_of(address: str) -> StoreStub:
-    """To call a store."""
+    """Return the stub that calls a store."""
     return StoreStub(channel_to(address))
 
 
@@ -350,8 +367,8 @@ def _merged(said: _Said) -> dict[SourceName, KnownSource]:
 
 def _merge(name: SourceName, known: Iterable[tuple[str, store_v1.SourceInventory]]) -> KnownSource:
     known = list(known)
-    # Which epochs are in force is sure only as far as numbers are stable: a newer epoch may have
-    # begun at a store that was cut off, and have led nowhere.
+    # Only for stable numbers is it certain which epoch is in force. A newer epoch may have begun
+    # at a store that was cut off, without ever making anything stable.
     told = max((each for _, each in known), key=lambda each: (each.stable_upto, each.begun_epoch))
     lineage, stable_upto = lineage_from_wire(told.lineage), told.stable_upto
     held, lost = RangeSet(), RangeSet()

@@ -1,7 +1,7 @@
-"""Batches of messages to Arrow's batches of rows.
+"""Turning batches of messages into Arrow's batches of rows.
 
-What costs time here is paid by every row that Spark reads: messages of one length, which is what
-most streams have, are taken over without a Python object for each.
+Every row that Spark reads pays for what is done here. Most streams have messages of one length;
+these become rows without a Python object for each. Nothing here fetches.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from quorate.protocol.fields import FIRST
 from quorate.protocol.framing import has_attributes, read_messages, read_payloads
 
 ROWS_MAX = 16_384
-"""Of a batch of rows, unless one batch of messages has more."""
+"""Most rows of a batch of rows, unless one batch of messages has more."""
 BYTES_MAX = 4 * 1024 * 1024
-"""A batch of rows is closed once its messages have so many."""
+"""A batch of rows is closed once its messages have more bytes than this."""
 
 
 Builder = Callable[[list[Piece]], pa.Array]
@@ -30,9 +30,10 @@ Builder = Callable[[list[Piece]], pa.Array]
 def record_batches(
     pieces: Iterable[Piece], schema: pa.Schema, more: Mapping[str, Builder] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows with the columns of the schema, in the order of the pieces, which may be of several
-    sources. more: what makes the columns that are not of quorate.pipeline.schema.
+    """Yield rows with the columns of the schema, in the order of the pieces.
 
+    The pieces may belong to several sources.
+    more: builders of the columns that quorate.pipeline.schema does not have.
     Raises CorruptBatch.
     """
     known = {**_BUILDERS, **(more or {})}
@@ -67,11 +68,11 @@ def _count(piece: Piece) -> int:
     return piece.last - piece.first + 1
 
 
-# Columns that are the same for every message of a batch.
+# Columns with one value for all messages of a batch.
 
 
 def constant(value: Callable[[Piece], object], kind: pa.DataType) -> Builder:
-    """A column that is the same for every message of a batch."""
+    """Return the builder of a column with one value for all messages of a batch."""
 
     def build(group: list[Piece]) -> pa.Array:
         runs: list[tuple[object, int]] = []
@@ -115,7 +116,7 @@ def _attributes(value: Callable[[Attributes], object], kind: pa.DataType) -> Bui
 
 
 def _pairs(attributes: Attributes) -> list[tuple[str, bytes]] | None:
-    # Pairs, because pyarrow takes no dict for a map; sorted, because protobuf has no order.
+    # pyarrow makes a map from pairs, not from a dict. protobuf has no order, so they are sorted.
     return sorted(attributes.properties.items()) or None
 
 
@@ -144,13 +145,15 @@ def _payloads(group: list[Piece]) -> pa.Array:
 
 
 def _stride(body: memoryview, count: int) -> int:
-    """How many bytes each message takes in a body, if all take as many and have nothing but a
-    payload; 0 otherwise."""
+    """Return the bytes of each message in a body, if all have one length and only a payload.
+
+    Returns 0 otherwise.
+    """
     stride, rest = divmod(len(body), count)
     if rest or stride < 2:
         return 0
     head = _head(stride)
-    # Where a message begins follows from where the one before it ends: so this is a proof.
+    # Each message begins where the one before it ends. So equal heads at each stride prove it.
     if head and all(bytes(body[at::stride]) == byte * count for at, byte in enumerate(head)):
         return stride
     return 0
@@ -158,7 +161,7 @@ def _stride(body: memoryview, count: int) -> int:
 
 @lru_cache(maxsize=256)
 def _head(stride: int) -> tuple[bytes, ...]:
-    """The tag and the length in front of a payload that takes so many bytes with them."""
+    """Return the bytes of the tag and the length in front of a payload, in a message of `stride`."""
     for length_bytes in range(1, 5):
         length = stride - 1 - length_bytes
         if length >= 0 and len(prefix := FIRST.prefix(length)) == 1 + length_bytes:
@@ -167,7 +170,7 @@ def _head(stride: int) -> tuple[bytes, ...]:
 
 
 def _cut(body: bytes, stride: int) -> pa.Array:
-    """The payloads of a body whose messages all take that many bytes."""
+    """Return the payloads of a body in which each message takes `stride` bytes."""
     count, skipped = len(body) // stride, len(_head(stride))
     length = stride - skipped
     if length == 0:

@@ -1,6 +1,7 @@
-"""Ranges of sequence numbers to partitions: split where they are long, packed where they are short.
+"""Planning of partitions: long ranges of sequence numbers are split, short ones are packed.
 
-Pure. A partition says all that its task needs, so that a task that runs again reads the same.
+A partition has all that its task needs, so that a task that runs again reads the same messages.
+Nothing here asks a store.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import NO_LINEAGE, Lineage
 
 PART_MESSAGES_MIN = 20_000
-"""Fewer are not worth a task of their own: it costs as much as reading so many."""
+"""Fewest messages of a task. Starting a task costs as much time as reading so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,9 @@ class SourceRange:
     first: int
     until: int
     lineage: Lineage = NO_LINEAGE
-    """As it was when this was planned: it tells which batches belong to the stream."""
+    """The lineage when the range was planned. It tells which batches belong to the stream."""
     archived: bool = False
-    """To be read from the archive: no store had any of it when this was planned."""
+    """The range is read from the archive, because no store had any of it when it was planned."""
 
     def __len__(self) -> int:
         return self.until - self.first
@@ -33,11 +34,11 @@ class SourceRange:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one task reads, in this order."""
+    """The ranges that one task reads, in this order."""
 
     ranges: tuple[SourceRange, ...]
     number: int
-    """Of the parts of a plan: tasks of different numbers begin with different stores."""
+    """The number of the part in its plan. It decides which store the task asks first."""
 
     def __len__(self) -> int:
         return sum(map(len, self.ranges))
@@ -56,10 +57,10 @@ def plan(
     part_messages_max: int,
     part_messages_min: int = PART_MESSAGES_MIN,
 ) -> list[Part]:
-    """Partitions of about the same size.
+    """Return partitions of about the same size.
 
-    parts: how many there are to be, if each gets at least part_messages_min; more if they would
-    have more than part_messages_max.
+    parts: the number to make. It is less if a part would have fewer than part_messages_min
+    messages, and more if one would have more than part_messages_max.
     """
     wanted = sorted(ranges, key=lambda each: (each.source, each.first))
     total = sum(map(len, wanted))
@@ -71,7 +72,7 @@ def plan(
 
 
 def _filled(ranges: Sequence[SourceRange], size: int) -> Iterable[list[SourceRange]]:
-    """Fill one part after the other, so that consecutive messages stay together."""
+    """Yield the ranges of each part. One part is filled after the other, in order of the messages."""
     now = _Open()
     for each in ranges:
         first = each.first

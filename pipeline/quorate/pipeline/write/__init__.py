@@ -1,1 +1,1 @@
-"""Writing with Spark: each task is a source, and a retried micro-batch adds nothing."""
+"""Writing with Spark: each task is a source for each topic, and a repeated batch adds nothing."""

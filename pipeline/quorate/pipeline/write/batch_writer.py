@@ -1,4 +1,7 @@
-"""`df.write.format("quorate")`: what Spark calls, in the driver and in the tasks."""
+"""The writer of `df.write.format("quorate")`, which Spark calls in the driver and in the tasks.
+
+Here are the calls that Spark makes, and no rule of writing.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from quorate.protocol.errors import InvalidArgument
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One batch write; pickled to its tasks."""
+    """One batch write. Spark pickles it to the tasks."""
 
     def __init__(self, options: WriteOptions, write: Write) -> None:
         self._options = options
@@ -49,7 +52,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """Raises InvalidArgument for options or columns that can not be, and for overwriting."""
+    """Return the writer. Raises InvalidArgument for invalid options or columns, and to overwrite."""
     options = checked_options(given, schema, overwrite, streaming=False)
     return BatchWriter(options, Write(options.write_id or str(uuid.uuid4()), options.batch))
 
@@ -57,11 +60,11 @@ def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) 
 def checked_options(
     given: Mapping[str, str], schema: StructType, overwrite: bool, *, streaming: bool
 ) -> WriteOptions:
-    """The options, if what is to be written under them can be; raises InvalidArgument."""
+    """Return the options, if rows of the schema can be written under them. Raises InvalidArgument."""
     if overwrite:
         raise InvalidArgument(
             "outputMode" if streaming else "mode",
-            "only append: messages that were sent can not be taken back",
+            "can only be append: messages that were sent cannot be taken back",
         )
     options = write_options(given, streaming=streaming)
     named = [(field.name, field.dataType.simpleString()) for field in schema.fields]
@@ -72,7 +75,7 @@ def checked_options(
 def write_task(
     batches: Iterator[pa.RecordBatch], options: WriteOptions, write: Write
 ) -> TaskMessage:
-    """What a task of a batch or of a stream does."""
+    """Write the rows of one task of a batch write or of a stream, and return its message."""
     context = TaskContext.get()
     assert context is not None
     attempt = Attempt(write, context.partitionId(), context.attemptNumber())

@@ -1,7 +1,8 @@
-"""What the driver does when all tasks of a batch have written: account for every row, and say so.
+"""The commit of a batch by the driver, once all its tasks have written: it accounts for every row.
 
-A task's message says what it has, all of it stable. Here it is added up, and nothing of the batch
-may be left over: rows that an earlier attempt wrote and no task of this one has.
+A task's message lists the rows that it has, all of them stable. The commit adds these up, and then
+looks for rows of the batch that an earlier attempt wrote and no task of this attempt has. Nothing
+here writes a row.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _log = logging.getLogger("quorate.pipeline")
 
 @dataclass(frozen=True, slots=True)
 class TaskMessage(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     write: Write
     partition: int
@@ -37,15 +38,15 @@ class TaskMessage(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a batch came to; every row of it is stable."""
+    """The result of a batch; every row of it is stable."""
 
     rows: int
     already: int
-    """How many of the rows were there before the attempts that succeeded."""
+    """Number of rows that were written before the attempts that succeeded."""
     last: dict[SourceName, int]
     """By source, the sequence number of the last row."""
     stores: tuple[str, ...]
-    """Those that had the last row of some source when it was found stable."""
+    """Names of the stores that had the last row of some source when it was found stable."""
 
     def __str__(self) -> str:
         topics = len({source.topic for source in self.last})
@@ -57,7 +58,7 @@ class Committed:
 
 
 def roll_up(messages: Iterable[TaskMessage]) -> Committed:
-    """What these tasks have written, together."""
+    """Return what these tasks have written together."""
     written = [each for message in messages for each in message.written]
     return Committed(
         sum(each.rows for each in written),
@@ -70,7 +71,7 @@ def roll_up(messages: Iterable[TaskMessage]) -> Committed:
 def commit_batch(
     options: WriteOptions, write: Write, messages: Sequence[WriterCommitMessage | None]
 ) -> Committed:
-    """Account for all rows of the batch; raises RowsUnaccounted, NoQuorum."""
+    """Account for all rows of the batch. Raises RowsUnaccounted, NoQuorum."""
     committed = roll_up(_ours(messages))
     found = newest_markers(
         options.layout,
@@ -88,10 +89,10 @@ def commit_batch(
 
 
 def abort_batch(write: Write, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Say what stays of a batch that failed: what was written can not be taken back."""
+    """Log what stays of a failed batch, because written messages cannot be taken back."""
     _log.warning(
-        "batch %d of write %s failed; what its tasks wrote stays in the topic, and is not written "
-        "again when the same batch is repeated: %s",
+        "batch %d of write %s failed. The rows that its tasks wrote stay in the topic, and are not "
+        "written again when the same batch is repeated: %s",
         write.batch,
         write.write_id,
         roll_up(_ours(messages)),

@@ -1,6 +1,6 @@
-"""The options of `df.write.format("quorate")` and `writeStream`: checked, as types.
+"""The options of `df.write.format("quorate")` and `writeStream`, as checked values.
 
-Pure. What is common to the options of reading and writing is in quorate.pipeline.options.
+Nothing here asks a store. quorate.pipeline.options has what the options of reading share with these.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Where rows go, and how."""
+    """The checked options of a write."""
 
     layout: Layout
-    """The stores, and when a row is stable."""
+    """The stores, and the policy by which a row is stable."""
     topic: str
-    """Of all rows; empty: the column `topic` says it."""
+    """The topic of all rows; empty: the column `topic` has it."""
     write_id: str
-    """Chosen by the user; empty: drawn for each batch write, the query's for a stream."""
+    """The write ID that the user chose; empty: a batch write draws one, a stream takes its query's."""
     batch: int
-    """The number of a batch write among those with its write ID."""
+    """The number of a batch write among all with its write ID."""
     timeout: float
-    """Seconds for which too few stores are borne with before a task fails."""
+    """Seconds that a task waits for enough stores before it fails."""
     state_lifetime: float | None
-    """Seconds after which stores delete a source that was written to and left; None: never."""
+    """Seconds without activity after which stores delete a source of the write; None: never."""
 
 
 def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
-    """Raises InvalidArgument for what is missing, not understood, not known, or contradictory."""
+    """Return the checked options of a write.
+
+    Raises InvalidArgument if an option is missing, unreadable or unknown, or contradicts another.
+    """
     options = Options(given)
     made = WriteOptions(
         layout=_layout(options),
@@ -51,7 +54,7 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
         for name in ("writeId", "batchId"):
             if name in options:
                 raise InvalidArgument(
-                    f"option {name}", "is for batch writes; a stream is known by its checkpoint"
+                    f"option {name}", "is for batch writes; a stream is identified by its checkpoint"
                 )
     elif made.write_id:
         Write(made.write_id, made.batch)
@@ -75,7 +78,7 @@ def _layout(options: Options) -> Layout:
     if groups:
         return Layout.of(*groups, rule=rule or "any")
     if rule:
-        raise InvalidArgument("option intergroup", "is of no use without the option groups")
+        raise InvalidArgument("option intergroup", "has no effect without the option groups; give both")
     return Layout.plain(stores)
 
 
@@ -85,5 +88,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise InvalidArgument("seconds", f"{text!r} is no number above 0")
+        raise InvalidArgument("seconds", f"{text!r} is not a number above 0")
     return seconds

@@ -1,8 +1,8 @@
-"""What a task of a write has done already, as its source's marker tells, and what follows from it.
+"""The resumption of a repeated task: its source's marker tells which rows it has already written.
 
-Pure: no Spark, no I/O, no clock. Here are the identity of the source that a task writes through,
-the marker that is committed with each chunk, and the decision which of a repeated task's rows are
-there. Rows are taken in the order in which Spark hands them over; nothing here reorders them.
+Here are the identity of the source of a task, the marker committed with each chunk of rows, and the
+decision which rows of a repeated task are still to be written. Nothing here knows Spark, I/O or a
+clock, and nothing changes the order in which Spark hands rows over.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Rows:
 
     payloads: list[bytes]
     attributes: list[bytes] = field(default_factory=list)
-    """Key and properties of each, encoded; nothing at all if no row has any."""
+    """The encoded key and properties of each row; an empty list if no row has any."""
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -55,7 +55,7 @@ class Rows:
         return self.attributes or [NO_ATTRIBUTES] * len(self)
 
     def sizes(self) -> Iterator[int]:
-        """How many bytes each row brings into a batch."""
+        """Return the bytes that each row adds to a batch."""
         if not self.attributes:
             return map(len, self.payloads)
         return map(add, map(len, self.payloads), map(len, self.attributes))
@@ -64,41 +64,42 @@ class Rows:
 NO_ROWS = Rows([])
 
 
-# -- who writes -------------------------------------------------------------------------------
+# -- the identity of a write -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One batch of a write: what a task belongs to."""
+    """One batch of a write, to which a task belongs."""
 
     write_id: str
-    """Names the write over restarts: a streaming query's ID, or what the user chose, or drawn."""
+    """The name of the write over restarts: a query's ID, or the user's choice, or a drawn one."""
     batch: int
-    """Which of the write's batches; they only grow."""
+    """The number of the batch in its write. A later batch has a higher one."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.write_id.encode()) <= WRITE_ID_BYTES_MAX:
-            raise InvalidArgument("writeId", f"has not between 1 and {WRITE_ID_BYTES_MAX} bytes")
+            raise InvalidArgument("writeId", f"does not have between 1 and {WRITE_ID_BYTES_MAX} bytes")
         if self.batch < 0:
             raise InvalidArgument("batchId", f"{self.batch} is negative")
 
 
 def session_id(write_id: str, partition: int) -> int:
-    """The session of the source that a write's partition has, in every topic: always the same.
+    """Return the session ID of the sources of a write's partition, the same in every topic.
 
-    48 bits of a hash of the write and 16 of the partition, so that a write's sources can be told
-    among all others. Two writes with one hash are told apart by what their markers say.
+    It has 48 bits of a hash of the write ID, and 16 bits of the partition. So the sources of a
+    write can be recognized. Markers distinguish two writes with one hash.
+    Raises InvalidArgument if there are too many partitions.
     """
     if not 0 <= partition < PARTITIONS_MAX:
         raise InvalidArgument(
             "partitions",
-            f"the write has more than {PARTITIONS_MAX:,}, each of them a source; coalesce them",
+            f"the write has more than {PARTITIONS_MAX:,}, and each is a source; coalesce them",
         )
     return max(1, (_write_hash(write_id) << _PARTITION_BITS) + partition)
 
 
 def partition_of(write_id: str, session: int) -> int | None:
-    """The partition of this write whose source has that session ID; None: of another write."""
+    """Return the partition of this write with that session ID; None if it is of another write."""
     partition = session & ((1 << _PARTITION_BITS) - 1)
     if partition < PARTITIONS_MAX and session_id(write_id, partition) == session:
         return partition
@@ -109,23 +110,23 @@ def _write_hash(write_id: str) -> int:
     return int.from_bytes(hashlib.sha256(write_id.encode()).digest()[:6], "big")
 
 
-# -- what was written -------------------------------------------------------------------------
+# -- the marker of a chunk -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What is committed together with each chunk of rows."""
+    """The application marker that a task commits together with each chunk of rows."""
 
     write: Write
     rows: int
-    """How many rows of the batch the source has, this chunk included."""
+    """Number of rows of the batch that the source has, with this chunk."""
     ordered: str
-    """A digest of these rows in their order."""
+    """A digest of these rows that depends on their order."""
     unordered: str
-    """A sum over these rows, whatever their order."""
+    """A sum over these rows that does not depend on their order."""
 
     def encoded(self) -> bytes:
-        """As it is committed: for people, too."""
+        """Return the bytes to commit. They are JSON, so that people can read them, too."""
         return json.dumps(
             {
                 "quorate-write": _FORMAT,
@@ -141,7 +142,10 @@ class Marker:
 
     @staticmethod
     def decoded(source: SourceName, text: bytes) -> Marker | None:
-        """None if nothing was ever committed; raises WriteNotOurs if something else was."""
+        """Return the marker of a source; None if the source never committed one.
+
+        Raises WriteNotOurs if the bytes are not a marker of a write.
+        """
         if not text:
             return None
         try:
@@ -159,7 +163,7 @@ class Marker:
 
 
 class RowDigest:
-    """Runs over rows; how they come in chunks makes no difference."""
+    """A digest over rows. How the rows are split into chunks does not change it."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -182,7 +186,7 @@ class RowDigest:
         self.rows += len(rows)
 
     def _add_attributes(self, attributes: list[bytes]) -> None:
-        # Rows without any leave no trace: whether there is a column for them makes no difference.
+        # Rows without attributes add nothing, so an empty column changes no digest.
         for number, encoded in enumerate(attributes, self.rows):
             if encoded:
                 length = len(encoded).to_bytes(4, "little")
@@ -190,17 +194,17 @@ class RowDigest:
 
     @property
     def ordered(self) -> str:
-        """Differs if any row or their order does."""
+        """A digest that differs if any row or their order differs."""
         parts = (self._sizes, self._payloads, self._attributes)
         return hashlib.sha256(b"".join(part.digest() for part in parts)).hexdigest()[:32]
 
     @property
     def unordered(self) -> str:
-        """Differs if any row does."""
+        """A sum that differs if any row differs."""
         return f"{self._sum:016x}"
 
 
-# -- what follows for a task -------------------------------------------------------------------
+# -- the rows that a task has to write -------------------------------------------------------------------
 
 
 class Chunks:
@@ -211,11 +215,11 @@ class Chunks:
 
     @property
     def bytes(self) -> int:
-        """How many wait for a chunk to become whole."""
+        """Bytes of the rows that wait until a chunk is full."""
         return sum(self._pending.sizes())
 
     def add(self, rows: Rows) -> Iterator[Rows]:
-        """Whole chunks."""
+        """Add rows; yield each chunk that is full."""
         pending = self._pending + rows if len(self._pending) else rows
         at = 0
         while (size := _fitting(pending, at)) < len(pending) - at:
@@ -224,34 +228,34 @@ class Chunks:
         self._pending = pending[at:] if at else pending
 
     def rest(self) -> Rows:
-        """What waits, as a chunk; nothing waits any more."""
+        """Return the waiting rows as a last chunk, and keep none."""
         rest, self._pending = self._pending, NO_ROWS
         return rest
 
 
 def _fitting(rows: Rows, at: int) -> int:
-    """How many rows from `at` on fit one batch; at least one, if there is one."""
+    """Return how many rows from `at` on fit one batch, one at least."""
     ends = list(accumulate(rows[at : at + BATCH_MESSAGES_MAX].sizes()))
     return max(bisect_right(ends, BATCH_BYTES_TARGET), 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Rows to be written, as one batch with this marker."""
+    """Rows to write as one batch, with this marker."""
 
     rows: Rows
     marker: Marker
 
 
 class Progress:
-    """How far one batch is with one source: which rows are there, which are to be written.
+    """The progress of one batch at one source: which rows are written, and which are to be.
 
-    The end of the rows says nothing: Spark ends them early, without a word, when what computes them
-    has failed. So no batch is ever taken for complete here.
+    Spark ends the rows of a task early, without an error, when the query that computes them fails.
+    So the end of the rows never proves that a batch is complete.
     """
 
     def __init__(self, write: Write, source: SourceName, partition: int, found: bytes) -> None:
-        """found: the source's marker when it was opened; raises WriteNotOurs."""
+        """found: the marker of the source when it was opened. Raises WriteNotOurs."""
         self._write = write
         self._source = source
         self._partition = partition
@@ -265,21 +269,21 @@ class Progress:
 
     @property
     def whole(self) -> bool:
-        """A later batch was written: this one is all there, whatever its rows are."""
+        """A later batch was written, so all rows of this batch are written. They are not compared."""
         return self._past
 
     @property
     def rows(self) -> int:
-        """How many rows have been seen."""
+        """Number of rows that the task has handed over."""
         return self._digest.rows
 
     @property
     def found(self) -> int:
-        """How many rows of this batch were there at the start."""
+        """Number of rows of this batch that were written before this attempt."""
         return self._there.rows if self._there is not None else 0
 
     def next(self, rows: Rows) -> Commit | None:
-        """What of the next rows is to be written now; None: they are there. Raises RowsDiffer."""
+        """Return which of the next rows to write now; None if all are written. Raises RowsDiffer."""
         if self._past:
             return None
         there = self._there
@@ -292,23 +296,23 @@ class Progress:
         if not rows:
             return None
         if there is not None and self._reordered:
-            raise self._differ(there, "they come in another order, and there are more")
+            raise self._differ(there, "they come in another order, with more rows behind them")
         self._digest.add(rows)
         digest = self._digest
         return Commit(rows, Marker(self._write, digest.rows, digest.ordered, digest.unordered))
 
     def finish(self) -> None:
-        """No more rows come; raises RowsDiffer."""
+        """End the rows of the task. Raises RowsDiffer if there are fewer than before."""
         there = self._there
         if there is not None and self._digest.rows < there.rows:
             raise self._differ(there, f"now there are only {self._digest.rows:,}")
 
     def _compare(self, there: Marker) -> None:
-        """All that is there has come again."""
+        """Compare all rows that were written before with those that came now. Raises RowsDiffer."""
         if self._digest.unordered != there.unordered:
             raise self._differ(there, "their content differs")
-        # A shuffle brings rows in another order. If these are all, then all are there; if not,
-        # nobody knows which of the others are.
+        # A shuffle brings rows in another order. If no further row comes, all rows are written. If
+        # one comes, nothing tells whether it is one of those that were written.
         self._reordered = self._digest.ordered != there.ordered
 
     def _differ(self, there: Marker, detail: str) -> RowsDiffer:
@@ -318,12 +322,12 @@ class Progress:
         )
 
 
-# -- what a whole batch must come to -----------------------------------------------------------
+# -- rows that no task has -----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """Rows of a batch in a source of which no task of the batch knows."""
+    """Rows of a batch in a source that no task of the batch reported."""
 
     source: SourceName
     rows: int
@@ -332,11 +336,11 @@ class Stray:
 def strays(
     write: Write, found: Mapping[SourceName, Iterable[bytes]], reported: Iterable[SourceName]
 ) -> list[Stray]:
-    """Which sources have rows of this batch, by their markers, though no task reported them.
+    """Return the sources whose markers are of this batch, and that no task reported.
 
-    found: the newest marker of each of the write's sources, as each store has it. What comes out
-    was left behind when the batch was tried before, with other partitions or other rows. What only
-    one store has counts, too: it may yet become stable.
+    found: by source of the write, the newest marker at each store.
+    An earlier attempt with other partitions or other rows left these rows. A marker counts even if
+    only one store has it, because its rows may yet become stable.
     """
     known = set(reported)
     made = []

@@ -1,6 +1,6 @@
-"""From Spark's columns to rows of topics: which columns are written, and how values are taken.
+"""From Spark's columns to rows of topics: which columns are written, and how values are converted.
 
-Nothing here knows of sources or of what was written before.
+Nothing here knows of sources, or of rows that were written before.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _TYPES = {
 
 
 def check_columns(columns: Sequence[tuple[str, str]], topic: str) -> None:
-    """Raise InvalidArgument, with every problem, unless these can be written.
+    """Raise InvalidArgument with every problem if rows of these columns cannot be written.
 
-    columns: name and type as Spark writes it. topic: that of all rows; empty: a column says it.
+    columns: the name of each, and its type as Spark writes it.
+    topic: the topic of all rows; empty: the column `topic` has it.
     """
     problems = list(_problems(columns, topic))
     if problems:
@@ -40,27 +41,27 @@ def _problems(columns: Sequence[tuple[str, str]], topic: str) -> Iterator[str]:
     names = [name for name, _ in columns]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
-            yield f"there are {names.count(name)} of the name {name}"
+            yield f"there are {names.count(name)} columns {name}; keep one"
     if "payload" in names and "value" in names:
         yield "payload and value mean the same; select one"
     if "payload" not in names and "value" not in names:
-        yield "there is no payload (or value); name it so with select or withColumnRenamed"
+        yield "there is no payload or value; rename a column with select or withColumnRenamed"
     if "topic" not in names and not topic:
         yield "there is no topic; add the column or the option topic"
     for name, kind in columns:
         if name not in _TYPES:
             yield (
-                f"{name} is not written; select what is: topic, payload, key, properties "
-                "(what else a message has to say goes into its properties)"
+                f"{name} is not written; select only topic, payload, key and properties "
+                "(put anything else into the properties)"
             )
         elif kind not in _TYPES[name]:
             yield f"{name} is {kind}; cast it to {' or '.join(_TYPES[name])}"
 
 
 def rows_by_topic(batch: pa.RecordBatch, topic: str) -> Iterator[tuple[str, Rows]]:
-    """The rows of each topic, in their order; raises InvalidArgument.
+    """Yield the rows of each topic, in their order. Raises InvalidArgument, MessageTooLarge.
 
-    topic: that of all rows; empty: the column says it.
+    topic: the topic of all rows; empty: the column `topic` has it.
     """
     if batch.num_rows == 0:
         return
@@ -75,7 +76,7 @@ def rows_by_topic(batch: pa.RecordBatch, topic: str) -> Iterator[tuple[str, Rows
     if len(names) == 1:
         yield check_topic(names[0]), _rows(batch)
         return
-    # Stable, so that each topic's rows stay in order.
+    # A stable sort, so that the rows of each topic stay in order.
     order = pc.sort_indices(topics.indices)
     batch = batch.take(order)
     at = 0
@@ -96,7 +97,7 @@ def _rows(batch: pa.RecordBatch) -> Rows:
     payloads = _bytes(_column(batch, name))
     if payloads.null_count:
         raise InvalidArgument(
-            f"column {name}", "is null in some row; a message may be empty, not null: fill it"
+            f"column {name}", "is null in some row; a message may be empty but not null: fill it"
         )
     rows = Rows(payloads.to_pylist(), _attributes(batch))
     largest = max(rows.sizes())
@@ -106,7 +107,7 @@ def _rows(batch: pa.RecordBatch) -> Rows:
 
 
 def _attributes(batch: pa.RecordBatch) -> list[bytes]:
-    """Key and properties of each row, encoded; nothing if no row has any."""
+    """Return the encoded key and properties of each row; an empty list if no row has any."""
     keys, properties = _values(batch, "key"), _values(batch, "properties")
     if keys is None and properties is None:
         return []
@@ -119,7 +120,7 @@ def _attributes(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def _values(batch: pa.RecordBatch, name: str) -> list[Any] | None:
-    """The values of a column; None if there is none, or all are null."""
+    """Return the values of a column; None if there is no such column, or all are null."""
     if name not in batch.schema.names:
         return None
     column = _column(batch, name)

@@ -1,4 +1,7 @@
-"""`writeStream.format("quorate")`: what Spark calls, in the driver and in the tasks."""
+"""The writer of `writeStream.format("quorate")`, which Spark calls in the driver and in the tasks.
+
+Here are the calls that Spark makes, and no rule of writing.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """A micro-batch of a query; Spark makes one for each, and another one to commit it."""
+    """A micro-batch of a query. Spark makes one object to write it, and another to commit it."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -45,24 +48,24 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """Raises InvalidArgument for options or columns that can not be, and for overwriting."""
+    """Return the writer. Raises InvalidArgument for invalid options or columns, and to overwrite."""
     return StreamWriter(checked_options(given, schema, overwrite, streaming=True))
 
 
 def _micro_batch() -> Write:
-    """Which one this task belongs to: the writer itself is not told."""
+    """Return the micro-batch to which this task belongs. Spark tells it to tasks, not to writers."""
     context = TaskContext.get()
     assert context is not None
     query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
     if query is None or batch is None:
         raise InvalidArgument(
             "writeStream",
-            f"Spark does not say which micro-batch this is ({_QUERY_ID}: {query}, {_BATCH_ID}: "
+            f"Spark does not tell which micro-batch this is ({_QUERY_ID}: {query}, {_BATCH_ID}: "
             f"{batch}), so a repeated one would be written twice; use Spark from 4.2 on",
         )
     return Write(query, int(batch))
 
 
 def _write_of(messages: Sequence[WriterCommitMessage | None]) -> Write | None:
-    """The micro-batch, as its tasks were told; None if it had none."""
+    """Return the micro-batch that its tasks name; None if it had no task."""
     return next((each.write for each in messages if isinstance(each, TaskMessage)), None)

@@ -1,9 +1,8 @@
-"""What one task of a write does: a source for each topic that it has rows of.
+"""The writing of one task: it opens a source for each topic of its rows, and sends them.
 
-The shell around quorate.pipeline.write.resuming, which decides what is to be written. An event
-loop of
-its own runs in a thread while the task lives; the task's thread takes rows from Spark, waits while
-a source has too much that is not stable, and leaves nothing running when it ends.
+quorate.pipeline.write.resuming decides which rows to write; here is the I/O around it. While the
+task lives, a thread of its own runs an event loop. The task's thread takes rows from Spark, and
+waits while a source has too many messages that are not stable. Nothing keeps running after it.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from quorate.source.protocol.outgoing import Ready
 T = TypeVar("T")
 
 TOPICS_MAX = 1000
-"""Of one task: each is a source, with connections of its own."""
+"""Most topics of one task, because each is a source with connections of its own."""
 
 WAITING_BYTES_MAX = 32 * 1024 * 1024
-"""How much may wait, over all topics, for chunks to become whole."""
+"""Bytes of rows that may wait for full chunks, over all topics of a task."""
 
 _FLIGHT_BYTES = 8 * 1024 * 1024
 _RETENTION_BYTES = 8 * 1024 * 1024
@@ -46,7 +45,7 @@ _RETRY_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt of Spark at one partition of a batch."""
+    """One attempt of Spark to write a partition of a batch."""
 
     write: Write
     partition: int
@@ -55,22 +54,22 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a task has of one topic: stable, all of it."""
+    """The rows of one topic that a task has written; all of them are stable."""
 
     source: SourceName
     rows: int
     already: int
-    """How many of the rows were there before this attempt."""
+    """Number of these rows that were written before this attempt."""
     last: int
-    """The sequence number of the last of them; they are consecutive, unless `superseded`."""
+    """The sequence number of the last row."""
     whole_before: bool
-    """A later batch was written before: the rows were there, and were not looked at."""
+    """A later batch was written before, so the rows were written already, and were not compared."""
     stores: tuple[str, ...]
-    """Those that had the last of them when it was found stable."""
+    """Names of the stores that had the last row when it was found stable."""
 
 
 class LoopThread:
-    """An event loop in a thread, for as long as the `with` block lasts."""
+    """An event loop that runs in a thread during the `with` block."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -78,14 +77,14 @@ class LoopThread:
             target=self._loop.run_forever, name="quorate-write", daemon=True
         )
         self._unended: set[asyncio.Task[Any]] = set()
-        """What is to come to its end whatever interrupts."""
+        """Tasks that no interruption may cut off."""
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for it; what interrupts the waiting cancels it."""
+        """Wait for the coroutine. An exception that interrupts the wait cancels it."""
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
@@ -94,11 +93,11 @@ class LoopThread:
             raise
 
     def run_whole(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for it to its end; what interrupts the waiting is raised after that."""
+        """Wait until the coroutine has ended. A KeyboardInterrupt is raised only after that."""
         try:
             return asyncio.run_coroutine_threadsafe(self._whole(coroutine), self._loop).result()
         except KeyboardInterrupt:
-            # Whenever it came: what was handed to the loop before has begun before this.
+            # The loop runs what it was given in order, so the coroutine has begun before this.
             asyncio.run_coroutine_threadsafe(self._settled(), self._loop).result()
             raise
 
@@ -137,10 +136,10 @@ async def _cancel_all() -> None:
 def write_partition(
     batches: Iterable[Iterable[tuple[str, Rows]]], attempt: Attempt, options: WriteOptions
 ) -> list[Written]:
-    """Write a partition's rows, those that are not there yet; when it returns all are stable.
+    """Write the rows of a partition that are not written yet. On return all rows are stable.
 
-    batches: rows by topic, as they come. Raises RowsDiffer, AttemptSuperseded, WriteNotOurs, and
-    whatever opening and sending raise.
+    batches: rows by topic, as Spark hands them over.
+    Raises RowsDiffer, AttemptSuperseded, WriteNotOurs, and the errors of Source.open and of sending.
     """
     with LoopThread() as loop:
         task = _Task(attempt, options)
@@ -153,7 +152,7 @@ def write_partition(
 
 
 class _Task:
-    """All topics of one attempt; on the loop."""
+    """All topics of one attempt. Its methods run on the event loop."""
 
     def __init__(self, attempt: Attempt, options: WriteOptions) -> None:
         self._attempt = attempt
@@ -161,12 +160,12 @@ class _Task:
         self._topics: dict[str, _Topic] = {}
 
     async def add(self, parts: Sequence[tuple[str, Rows]]) -> None:
-        """Take rows by topic; waits as long as the sources are too busy."""
+        """Take rows by topic; wait while the sources have too many messages in flight."""
         new = [topic for topic, _ in parts if topic not in self._topics]
         if len(self._topics) + len(new) > TOPICS_MAX:
             raise InvalidArgument(
                 "topics",
-                f"a task has rows of more than {TOPICS_MAX:,}; repartition by topic before writing",
+                f"a task has rows of more than {TOPICS_MAX:,} topics; repartition by topic before writing",
             )
         self._topics |= {
             topic: _Topic(SourceName(topic, self._session), self._attempt, self._options)
@@ -184,7 +183,7 @@ class _Task:
         return session_id(self._attempt.write.write_id, self._attempt.partition)
 
     async def finish(self) -> list[Written]:
-        """Write what is left; returns when everything is stable."""
+        """Write the waiting rows, and return when all rows are stable."""
         topics = self._topics.values()
         await asyncio.gather(*(topic.flush() for topic in topics))
         return await asyncio.gather(*(topic.written() for topic in topics))
@@ -194,7 +193,7 @@ class _Task:
 
 
 class _Topic:
-    """One topic of one attempt: its source, and how far it is."""
+    """One topic of one attempt: its source and its progress."""
 
     def __init__(self, name: SourceName, attempt: Attempt, options: WriteOptions) -> None:
         self._name = name
@@ -205,7 +204,7 @@ class _Topic:
         self._progress: Progress | None = None
 
     async def open(self) -> None:
-        """Register, whoever else has the identity: that is an attempt that lost."""
+        """Open the source. It takes the identity over from any earlier attempt."""
         options = self._options
         try:
             self._source = await Source.open(
@@ -235,7 +234,7 @@ class _Topic:
             await self._next(chunk)
 
     async def flush(self) -> None:
-        """Write what waits for a chunk to become whole."""
+        """Write the rows that wait for a full chunk."""
         await self._next(self._chunks.rest())
 
     async def _next(self, rows: Rows) -> None:
@@ -245,7 +244,10 @@ class _Topic:
             await self._commit(commit)
 
     async def _commit(self, commit: Commit) -> None:
-        """Until it is accepted; too few stores are borne with for a while."""
+        """Send the rows until the source accepts them, also while too few stores are there.
+
+        Raises NotRegistered if that lasts too long.
+        """
         assert self._source is not None
         marker = commit.marker.encoded()
         ready = Ready(commit.rows.payloads, commit.rows.attributes)
@@ -263,7 +265,7 @@ class _Topic:
                 raise self._superseded() from error
 
     async def written(self) -> Written:
-        """What there is of this topic, once it is stable."""
+        """Return what is written of this topic, once it is stable."""
         source, progress = self._source, self._progress
         assert source is not None
         assert progress is not None
@@ -280,10 +282,10 @@ class _Topic:
         )
 
     async def close(self) -> None:
-        """Say goodbye; what is not stable by now was not waited for, and is not promised."""
+        """Close the source, without waiting for messages that are not stable."""
         if self._source is None:
             return
-        # If something was not stable, the attempt has failed already, with an error that says more.
+        # If a message is not stable, the attempt has already failed with an error that says more.
         with contextlib.suppress(QuorateError):
             await self._source.close(timeout=0)
 
