@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from quorate.console.main import app
 from quorate.pipeline.audit.facts import Finding, Kind, StoreFacts
-from quorate.pipeline.audit.verdict import AuditReport, Outcome, judge
+from quorate.pipeline.audit.verdict import AuditReport, AuditOutcome, judge
 from quorate.pipeline.jobs import command as jobs
 from quorate.protocol import exit_codes
 from quorate.protocol.errors import Unreachable
@@ -45,12 +45,12 @@ def report_with(*findings: Finding, silence: str = "") -> AuditReport:
 
 
 def test_the_exit_codes_are_those_of_the_command() -> None:
-    assert {each.exit_code for each in Outcome} == {
+    assert {each.exit_code for each in AuditOutcome} == {
         exit_codes.DONE,
         exit_codes.FAILED,
         exit_codes.UNHEALTHY,
     }
-    assert Outcome.UNKNOWN.exit_code == exit_codes.UNHEALTHY
+    assert AuditOutcome.UNKNOWN.exit_code == exit_codes.UNHEALTHY
 
 
 def test_no_loss_is_shown_and_exits_0(monkeypatch: pytest.MonkeyPatch) -> None:

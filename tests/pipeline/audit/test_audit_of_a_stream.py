@@ -9,7 +9,7 @@ from tests.pipeline.archive.support import here
 from tests.pipeline.group import PATIENCE_SECONDS, SESSION, Group
 
 from quorate.pipeline.audit.facts import Weight
-from quorate.pipeline.audit.verdict import Outcome, SourceVerdict
+from quorate.pipeline.audit.verdict import AuditOutcome, SourceVerdict
 from quorate.pipeline.jobs.audit import audit
 from quorate.protocol.identity import SourceName
 
@@ -70,7 +70,7 @@ def test_a_stream_that_goes_on_is_no_loss(own_group: Group, thorough: bool) -> N
             sender.more()
             audits.append(audited(own_group, thorough=thorough))
     for each in audits:
-        assert each.outcome is Outcome.NO_LOSS, each.summary
+        assert each.outcome is AuditOutcome.NO_LOSS, each.summary
         assert all(finding.kind.weight is Weight.NOTE for finding in each.findings), each.findings
     assert audits[-1].messages > audits[0].messages, "it was sent meanwhile"
     last = audited(own_group, thorough=thorough)
@@ -84,5 +84,5 @@ def test_a_store_that_dies_meanwhile_is_not_vouched_for(own_group: Group) -> Non
         own_group.kill(2)
         sender.more()
         verdict = audited(own_group)
-    assert verdict.outcome is Outcome.UNKNOWN, verdict.summary
+    assert verdict.outcome is AuditOutcome.UNKNOWN, verdict.summary
     assert "s2" in verdict.summary or own_group.addresses[2] in verdict.summary

@@ -15,7 +15,7 @@ from tests.store.support import running
 
 from quorate.pipeline.archive.tasks import on_spark
 from quorate.pipeline.audit.facts import Kind
-from quorate.pipeline.audit.verdict import AuditReport, Outcome, SourceVerdict
+from quorate.pipeline.audit.verdict import AuditReport, AuditOutcome, SourceVerdict
 from quorate.pipeline.jobs.audit import audit
 from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import InvalidArgument, Unreachable
@@ -92,7 +92,7 @@ def test_three_stores_that_agree_are_audited_on_spark(spark: SparkSession, group
         "no loss: 10 messages, 3 stores agree",
     ]
     assert report.sources[0].source == name
-    assert (report.outcome, report.compared, report.read) == (Outcome.NO_LOSS, 3_010, 0)
+    assert (report.outcome, report.compared, report.read) == (AuditOutcome.NO_LOSS, 3_010, 0)
 
 
 def test_every_message_is_read_when_it_is_to_be_thorough(spark: SparkSession, group: Group) -> None:
@@ -126,7 +126,7 @@ def test_a_hole_is_said_where_and_who_has_it(apart: Strangers) -> None:
     verdict = only(apart.audited(source.topic))
     assert verdict.summary == "difference: s2 lacks [40, 59]"
     assert found(verdict) == [(Kind.HOLE, ("s2",), 40, 59)]
-    assert verdict.findings[0].detail == "it is held by s0, s1"
+    assert verdict.findings[0].detail == "held by s0, s1"
     assert [(each.first, each.last, len(each.stores)) for each in verdict.coverage] == [
         (0, 39, 3),
         (40, 59, 2),
@@ -140,7 +140,7 @@ def test_what_one_store_alone_has_is_not_kept_as_its_policy_asks(apart: Stranger
     for number in (1, 2):
         apart.give(number, source, frames(source, 49, 10), 99)
     verdict = only(apart.audited(source.topic))
-    assert verdict.outcome is Outcome.DIFFERENCE
+    assert verdict.outcome is AuditOutcome.DIFFERENCE
     assert found(verdict) == [
         (Kind.HOLE, ("s1",), 50, 99),
         (Kind.HOLE, ("s2",), 50, 99),
@@ -154,9 +154,9 @@ def test_what_no_store_has_is_lost(apart: Strangers) -> None:
     for number in range(3):
         apart.give(number, source, kept, 99)
     verdict = only(apart.audited(source.topic))
-    assert verdict.summary == "loss: [40, 59] is nowhere (20 messages)"
+    assert verdict.summary == "loss: no store has [40, 59] (20 messages)"
     assert found(verdict) == [(Kind.MISSING, (), 40, 59)]
-    assert Outcome.LOSS.exit_code == 1
+    assert AuditOutcome.LOSS.exit_code == 1
 
 
 def test_what_is_above_the_stable_is_told_of_who_holds_it(apart: Strangers) -> None:
@@ -177,7 +177,7 @@ def test_stores_with_other_histories_are_told_apart(apart: Strangers) -> None:
         apart.give(number, source, frames(source, 49, 10), 49)
         apart.give(number, source, second[5:], 99, SECOND)
     verdict = only(apart.audited(source.topic))
-    assert verdict.outcome is Outcome.DIFFERENCE
+    assert verdict.outcome is AuditOutcome.DIFFERENCE
     assert (Kind.LINEAGE, ("s0",), 50, 99) in found(verdict)
     assert (Kind.HOLE, ("s0",), 50, 99) in found(verdict)
 
@@ -198,13 +198,13 @@ def test_a_store_that_missed_an_epoch_is_said_to_have(apart: Strangers) -> None:
 def test_other_content_on_a_disk_is_found_and_who_agrees(tampered: Strangers) -> None:
     for thorough in (False, True):
         verdict = only(tampered.audited(FORGED, thorough=thorough))
-        assert verdict.summary == "difference: [33, 34] has other content: s0, s1 against s2"
+        assert verdict.summary == "difference: [33, 34] has different contents: s0, s1 against s2"
         assert found(verdict) == [(Kind.DIVERGENT, ("s0", "s1", "s2"), 33, 34)]
 
 
 def test_an_unreadable_batch_is_found_by_reading(tampered: Strangers) -> None:
     report = tampered.audited(ROTTEN, thorough=True)
-    assert only(report).summary == "difference: s2 can not read [50, 59]"
+    assert only(report).summary == "difference: s2 cannot read [50, 59]"
     assert found(only(report)) == [(Kind.UNREADABLE, ("s2",), 50, 59)]
     # It is known from now on, also to who does not read.
     assert found(only(tampered.audited(ROTTEN))) == found(only(report))
@@ -212,7 +212,7 @@ def test_an_unreadable_batch_is_found_by_reading(tampered: Strangers) -> None:
 
 def test_numbers_that_an_index_names_twice_are_found(tampered: Strangers) -> None:
     verdict = only(tampered.audited(TWICE))
-    assert verdict.outcome is Outcome.DIFFERENCE
+    assert verdict.outcome is AuditOutcome.DIFFERENCE
     assert found(verdict)[0] == (Kind.DUPLICATE, ("s2",), 0, 99)
     assert verdict.findings[0].detail == "its index names 5 of these numbers more than once"
 
@@ -230,7 +230,7 @@ def test_a_store_in_limbo_leaves_open_whether_it_ever_had_what_it_lacks(own_grou
     own_group.launch(2)
     report = audit(here, own_group.addresses)
     verdict = only(report)
-    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.outcome is AuditOutcome.UNKNOWN
     assert [each.limbo != "" for each in report.stores] == [False, False, True]
     assert [each.silence != "" for each in report.stores] == [False, True, False]
     assert {each.kind for each in verdict.findings} == {Kind.UNSEEN}
@@ -248,7 +248,7 @@ def test_a_store_that_keeps_state_only_lacks_nothing_and_proves_nothing(own_grou
     # Of the two that have the messages both have to be seen.
     own_group.kill(1)
     verdict = only(audit(here, own_group.addresses))
-    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.outcome is AuditOutcome.UNKNOWN
     assert {each.stores for each in verdict.findings} == {(own_group.addresses[1],)}
 
 
@@ -283,7 +283,7 @@ async def test_what_a_store_let_go_on_purpose_is_no_hole(tmp_path: Path) -> None
     left = 1_000 - verdict.retained_from
     assert verdict.summary == (
         f"no loss: {left:,} messages, 1 store has them; "
-        f"what is below {verdict.retained_from:,} was let go on purpose"
+        f"retention released numbers below {verdict.retained_from:,}"
     )
 
 
@@ -300,15 +300,15 @@ def test_stores_that_are_away_leave_the_verdict_open(apart: Strangers) -> None:
     apart.kill(1)
     report = apart.audited(source.topic)
     verdict = only(report)
-    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.outcome is AuditOutcome.UNKNOWN
     assert verdict.summary.startswith(
         "not known: 100 messages, of which 2 stores have all; s1 was not seen for [0, 99]: "
     )
-    assert (report.outcome, report.outcome.exit_code) == (Outcome.UNKNOWN, 10)
+    assert (report.outcome, report.outcome.exit_code) == (AuditOutcome.UNKNOWN, 10)
     apart.kill(2)
     verdict = only(apart.audited(source.topic))
-    assert verdict.outcome is Outcome.UNKNOWN
-    assert any("stable only if others have it" in each.detail for each in verdict.findings)
+    assert verdict.outcome is AuditOutcome.UNKNOWN
+    assert any("stable only if stores that were not seen have it" in each.detail for each in verdict.findings)
     with pytest.raises(Unreachable):
         audit(here, apart.addresses[1:])
     apart.start(1, 2)

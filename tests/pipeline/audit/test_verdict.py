@@ -9,7 +9,7 @@ from tests.pipeline.audit.support import FIRST, POLICY, SECOND
 
 from quorate.pipeline.audit.facts import Copy, Finding, Kind, SourceFacts, StoreFacts, Weight
 from quorate.pipeline.audit.holdings import Kept
-from quorate.pipeline.audit.verdict import AuditReport, Outcome, SourceVerdict, judge
+from quorate.pipeline.audit.verdict import AuditReport, AuditOutcome, SourceVerdict, judge
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.protocol.ranges import Range, RangeSet
@@ -41,7 +41,7 @@ def found(verdict: SourceVerdict) -> list[tuple[Kind, tuple[str, ...], int, int]
 def test_stores_that_all_have_everything_agree() -> None:
     verdict = judge(facts(*WHOLE), [])
     assert verdict.summary == "no loss: 100 messages, 3 stores agree"
-    assert (verdict.outcome, verdict.stores) == (Outcome.NO_LOSS, ("s0", "s1", "s2"))
+    assert (verdict.outcome, verdict.stores) == (AuditOutcome.NO_LOSS, ("s0", "s1", "s2"))
     assert [each.kept for each in verdict.coverage] == [Kept.STABLE]
 
 
@@ -63,7 +63,7 @@ def test_a_store_that_keeps_state_only_need_not_have_anything() -> None:
     assert verdict.summary == "no loss: 100 messages, 3 stores agree"
     assert verdict.findings == ()
     had = copy("s3", (0, 49), takes_data=False)
-    assert judge(facts(*WHOLE, had, policies=(policy,)), []).outcome is Outcome.NO_LOSS
+    assert judge(facts(*WHOLE, had, policies=(policy,)), []).outcome is AuditOutcome.NO_LOSS
     # It makes up for nobody, either.
     two = judge(facts(*WHOLE[:2], copy("s2"), keeping, policies=(policy,)), [])
     assert {kind for kind, *_ in found(two)} == {Kind.HOLE, Kind.FEW_COPIES}
@@ -73,19 +73,19 @@ def test_what_was_let_go_on_purpose_is_no_hole() -> None:
     copies = [copy("s0", (40, 99)), copy("s1", (60, 99)), copy("s2", (0, 99), positions={7: 29})]
     verdict = judge(facts(*copies, retained_from=60), [])
     assert verdict.summary == (
-        "no loss: 40 messages, 3 stores agree; what is below 60 was let go on purpose"
+        "no loss: 40 messages, 3 stores agree; retention released numbers below 60"
     )
-    assert verdict.positions[0].remarks[1] == "what is below 60 was let go before it was there"
+    assert verdict.positions[0].remarks[1] == "retention released numbers below 60 before it got there"
     assert found(judge(facts(*copies, retained_from=50), [])) == [(Kind.HOLE, ("s1",), 50, 59)]
     emptied = judge(facts(*copies, retained_from=100), [])
-    assert emptied.summary.startswith("no loss: nothing is retained; what is below 100")
+    assert emptied.summary.startswith("no loss: nothing is retained; retention released numbers below 100")
 
 
 def test_what_an_operator_accepted_as_lost_is_never_called_whole() -> None:
     copies = [copy(each.store, (0, 39), (60, 99), losses=ranges((40, 59))) for each in WHOLE]
     verdict = judge(facts(*copies), [])
-    assert verdict.outcome is Outcome.LOSS
-    assert verdict.summary == "loss: [40, 59] is lost, as an operator accepted (20 messages)"
+    assert verdict.outcome is AuditOutcome.LOSS
+    assert verdict.summary == "loss: [40, 59] is lost, and an operator accepted it (20 messages)"
 
 
 def test_a_loss_that_was_accepted_in_part_is_told_in_parts() -> None:
@@ -104,7 +104,7 @@ def test_what_was_accepted_as_lost_and_is_there_is_a_hole_elsewhere() -> None:
 def test_what_nobody_can_read_is_nowhere() -> None:
     copies = [copy(each.store, (0, 39), (60, 99), unreadable=ranges((40, 59))) for each in WHOLE]
     verdict = judge(facts(*copies), [])
-    assert verdict.outcome is Outcome.LOSS
+    assert verdict.outcome is AuditOutcome.LOSS
     assert [each.kind for each in verdict.findings] == [Kind.MISSING, *3 * [Kind.UNREADABLE]]
 
 
@@ -120,7 +120,7 @@ def test_what_a_store_turns_out_not_to_have_counts_for_nothing() -> None:
         (Kind.FEW_COPIES, ("s0",), 15, 19),
         (Kind.HOLE, ("s2",), 20, 29),
     ]
-    assert [each.detail for each in verdict.findings[:2]] == ["rot", "it is held by s0"]
+    assert [each.detail for each in verdict.findings[:2]] == ["rot", "held by s0"]
     assert [(each.first, each.last, each.kept) for each in verdict.coverage] == [
         (0, 9, Kept.STABLE),
         (10, 14, Kept.STABLE),
@@ -132,10 +132,10 @@ def test_what_a_store_turns_out_not_to_have_counts_for_nothing() -> None:
 
 def test_a_store_that_the_source_sends_to_may_lack_the_newest() -> None:
     verdict = judge(facts(*WHOLE[:2], copy("s2", (0, 79), live=True)), [])
-    assert verdict.outcome is Outcome.NO_LOSS
+    assert verdict.outcome is AuditOutcome.NO_LOSS
     assert found(verdict) == [(Kind.BEHIND, ("s2",), 80, 99)]
     assert verdict.summary == (
-        "no loss: 100 messages, 2 stores agree; s2 takes the newest just now"
+        "no loss: 100 messages, 2 stores agree; s2 is still taking the newest"
     )
     behind_and_holed = judge(facts(*WHOLE[:2], copy("s2", (0, 9), (20, 79), live=True)), [])
     assert found(behind_and_holed)[0] == (Kind.HOLE, ("s2",), 10, 19)
@@ -156,31 +156,31 @@ def test_stores_are_known_by_what_they_call_themselves() -> None:
     policy = Policy.majority_of(("h:1", "h:2", "h:3"))
     called = {"h:1": "s0", "h:2": "s1", "h:3": "s2"}
     verdict = judge(facts(*WHOLE, policies=(policy,), called=called), [])
-    assert verdict.outcome is Outcome.NO_LOSS
+    assert verdict.outcome is AuditOutcome.NO_LOSS
 
 
 def test_what_a_store_in_limbo_lacks_is_not_known() -> None:
     limbo = copy("s2", (0, 49), limbo="it was wiped")
     verdict = judge(facts(*WHOLE[:2], limbo), [])
-    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.outcome is AuditOutcome.UNKNOWN
     assert found(verdict) == [(Kind.UNSEEN, ("s2",), 50, 99)]
-    assert "can not vouch for that: it was wiped" in verdict.findings[0].detail
+    assert "it lacks it, but is in limbo: it was wiped" in verdict.findings[0].detail
     alone = judge(facts(copy("s0", (0, 49)), copy("s1", (0, 49)), limbo), [])
     assert "[50, 99]" in alone.summary
-    assert alone.outcome is Outcome.UNKNOWN, "it may be nowhere, or only not vouched for"
+    assert alone.outcome is AuditOutcome.UNKNOWN, "it may be nowhere, or only not vouched for"
 
 
 def test_a_store_in_limbo_that_lacks_nothing_leaves_nothing_open() -> None:
     verdict = judge(facts(*WHOLE[:2], copy("s2", (0, 99), limbo="unclean stop")), [])
-    assert verdict.outcome is Outcome.NO_LOSS
+    assert verdict.outcome is AuditOutcome.NO_LOSS
 
 
 def test_a_loss_counts_more_than_a_store_that_was_not_seen() -> None:
     lacking = [copy(store, (0, 39), (60, 99)) for store in ("s0", "s1")]
     seen = judge(facts(*lacking, copy("s2", (0, 39), (60, 99))), [])
-    assert seen.outcome is Outcome.LOSS
+    assert seen.outcome is AuditOutcome.LOSS
     unseen = judge(facts(*lacking, unseen={"s2": "it is away"}), [])
-    assert unseen.outcome is Outcome.UNKNOWN
+    assert unseen.outcome is AuditOutcome.UNKNOWN
     assert "s2 may have it" in unseen.findings[1].detail
 
 
@@ -198,10 +198,10 @@ def test_a_group_that_lacks_what_the_other_has_is_told_of() -> None:
 
 def test_histories_that_differ_above_what_is_stable_do_not_matter() -> None:
     fine = judge(facts(*WHOLE[:2], copy("s2", (0, 99), lineage=SECOND), stable_upto=49), [])
-    assert fine.outcome is Outcome.NO_LOSS
+    assert fine.outcome is AuditOutcome.NO_LOSS
     not_fine = judge(facts(*WHOLE[:2], copy("s2", (0, 99), lineage=SECOND)), [])
     assert (Kind.LINEAGE, ("s2",), 50, 99) in found(not_fine)
-    assert not_fine.outcome is Outcome.DIFFERENCE
+    assert not_fine.outcome is AuditOutcome.DIFFERENCE
 
 
 def test_positions_of_receivers_are_told_with_what_is_odd_about_them() -> None:
@@ -211,11 +211,11 @@ def test_positions_of_receivers_are_told_with_what_is_odd_about_them() -> None:
         copy("s2", (0, 99), positions={1: 99, 3: 120}),
     ]
     verdict = judge(facts(*copies), [])
-    assert verdict.outcome is Outcome.NO_LOSS
+    assert verdict.outcome is AuditOutcome.NO_LOSS
     assert [(each.upto, each.behind, each.remarks) for each in verdict.positions] == [
         (99, 0, ()),
         (59, 40, ("40 behind", "stores differ")),
-        (120, 0, ("above what is stable",)),
+        (120, 0, ("above the last stable number",)),
     ]
     assert verdict.positions[1].by_store == {"s0": 59, "s1": 49, "s2": -1}
 
@@ -257,5 +257,5 @@ def test_a_report_can_be_told_as_json() -> None:
 
 
 def test_every_weight_has_an_outcome() -> None:
-    assert [Outcome.of([weight]).weight for weight in Weight] == list(Weight)
-    assert Outcome.of([]) is Outcome.NO_LOSS
+    assert [AuditOutcome.of([weight]).weight for weight in Weight] == list(Weight)
+    assert AuditOutcome.of([]) is AuditOutcome.NO_LOSS

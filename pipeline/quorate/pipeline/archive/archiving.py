@@ -1,8 +1,9 @@
-"""The job that moves what is stable from the stores to the archive.
+"""The job that copies stable messages from the stores to the archive.
 
-Spark schedules ranges; their bytes go from the stores to Parquet inside a Python worker and never
-through Spark itself. What counts is the manifest, written at the end: a job that dies before leaves
-files that no manifest names, and two jobs at the same time can not both write the next one.
+Spark schedules ranges. Their bytes go from the stores to Parquet inside a Python worker, and never
+through Spark itself. The manifest, written at the end, decides what the archive has. A job that
+dies earlier leaves files that no manifest names. Two jobs at the same time cannot both write the
+next manifest. Which ranges to archive is decided in quorate.pipeline.archive.archive_plan.
 """
 
 from __future__ import annotations
@@ -50,25 +51,25 @@ from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
-"""A file is closed when it has so much, not compressed."""
+"""A file is closed when it has so many bytes before compression."""
 PART_MESSAGES_MIN = 250_000
 PART_MESSAGES_MAX = 5_000_000
-"""Of a task: what has to be done again if its worker dies."""
+"""Most messages of a task. All of them are archived again if its worker dies."""
 DROPPED_SECONDS = 3600.0
-"""So long a reader may take that began before a compaction."""
+"""Seconds that a reader may take that began before a compaction."""
 
 
 def _quiet(_: str) -> None:
-    """For whoever does not want to be told."""
+    """Drop a line about the progress of the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceArchived:
-    """What came of one source."""
+    """What the job archived of one source."""
 
     source: SourceName
     first: int
-    """Of what is new."""
+    """The first number that is new."""
     last: int
     messages: int
     files: int
@@ -77,14 +78,14 @@ class SourceArchived:
 
 @dataclass(slots=True)
 class ArchiveReport:
-    """What the job did."""
+    """The result of an archive job."""
 
     archive: str
     version: int
-    """Of the manifest that the archive has now."""
+    """The version of the manifest that the archive has now."""
     sources: list[SourceArchived] = field(default_factory=list)
     failures: dict[SourceName, QuorateError] = field(default_factory=dict)
-    """Sources of which not all was archived, and why."""
+    """By source that was not archived in full, the error."""
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -93,7 +94,7 @@ class ArchiveReport:
         return sum(each.messages for each in self.sources)
 
     def as_object(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report as values for JSON."""
         return {
             "archive": self.archive,
             "version": self.version,
@@ -128,11 +129,13 @@ def archive(
     parts: int = 2,
     told: Callable[[str], None] = _quiet,
 ) -> ArchiveReport:
-    """Have everything that is stable in the archive.
+    """Archive every stable message that the archive does not have yet.
 
-    run: quorate.pipeline.archive.tasks.on_spark. selects: which topics. parts: how many tasks run
-    at the same time. told: is told how it goes.
-    Sources that can not be archived are in the report, and keep no other from it.
+    run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
+    selects: returns whether a topic is to be archived.
+    parts: the number of tasks that run at the same time.
+    told: a function that gets lines about the progress.
+    A source that cannot be archived is in the report, and hinders no other source.
     Raises Unreachable, ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveUnusable.
     """
     began = time.monotonic()
@@ -181,8 +184,11 @@ class _Archiving:
             if each is not None:
                 found.append(each)
             if each is not None and (gone := next(iter(each.released), None)) is not None:
-                # Once: the manifest notes it, and the rest is archived.
-                evidence = 'without `retain_until = ["archived"]` stores do not wait for it'
+                # This fails only once, because the manifest notes the loss. The rest is archived.
+                evidence = (
+                    'stores wait for the archive only with `retain_until = ["archived"]`, and they '
+                    "released these before"
+                )
                 report.failures[name] = MessagesGone(str(name), gone.first, gone.last, evidence)
         if found:
             manifest = self._archive(manifest, found, report)
@@ -190,7 +196,7 @@ class _Archiving:
         self._directory.remove(self._directory.garbage(manifest, time.time()))
         return report
 
-    # What is to be done.
+    # Planning.
 
     def _wanted(
         self, known: KnownSource, manifest: Manifest, report: ArchiveReport
@@ -200,8 +206,8 @@ class _Archiving:
             check_same_history(known, archived, str(self._directory))
             if known.stable_upto < archived.last:
                 report.notes.append(
-                    f"{known.name}: the stores know it to be stable up to {known.stable_upto} "
-                    f"only, and the archive has it up to {archived.last}"
+                    f"{known.name}: the archive has it up to {archived.last}, but the stores know "
+                    f"it as stable only up to {known.stable_upto}"
                 )
                 return None
             self._check_same_content(known, manifest.files_of(known.name))
@@ -210,9 +216,9 @@ class _Archiving:
         return wanted(known, archived, self._whole_upto(known))
 
     def _check_same_content(self, known: KnownSource, files: Sequence[ArchivedFile]) -> None:
-        """Look whether the stores still have the batch that was archived last, if they have any.
+        """Raise ArchiveDiffers if the stores hold other content in the batch archived last.
 
-        A stream that was begun anew may have the same epochs.
+        The lineages alone do not show it: a stream that was begun anew may have the same epochs.
         """
         if not files or files[-1].last not in known.held:
             return
@@ -226,7 +232,7 @@ class _Archiving:
             return
 
     def _whole_upto(self, known: KnownSource) -> int:
-        """As far as all batches are stable as a whole."""
+        """Return the last stable number at which a batch ends."""
         upto = known.stable_upto
         if upto not in known.held:
             return upto
@@ -238,7 +244,7 @@ class _Archiving:
         (piece,) = self._stores.fetch(source, lineage, number, number)
         return piece.header
 
-    # Doing it.
+    # Archiving.
 
     def _archive(self, manifest: Manifest, found: list[Wanted], report: ArchiveReport) -> Manifest:
         parts = plan(
@@ -266,7 +272,7 @@ class _Archiving:
     def _written(
         self, parts: Sequence[Part]
     ) -> tuple[list[ArchivedFile], dict[SourceName, QuorateError]]:
-        """The files that were written, and the sources that are not whole."""
+        """Run the tasks; return the files that they wrote, and the errors by source."""
         path = str(self._directory)
         task = partial(archive_part, stores=self._stores, path=path, bytes_max=FILE_BYTES_MAX)
         files: list[ArchivedFile] = []
@@ -280,9 +286,9 @@ class _Archiving:
         return files, failures
 
     def _tell(self, manifest: Manifest, catalogue: Catalogue, report: ArchiveReport) -> None:
-        """Tell the stores what need not be kept for the archive any more.
+        """Tell the stores which messages they no longer need to keep for the archive.
 
-        All of it, not only what is new: some may have been away the last time.
+        The job tells them of old messages, too, because a store may have been away the last time.
         """
         archived = {
             name: source.last
@@ -320,13 +326,13 @@ def _archived(wanted: Wanted, files: Sequence[ArchivedFile]) -> SourceArchived:
     )
 
 
-# In a worker.
+# Tasks, which run in a worker.
 
 
 def archive_part(
     part: Part, *, stores: Stores, path: str, bytes_max: int
 ) -> Iterator[dict[str, Any]]:
-    """Write what a part names; each file as it is in its place, or why a source is not whole."""
+    """Write the messages of a part. Yield each file once it is in place, and the errors by source."""
     for each in part.ranges:
         pieces = stores.fetch(each.source, each.lineage, each.first, each.until - 1, part.number)
         try:

@@ -1,8 +1,8 @@
-"""Stores with an archive behind them: one stream, whichever of the two has a message.
+"""Stores with an archive behind them: a reader sees one stream, whichever of the two has a message.
 
-What the stores hold is read from them; what has left them, from the archive, of which everything
-was stable. Where one goes on for the other no number is left out and none comes twice, because each
-is asked for ranges that follow on each other, and checks them.
+Messages that the stores hold are read from them, and released ones from the archive. Both are asked
+for adjacent ranges and check them, so at a seam no number is left out and none comes twice. How an
+archive is read is in quorate.pipeline.archive.reading.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from quorate.protocol.wire import membership_to_wire
 
 
 class StoresAndArchive(Stores):
-    """The stores of a group, and the archive of what they had."""
+    """The stores of a group, with the archive of their messages behind them."""
 
     def __init__(self, addresses: Sequence[str], path: str) -> None:
-        """Raises InvalidArgument if there is no store, or if the path is none."""
+        """Raise InvalidArgument if there is no store, or if the path is not one."""
         super().__init__(addresses)
         self._path = path
         self.archive = Archive(path)
@@ -45,7 +45,11 @@ class StoresAndArchive(Stores):
         self.archive = Archive(self._path)
 
     def sources_within(self, grace: float) -> Catalogue:
-        """What the stores or the archive have; raises besides ArchiveDiffers, ArchiveInvalid."""
+        """Return the sources of the stores and of the archive.
+
+        Raises as Stores.sources_within, and ArchiveDiffers, ArchiveInvalid, ArchiveNewer,
+        ArchiveUnusable.
+        """
         self.archive = Archive(self._path)
         archived = self.archive.sources
         catalogue = super().sources_within(grace)
@@ -54,12 +58,12 @@ class StoresAndArchive(Stores):
             known = joined(sources.get(name), source, self._path)
             there = known.held.union(self.archive.has(name))
             gone = there.holes(0, known.retained_from - 1)
-            # Nothing has left that the archive has.
+            # A message that the archive has does not count as released.
             sources[name] = replace(known, retained_from=gone[-1].last + 1 if gone else 0)
         return replace(catalogue, sources={name: sources[name] for name in sorted(sources)})
 
     def parted(self, known: KnownSource, wanted: SourceRange) -> Iterator[SourceRange]:
-        """The range in parts that are each to be read from the stores, or from the archive."""
+        """Split a range into parts that are read from the stores, and parts from the archive."""
         numbers = RangeSet([Range(wanted.first, wanted.until - 1)])
         archived = numbers.minus(known.held).both(self.archive.has(wanted.source))
         for part in numbers.minus(archived):
@@ -68,7 +72,7 @@ class StoresAndArchive(Stores):
             yield replace(wanted, first=part.first, until=part.last + 1, archived=True)
 
     def archived_rows(self, wanted: SourceRange, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of a range that the archive has; raises as Archive.record_batches."""
+        """Yield the rows of a range that the archive has. Raises as Archive.record_batches."""
         return self.archive.record_batches(wanted.source, wanted.first, wanted.until - 1, columns)
 
     def first_since(self, source: SourceName, time_ns: int) -> int:
@@ -93,7 +97,10 @@ class StoresAndArchive(Stores):
     def fetch(
         self, source: SourceName, lineage: Lineage, first: int, last: int, turn: int = 0
     ) -> Iterator[Piece]:
-        """As Stores.fetch; what no store has any more comes from the archive, if that has it."""
+        """Yield the messages [first, last], those that no store has any longer from the archive.
+
+        Raises as Stores.fetch if neither has a message, and as Archive.pieces.
+        """
         while first <= last:
             try:
                 for piece in super().fetch(source, lineage, first, last, turn):
@@ -101,7 +108,7 @@ class StoresAndArchive(Stores):
                     first = piece.last + 1
                 return
             except (MessagesGone, MissingMessages):
-                # It may have been archived since this was planned.
+                # The messages may have been archived since this read was planned.
                 upto = min(Archive(self._path).has(source).contiguous_upto(first), last)
                 if upto < first:
                     raise
@@ -111,7 +118,7 @@ class StoresAndArchive(Stores):
 
 
 def joined(known: KnownSource | None, archived: ArchivedSource, path: str) -> KnownSource:
-    """What stores and archive know of a source together; raises ArchiveDiffers."""
+    """Return what stores and archive together know of a source. Raises ArchiveDiffers."""
     if known is None:
         return _archived_only(archived)
     parts_at = diverges_at(known.lineage, archived.lineage)
@@ -121,7 +128,7 @@ def joined(known: KnownSource | None, archived: ArchivedSource, path: str) -> Kn
         raise ArchiveDiffers(str(archived.name), parts_at, path, detail)
     if known.stable_upto >= archived.last:
         return known
-    # The stores were wiped, or only those answer that were away.
+    # The stores were wiped, or the only ones that answer were away before.
     held = known.held.minus([Range(known.stable_upto + 1, archived.last)])
     return replace(
         known,

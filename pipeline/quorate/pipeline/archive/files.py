@@ -1,7 +1,7 @@
-"""The Parquet files of an archive: written whole or not at all, read back checked.
+"""The Parquet files of an archive: a file is written whole or not at all, and checked when read.
 
-A file is written under a temporary name and gets its own when all of it is on the disk; its name
-says what is in it. Nothing here knows of manifests.
+A file is written under a temporary name, and gets its own name once all of it is on the disk. The
+name tells its content. Nothing here reads or writes a manifest.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _READ_ROWS = 16_384
 _READ_BYTES = 1024 * 1024
 
 _checked: dict[Path, tuple[int, ...]] = {}
-"""Files whose checksum this process has compared, and what the file system said of them then."""
+"""By path of a file that this process has checked, its checksum and its state on the disk then."""
 
 
 class _Checked:
-    """A file that is written once, from its beginning, with the checksum of what was written."""
+    """A file that is written once from its beginning, with the checksum of its bytes."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
@@ -56,7 +56,7 @@ class _Checked:
         self._file.flush()
 
     def close(self) -> None:
-        """Nothing yet: pyarrow closes what it was given, and then it is still to be synced."""
+        """Do nothing, because pyarrow closes the file before it is synced; see `finish`."""
 
     def finish(self) -> None:
         self._file.flush()
@@ -68,7 +68,7 @@ class _Checked:
 
 
 class FileWriter:
-    """One file that is being written: consecutive batches of one source, of one day."""
+    """A file during its writing, with consecutive batches of one source and one day."""
 
     def __init__(self, archive: Path, source: SourceName, first_of: BatchHeader) -> None:
         """first_of: the header of the first batch."""
@@ -98,15 +98,15 @@ class FileWriter:
         self._waiting: list[Piece] = []
         self._waiting_rows = self._waiting_bytes = 0
         self.bytes = 0
-        """Of all batches so far, as they were sent."""
+        """Bytes of all batches so far, as the source sent them."""
 
     @property
     def next(self) -> int:
-        """The number after the last that it has."""
+        """One past the last number in the file."""
         return self._next
 
     def add(self, piece: Piece) -> None:
-        """The next batch, whole; raises CorruptBatch."""
+        """Add the next batch, which must be whole. Raises CorruptBatch."""
         header = piece.header
         assert header.first == self._next, (header.first, self._next)
         self._next = header.last + 1
@@ -129,7 +129,7 @@ class FileWriter:
             self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def finish(self) -> ArchivedFile:
-        """Have the file in its place."""
+        """Close the file, sync it and give it its name."""
         self._write_group()
         self._writer.close()
         self._sink.finish()
@@ -152,7 +152,7 @@ class FileWriter:
         )
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Close and delete the file."""
         self._writer.close()
         self._sink.abandon()
         self._temporary.unlink(missing_ok=True)
@@ -161,10 +161,11 @@ class FileWriter:
 def write_pieces(
     archive: Path, source: SourceName, pieces: Iterable[Piece], bytes_max: int
 ) -> Iterator[ArchivedFile]:
-    """Consecutive pieces of a source as files, each given out once it is in its place.
+    """Write consecutive pieces of a source into files. Yield each file once it is in place.
 
-    bytes_max: a file that has so many is closed. If the pieces break off with an error, what came
-    before is written, and then it is raised. Raises besides CorruptBatch, OSError.
+    bytes_max: a file with so many bytes is closed.
+    If the pieces end with an error, the pieces before it are written, and then the error is raised.
+    Raises also CorruptBatch and OSError.
     """
     now: FileWriter | None = None
     broken_off: list[QuorateError] = []
@@ -199,19 +200,19 @@ def _as_far_as_it_goes(pieces: Iterable[Piece], broken_off: list[QuorateError]) 
 def read_rows(
     archive: Path, file: ArchivedFile, columns: Sequence[str], first: int, last: int
 ) -> Iterator[pa.RecordBatch]:
-    """These columns of the messages [first, last] of a file, in order.
+    """Yield these columns of the messages [first, last] of a file, in order.
 
-    Raises ArchiveInvalid if the file is not what was archived.
+    Raises ArchiveInvalid if the file is not the one that was archived.
     """
     check_file(archive, file)
     path = archive / file.path
     try:
-        # It may rot after it was checked.
+        # The checksums of the pages find damage that came after the file was checked.
         with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
             count = parquet.metadata.num_rows
             if count != file.count:
                 raise ArchiveInvalid(str(path), f"it has {count} messages, not {file.count}")
-            # Numbers follow on each other, so that the place of each is known.
+            # The numbers have no gap, so the row of each number is known.
             at = file.first
             for group in range(parquet.num_row_groups):
                 rows = parquet.metadata.row_group(group).num_rows
@@ -219,7 +220,7 @@ def read_rows(
                     yield from _cut(parquet, group, columns, at, first, last)
                 at += rows
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise ArchiveInvalid(str(path), f"it can not be read: {error}") from error
+        raise ArchiveInvalid(str(path), f"it cannot be read: {error}") from error
 
 
 def _cut(
@@ -232,12 +233,12 @@ def _cut(
             yield rows.slice(begin, end - begin)
         at += len(rows)
     if at != end_of_group:
-        # Headers of pages have no checksum.
-        raise pa.ArrowInvalid(f"it ends its rows at {at}, not at {end_of_group}")
+        # The header of a page has no checksum.
+        raise pa.ArrowInvalid(f"its rows end at {at}, not at {end_of_group}")
 
 
 def pieces_of(archive: Path, file: ArchivedFile) -> Iterator[Piece]:
-    """The batches of a file, as their source made them; raises ArchiveInvalid, CorruptBatch."""
+    """Yield the batches of a file as their source made them. Raises ArchiveInvalid, CorruptBatch."""
     path = str(archive / file.path)
     rows = read_rows(archive, file, SCHEMA.names, file.first, file.last)
     next_sequence = file.first
@@ -252,9 +253,9 @@ def pieces_of(archive: Path, file: ArchivedFile) -> Iterator[Piece]:
 
 
 def check_file(archive: Path, file: ArchivedFile) -> None:
-    """Compare a file with the checksum that it was archived with; raises ArchiveInvalid.
+    """Compare a file with its archived size and checksum. Raises ArchiveInvalid.
 
-    That takes reading all of it, so it is done once in a process, unless the file is touched.
+    The check reads all of the file, so a process does it once, and again only if the file changes.
     """
     path = archive / file.path
     try:

@@ -1,8 +1,8 @@
-"""What an archive has of a source if its newest manifest is gone: by an older one and by files.
+"""The plan of a rebuild: what an archive has of a source, from an older manifest and from files.
 
-Pure. What is said here of a file was read from it and checked. Nothing is taken for archived that
-does not follow on what is known without a hole: a number in a hole may have been lost on purpose,
-or may be in a file that is gone, and only the manifest knew.
+The facts of each file were read from the file and checked. A source ends at the first hole behind
+what is known. A number in a hole may be an accepted loss, or may have been in a file that is gone,
+and only the lost manifest knew which. Nothing here touches a file.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from quorate.v1 import messages_pb2 as v1
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A source as the archive has it, as far as that can be vouched for."""
+    """A source as far as the archive provably has it."""
 
     source: ArchivedSource
     files: tuple[ArchivedFile, ...]
     notes: tuple[str, ...]
-    """What can not be vouched for, for people."""
+    """Lines for people about what is not certain."""
     whole: bool
-    """All that the older manifest has of it is there."""
+    """The archive still has everything of the source that the older manifest lists."""
 
 
 def rebuilt(
     name: SourceName, known: ArchivedSource | None, files: Iterable[ArchivedFile]
 ) -> Rebuilt | None:
-    """Put a source together; None: nothing of it is there.
+    """Put a source together from its files. Return None if there is nothing of it.
 
-    known: as the older manifest has it, None if that does not know it. files: all that are there
-    and whole, whether the older manifest names them or not; their ranges may overlap.
+    known: the source in the older manifest; None if that does not have it.
+    files: all existing valid files of the source, also those that the older manifest does not name.
+    Their ranges may overlap.
     """
     candidates = sorted(files, key=lambda each: (each.first, -each.last))
     if not candidates:
@@ -70,18 +71,18 @@ def rebuilt(
 def _next(
     candidates: Sequence[ArchivedFile], at: int, lineage: Lineage, upto: int
 ) -> ArchivedFile | None:
-    """The longest file that begins there, and contradicts no epoch that is known."""
+    """Return the longest file that begins at a number and contradicts no known epoch."""
     here = (each for each in candidates if each.first == at)
     return next((each for each in here if _agrees(each, lineage, upto)), None)
 
 
 def _agrees(file: ArchivedFile, lineage: Lineage, upto: int) -> bool:
-    """Whether a file has the epochs that were in force up to a number, and none goes back."""
+    """Return whether a file has the epochs in force up to a number, and none that goes back."""
     within = [Range(file.first, min(file.last, upto))] if file.first <= upto else []
     in_force = [Term(each.epoch, each.first) for each in lineage.parted(RangeSet(within))]
     if [term for term in file.lineage.terms if term.first <= upto] != in_force:
         return False
-    # Behind what is known the file's own word counts.
+    # Behind what is known, the epochs in the file itself count.
     return bool(within) or file.lineage.terms[0].epoch >= lineage.epoch
 
 
@@ -110,8 +111,8 @@ def _missing(name: SourceName, known: ArchivedSource | None, last: int) -> list[
     if known is None or last >= known.last:
         return []
     return [
-        f"{name}: [{last + 1}, {known.last}] was archived, and no whole file has {last + 1}; what "
-        "stores still have of it is archived again by the next run"
+        f"{name}: [{last + 1}, {known.last}] was archived, and no whole file has {last + 1}. The "
+        "next run archives again what the stores still have of it"
     ]
 
 
@@ -121,26 +122,29 @@ def _left_over(name: SourceName, files: Sequence[ArchivedFile], last: int) -> li
         return []
     return [
         f"{name}: {len(behind)} files have messages from {min(each.first for each in behind)} on, "
-        f"and do not follow on {last}; they stay where they are, and are not read"
+        f"and do not follow on {last}. They stay where they are, and are not read"
     ]
 
 
 def _unvouched(name: SourceName, known: ArchivedSource | None, last: int) -> list[str]:
     if known is None:
         return [
-            f"{name}: no older manifest knows it; its messages are proved by their checksums, but "
-            "its stores, its RegID and what of it was given up are not known any more"
+            f"{name}: no older manifest has it. Checksums prove its messages, but its stores, its "
+            "RegID and its accepted losses are no longer known"
         ]
     if last > known.last:
         return [
-            f"{name}: [{known.last + 1}, {last}] is taken from the files alone; if its stores were "
-            "changed since the older manifest, that is not known any more"
+            f"{name}: [{known.last + 1}, {last}] is taken from the files alone. If its stores were "
+            "changed since the older manifest, that is no longer known"
         ]
     return []
 
 
 def terms_of(epochs: Iterable[tuple[int, int]]) -> Lineage:
-    """Of epoch and first number of each batch, in order; ValueError if an epoch goes back."""
+    """Return the lineage of batches in order, from the epoch and first number of each.
+
+    Raises ValueError if an epoch goes back.
+    """
     terms: list[Term] = []
     for epoch, first in epochs:
         if terms and epoch < terms[-1].epoch:

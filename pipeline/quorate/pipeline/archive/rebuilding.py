@@ -1,8 +1,9 @@
-"""The job that puts the manifest of an archive together again when the newest is damaged or lost.
+"""The job that rebuilds the manifest of an archive when the newest one is damaged or lost.
 
-From the newest one that is whole, and from the files themselves: each that it does not name is read
-from end to end, and every batch in it proves itself by its checksum. Neither stores nor Spark are
-asked. The damaged manifest stays where it is; a new version follows it.
+It starts from the newest valid manifest. Files that this does not name are read from end to end,
+and the checksum of every batch in them is compared. The job asks neither stores nor Spark. The
+damaged manifest stays where it is, and a new version follows it. What may be taken for archived is
+decided in quorate.pipeline.archive.rebuild_plan.
 """
 
 from __future__ import annotations
@@ -34,29 +35,29 @@ from quorate.protocol.lineage import Lineage
 
 
 def _quiet(_: str) -> None:
-    """For whoever does not want to be told."""
+    """Drop a line about the progress of the job."""
 
 
 @dataclass(slots=True)
 class RebuildReport:
-    """What the job did."""
+    """The result of a rebuild."""
 
     archive: str
     version: int
-    """Of the manifest that the archive has now."""
+    """The version of the manifest that the archive has now."""
     damaged: list[str] = field(default_factory=list)
-    """What is wrong with each manifest that was passed over, the newest first."""
+    """The fault of each damaged manifest, the newest first."""
     since: int = 0
-    """The version that was whole; 0: none was."""
+    """The version of the newest valid manifest; 0: none was valid."""
     sources: list[Rebuilt] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What can not be vouched for, for people."""
+    """Lines for people about what is not certain."""
 
     whole: bool = True
-    """All that the manifest had that was whole is still there."""
+    """The archive still has everything that the newest valid manifest lists."""
 
     def as_object(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report as values for JSON."""
         return {
             "archive": self.archive,
             "version": self.version,
@@ -78,10 +79,10 @@ class RebuildReport:
 
 
 def rebuild(path: str, *, told: Callable[[str], None] = _quiet) -> RebuildReport:
-    """Write a manifest of what can be vouched for, if the newest one is damaged or all are gone.
+    """Write a manifest of what the archive provably has, if the newest is damaged or all are gone.
 
-    told: is told how it goes. Raises ArchiveUnusable, ArchiveNewer, ArchiveChanged, and
-    ArchiveInvalid if nothing at all can be vouched for.
+    told: a function that gets lines about the progress.
+    Raises ArchiveUnusable, ArchiveNewer, ArchiveChanged, and ArchiveInvalid if no file is whole.
     """
     directory = ArchiveDirectory(path)
     base, damaged, version = directory.newest_whole()
@@ -100,7 +101,7 @@ def rebuild(path: str, *, told: Callable[[str], None] = _quiet) -> RebuildReport
         made = rebuilt(name, base.sources.get(name), by_source.get(name, ()))
         if made is None:
             report.whole = False
-            report.notes.append(f"{name}: no whole file of it is there; it is no part any more")
+            report.notes.append(f"{name}: no whole file of it is there; it is no longer part of the archive")
         else:
             report.whole = report.whole and made.whole
             report.sources.append(made)
@@ -131,14 +132,14 @@ def _whole_files(
     report: RebuildReport,
     told: Callable[[str], None],
 ) -> Iterator[ArchivedFile]:
-    """The files that can be vouched for; notes the others."""
+    """Yield the valid files, and note the others in the report."""
     there = set(paths)
     for each in base.files:
         if each.path in there and (directory.path / each.path).stat().st_size == each.bytes:
             yield each
         elif each.path in there:
             report.notes.append(
-                f"not taken: {each.path} has not the size that it was archived with"
+                f"not taken: {each.path} does not have the size that it was archived with"
             )
     known = {each.path for each in base.files} | {each.path for each in base.dropped}
     unknown = [path for path in paths if path not in known and content_of(path) is not None]
@@ -151,9 +152,9 @@ def _whole_files(
 
 
 def examined(archive: Path, path: str) -> ArchivedFile:
-    """What a file has, all of it read and proved; raises ArchiveInvalid, CorruptBatch.
+    """Read and check all of a file, and return its facts. Raises ArchiveInvalid, CorruptBatch.
 
-    path: from the archive on.
+    path: relative to the archive.
     """
     where = str(archive / path)
     content, checksum = content_of(path), checksum_of(path)
@@ -163,8 +164,8 @@ def examined(archive: Path, path: str) -> ArchivedFile:
         source = _source_of(archive / path)
         size = (archive / path).stat().st_size
     except (OSError, ValueError, IndexError, pa.ArrowException) as error:
-        raise ArchiveInvalid(where, f"it can not be read: {error}") from None
-    # As its name says; whether that is so is found out by reading it.
+        raise ArchiveInvalid(where, f"it cannot be read: {error}") from None
+    # These facts are from the name of the file. Reading the file then proves them.
     said = ArchivedFile(
         path,
         source,
@@ -203,7 +204,7 @@ def examined(archive: Path, path: str) -> ArchivedFile:
 
 
 def _source_of(path: Path) -> SourceName:
-    """Whose messages a file says that it has."""
+    """Return the source that the first row of a file names."""
     with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
         rows = next(parquet.iter_batches(1, columns=["topic", "source"]), None)
     if rows is None:

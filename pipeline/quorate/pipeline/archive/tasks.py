@@ -1,7 +1,7 @@
-"""Having Spark run tasks that move bytes by themselves and only tell what came of it.
+"""Tasks that Spark runs: each moves its bytes by itself, and only reports its results to Spark.
 
-A task is a pure function of its part, so that Spark may run it again elsewhere; what it tells is
-JSON. Nothing here knows what the tasks do.
+A task depends only on its part, so that Spark may run it again elsewhere. It reports entries of
+JSON. Nothing here knows what a task does.
 """
 
 from __future__ import annotations
@@ -25,22 +25,25 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 Entry = dict[str, Any]
-"""What a task tells, as JSON can say it."""
+"""A result that a task reports, as values for JSON."""
 
 Run = Callable[[Sequence[Any], Callable[[Any], Iterator[Entry]]], list[Entry]]
-"""Runs a task for each part; what all of them told, in no particular order."""
+"""A function that runs a task for each part, and returns all reported entries in any order."""
 
 _TOLD = pa.schema([pa.field("entry", pa.string())])
 
 
 def on_spark(spark: SparkSession) -> Run:
-    """Spark runs the tasks; raises TaskFailed if one failed as often as it may."""
+    """Return a function that lets Spark run tasks.
+
+    The function raises TaskFailed if a task failed as often as Spark tries one.
+    """
     from pyspark.errors import PySparkException
 
     def run(parts: Sequence[P], task: Callable[[P], Iterator[Entry]]) -> list[Entry]:
         if not parts:
             return []
-        # One number in each partition: what is repartitioned may leave some empty.
+        # Each partition gets one number. Repartitioning could leave some empty.
         numbers = spark.range(0, len(parts), 1, len(parts))
         told = numbers.mapInArrow(partial(_run, list(parts), task), "entry string")
         try:
@@ -52,7 +55,10 @@ def on_spark(spark: SparkSession) -> Run:
 
 
 def cause(text: str) -> str:
-    """What a worker failed with, out of all that Spark says of it: the last line of a traceback."""
+    """Return the error of a worker from Spark's long text about it.
+
+    It is the last line of a traceback, best that of a QuorateError, else the first line of the text.
+    """
     lines = [line.strip() for line in text.splitlines()]
     for line in lines:
         if ours := re.match(r"quorate\.\w+\.errors(?:\.\w+)*\.\w+: (.+)", line):
@@ -71,7 +77,7 @@ def _run(
 
 
 def failed_to_json(source: SourceName, error: QuorateError) -> Entry:
-    """That something is not done of a source, and why."""
+    """Return the entry by which a task reports the error of a source."""
     return {
         "source": str(source),
         "failed": type(error).__name__,
@@ -81,5 +87,6 @@ def failed_to_json(source: SourceName, error: QuorateError) -> Entry:
 
 
 def failed_from_json(entry: Entry) -> tuple[SourceName, QuorateError]:
+    """Return the source and the error that a task reported."""
     error = QuorateError.from_facts(entry["failed"], entry["facts"])
     return parse_source(entry["source"]), error or Unreachable(entry["source"], entry["message"])

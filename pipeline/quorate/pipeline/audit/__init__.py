@@ -1,1 +1,1 @@
-"""The parts of the job that audits the stores: see quorate.pipeline.jobs.audit."""
+"""The parts of the job that audits the stores, which is quorate.pipeline.jobs.audit."""

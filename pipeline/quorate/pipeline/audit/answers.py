@@ -1,7 +1,8 @@
-"""Asking every store for itself what it has, and what follows for each source.
+"""The questions of an audit to every store by itself, and the facts of each source from the answers.
 
-First all are asked what is stable, and then what they hold: so a store that is told of a message
-while the others are asked is not taken for the only one that has it.
+The stores are first asked what is stable, and then what they hold. A message that arrives during
+the questions is above what is stable, so no store seems to be the only one that has it. Nothing
+here judges the facts.
 """
 
 from __future__ import annotations
@@ -37,25 +38,25 @@ from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
 ANSWER_SECONDS_MAX = 10.0
-"""How long a store may take to say what it has."""
+"""Seconds that a store may take to answer one call."""
 
 _Sources = dict[SourceName, store_v1.SourceInventory]
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What all stores said."""
+    """The answers of all stores."""
 
     stores: tuple[StoreFacts, ...]
     sources: tuple[SourceFacts, ...]
 
     def address_of(self) -> dict[str, str]:
-        """The address of each store, by what it calls itself."""
+        """Return the address of each store, by its own name."""
         return {store.name: store.address for store in self.stores}
 
 
 def ask(addresses: Sequence[str], selects: Callable[[str], bool]) -> Answers:
-    """What the stores say of the sources of the topics that are selected.
+    """Return what the stores answer about the sources of the selected topics.
 
     Raises Unreachable if no store answers, InvalidArgument if two addresses are one store.
     """
@@ -118,13 +119,13 @@ def _inventory(address: str) -> _Sources:
 
 
 def _check_distinct(names: Mapping[str, str], incarnations: Mapping[str, bytes]) -> None:
-    """One store that is asked twice must not pass for two that agree."""
+    """Raise InvalidArgument if one store was asked twice, because it would pass for two that agree."""
     for what in (names, incarnations):
         seen: dict[object, str] = {}
         for address, value in what.items():
             if value in seen:
                 detail = (
-                    f"{seen[value]} and {address} are one store, or copies of one; name it once"
+                    f"{seen[value]} and {address} are one store or copies of one; name it once"
                 )
                 raise InvalidArgument("stores", detail)
             seen[value] = address
@@ -133,7 +134,7 @@ def _check_distinct(names: Mapping[str, str], incarnations: Mapping[str, bytes])
 def _status_of(
     status: store_v1.StatusResponse, name: SourceName
 ) -> tuple[store_v1.SourceStatus, str]:
-    """What a store's status says of a source, and why it can not vouch, if it can not."""
+    """Return a store's status of a source, and the reason if the store is in limbo for it."""
     for source in status.sources:
         if source_from_wire(source.information.source) == name:
             return source, source.limbo_reason or status.limbo_reason
@@ -162,7 +163,7 @@ def _source(
         if store in held:
             copies[store] = _copy(store, lineage, stable_upto, held[store], *status[store])
         elif store not in by_name:
-            unseen[store] = "it is to have it, and is not among the stores that were asked"
+            unseen[store] = "a policy names it, but it is not one of the stores that were asked"
         elif silence := by_name[store].silence:
             unseen[store] = silence
         elif limbo := by_name[store].limbo:
@@ -209,7 +210,7 @@ def _ranges(held: Iterable[HeldRange]) -> Iterable[Range]:
 
 
 def _policies(told: store_v1.SourceInventory, newest: v1.SourceInformation) -> tuple[Policy, ...]:
-    """By which messages are stable now."""
+    """Return the policies by which messages are stable now."""
     if told.HasField("membership"):
         return membership_from_wire(told.membership).to_policies
     return (policy_from_wire(newest.policy),) if newest.policy.groups else ()
@@ -218,7 +219,7 @@ def _policies(told: store_v1.SourceInventory, newest: v1.SourceInformation) -> t
 def _called(
     told: store_v1.SourceInventory, newest: v1.SourceInformation, stores: Iterable[StoreFacts]
 ) -> dict[str, str]:
-    """What the stores that policies name call themselves, as far as they were asked."""
+    """Return, by its name in a policy, the own name of each store that was asked."""
     by_address = {store.address: store.name for store in stores}
     names = {store.name for store in stores}
     called: dict[str, str] = {}

@@ -1,6 +1,7 @@
-"""Comparing what stores have under the same numbers. Pure.
+"""The comparison of what stores have under the same sequence numbers.
 
-Batches may begin and end elsewhere with the same content: only other content is a difference.
+Stores may cut the same messages into other batches. Only other content counts as a difference.
+Nothing here asks a store, and nothing judges a finding.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from quorate.protocol.ranges import Range, RangeSet
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch that a store has, or part of one: the numbers [first, last] of it."""
+    """A batch at a store, or the part [first, last] of one."""
 
     first: int
     last: int
     epoch: int
     checksum: int
-    """Of the whole batch: batches of one checksum have the same messages."""
+    """The checksum of the whole batch. Batches with one checksum have the same messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Block:
 
 
 def content_hash(payload: bytes, attributes: bytes) -> bytes:
-    """What tells a message from others."""
+    """Return the hash by which contents of messages are compared."""
     hasher = hashlib.blake2b(len(payload).to_bytes(8, "little"), digest_size=16)
     hasher.update(payload)
     hasher.update(attributes)
@@ -43,7 +44,7 @@ def content_hash(payload: bytes, attributes: bytes) -> bytes:
 
 
 def suspicious(blocks: Mapping[str, Sequence[Block]]) -> list[Range]:
-    """The blocks that are not the same at all stores, or not as full as they must be."""
+    """Return the blocks whose digests differ between stores, or that do not have all numbers."""
     found: list[Range] = []
     for of_each in zip(*blocks.values(), strict=True):
         one = of_each[0]
@@ -53,7 +54,7 @@ def suspicious(blocks: Mapping[str, Sequence[Block]]) -> list[Range]:
 
 
 def surplus(blocks: Mapping[str, Sequence[Block]]) -> Iterator[Finding]:
-    """Stores that count more numbers in a block than there are."""
+    """Yield the stores that count more numbers in a block than it has."""
     for store, of_store in blocks.items():
         for block in of_store:
             more = block.held - (block.last - block.first + 1)
@@ -63,7 +64,7 @@ def surplus(blocks: Mapping[str, Sequence[Block]]) -> Iterator[Finding]:
 
 
 def other_batches(batches: Mapping[str, Sequence[Batch]], wanted: Range) -> RangeSet:
-    """The numbers of a range for which the stores do not have the same batch."""
+    """Return the numbers of a range for which the stores do not all have the same batch."""
     if len(batches) < 2:
         return RangeSet()
     same = RangeSet([wanted])
@@ -74,7 +75,7 @@ def other_batches(batches: Mapping[str, Sequence[Batch]], wanted: Range) -> Rang
 
 
 def _common(one: Sequence[Batch], other: Sequence[Batch]) -> Iterator[Range]:
-    """Where both have the same batch; they ascend."""
+    """Yield, in ascending order, the ranges for which both stores have the same batch."""
     mine, theirs = iter(one), iter(other)
     here, there = next(mine, None), next(theirs, None)
     while here is not None and there is not None:
@@ -88,9 +89,10 @@ def _common(one: Sequence[Batch], other: Sequence[Batch]) -> Iterator[Range]:
 
 
 def divergent(contents: Mapping[str, Mapping[int, bytes]]) -> list[Finding]:
-    """Where stores have other content under a number; by store, number and hash.
+    """Return the numbers under which stores have different contents.
 
-    Each finding says in its detail which of them agree.
+    contents: by store and number, the hash of the content.
+    The detail of each finding groups the stores that agree.
     """
     numbers = sorted({number for of_store in contents.values() for number in of_store})
     found: list[Finding] = []
@@ -107,7 +109,7 @@ def divergent(contents: Mapping[str, Mapping[int, bytes]]) -> list[Finding]:
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """The same with neighbours put together; by kind, stores and number."""
+    """Return the findings ordered by kind, stores and number, with adjacent ones joined."""
     found: list[Finding] = []
     ordered = sorted(
         findings, key=lambda each: (each.kind.text, each.stores, each.detail, each.first)

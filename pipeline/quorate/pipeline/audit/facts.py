@@ -1,6 +1,6 @@
-"""What the stores say, each for itself, and what is found by comparing them. Pure types.
+"""The facts of an audit: what each store reports, and the findings of comparing the stores.
 
-A store is known by what it calls itself, or by its address as long as it says nothing.
+A store is identified by its own name, or by its address if it does not answer. Here are only types.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from quorate.protocol.ranges import RangeSet
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """One of the stores that were asked."""
+    """A store that was asked."""
 
     name: str
     address: str
     silence: str = ""
-    """Why nothing was heard of it; empty: it answered."""
+    """Why the store did not answer; empty: it answered."""
     limbo: str = ""
-    """Why it can not vouch for what it lacks; empty: it can."""
+    """Why the store is in limbo; empty: it is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What one store has of a source."""
+    """The copy that one store has of a source."""
 
     store: str
     lineage: Lineage = field(default_factory=Lineage)
     held: RangeSet = field(default_factory=RangeSet)
-    """What it can read of the stream."""
+    """The messages of the stream that the store can read."""
     tail: RangeSet = field(default_factory=RangeSet)
-    """What it holds above what is stable."""
+    """The messages that the store holds above the last stable number."""
     unreadable: RangeSet = field(default_factory=RangeSet)
     losses: RangeSet = field(default_factory=RangeSet)
-    """What an operator accepted as lost, and this store does not have."""
+    """The messages that an operator accepted as lost, and that this store does not have."""
     stable_upto: int = -1
-    """As this store was told."""
+    """The highest `stable_upto` that this store was told; -1: nothing is stable."""
     limbo: str = ""
-    """As in StoreFacts, for this source."""
+    """Why the store is in limbo for this source; empty: it is not."""
     live: bool = False
-    """The source streams to it."""
+    """The source streams to this store."""
     positions: Mapping[int, int] = field(default_factory=dict)
-    """By session ID of a receiver, up to where it has acknowledged."""
+    """By session ID of a receiver, the number up to which it has acknowledged."""
     takes_data: bool = True
-    """False: it keeps registrations and positions only, and need not have anything."""
+    """False: the store keeps only registrations and positions, and needs no messages."""
 
     def without(self, lacking: RangeSet, unreadable: RangeSet) -> Copy:
-        """The same after a closer look."""
+        """Return the copy without messages that a look at the contents found lacking or unreadable."""
         return replace(
             self,
             held=self.held.minus(lacking).minus(unreadable),
@@ -62,40 +62,40 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What is known of a source."""
+    """The facts of a source."""
 
     name: SourceName
     lineage: Lineage
-    """In force for all that is stable."""
+    """The lineage in force for all stable messages."""
     stable_upto: int
-    """The highest that any store was told before the others were asked what they hold."""
+    """The highest `stable_upto` of any store, asked before what the stores hold."""
     copies: Mapping[str, Copy]
-    """By store: of those that answered and know it, or are to have it."""
+    """By store, the copies of all answering stores that know the source or are in a policy."""
     policies: tuple[Policy, ...] = ()
-    """By which messages are stable: by all of them."""
+    """The policies. A message is stable if it is stable by each of them."""
     called: Mapping[str, str] = field(default_factory=dict)
-    """What a store that a policy names calls itself."""
+    """By its name in a policy, the own name of a store."""
     unseen: Mapping[str, str] = field(default_factory=dict)
-    """Stores that are to have it and could not be looked at, and why."""
+    """By store of a policy that could not be compared, the reason."""
     retained_from: int = 0
-    """Everything below was stable and was let go on purpose: nobody has to have it."""
+    """Everything below was stable, and retention released it, so no store needs to have it."""
 
     @property
     def first(self) -> int:
-        """The first that is to be had."""
+        """The first number that stores need to have."""
         begins = self.lineage.terms[0].first if self.lineage.terms else 0
         return max(begins, self.retained_from)
 
     @property
     def members(self) -> frozenset[str]:
-        """The stores that are to have all of it."""
+        """The stores of the policies, which need to have every message."""
         return frozenset(
             self.called.get(store, store) for policy in self.policies for store in policy.stores
         )
 
 
 class Weight(enum.IntEnum):
-    """What a finding means for the verdict; the worst counts."""
+    """The weight of a finding in the verdict. The worst finding decides."""
 
     NOTE = 0
     UNKNOWN = 1
@@ -104,25 +104,25 @@ class Weight(enum.IntEnum):
 
 
 class Kind(enum.Enum):
-    """What can be found."""
+    """The kinds of findings."""
 
     MISSING = "missing", Weight.LOSS
-    """No store has it, and every store was seen and vouches for what it lacks."""
+    """No store has the message. Every store was asked, and none is in limbo."""
     ACCEPTED = "accepted loss", Weight.LOSS
     HOLE = "hole", Weight.DIFFERENCE
-    """A store lacks what others have."""
+    """A store lacks a message that others have."""
     UNREADABLE = "unreadable", Weight.DIFFERENCE
     DIVERGENT = "divergent", Weight.DIFFERENCE
-    """Stores have other content under the same numbers."""
+    """Stores have different contents under the same numbers."""
     DUPLICATE = "duplicate", Weight.DIFFERENCE
     """A store has the same number more than once."""
     FEW_COPIES = "too few copies", Weight.DIFFERENCE
-    """The stores that have it do not make it stable."""
+    """The stores that have the message do not satisfy the policy."""
     LINEAGE = "lineage", Weight.DIFFERENCE
     """A store was told that messages of another history are stable."""
     UNSEEN = "not seen", Weight.UNKNOWN
     BEHIND = "behind", Weight.NOTE
-    """A store lacks the newest, and the source is about to send it."""
+    """A store lacks the newest messages, and the source is sending them."""
     OUTDATED = "outdated lineage", Weight.NOTE
     TAIL = "unstable tail", Weight.NOTE
 
@@ -132,13 +132,13 @@ class Kind(enum.Enum):
 
     @staticmethod
     def of(text: str) -> Kind:
-        """The kind that is called so."""
+        """Return the kind with this text."""
         return next(kind for kind in Kind if kind.text == text)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is to be said of the messages [first, last]."""
+    """A finding about the messages [first, last]."""
 
     kind: Kind
     stores: tuple[str, ...]

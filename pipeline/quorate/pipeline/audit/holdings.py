@@ -1,6 +1,6 @@
-"""Which stores hold which messages: stretches with the same holders, and whether that is enough.
+"""Stretches of messages that the same stores hold, and whether these stores make them stable.
 
-Pure.
+Nothing here asks a store.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quorate.protocol.ranges import RangeSet
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The messages [first, last], which the same stores hold, all of it."""
+    """The messages [first, last], all held by the same stores."""
 
     first: int
     last: int
@@ -30,7 +30,10 @@ class Stretch:
 
 
 def stretches(held: Mapping[str, RangeSet], first: int, last: int) -> list[Stretch]:
-    """Part [first, last] by who holds what; ascending, without a gap; also where nobody does."""
+    """Split [first, last] into stretches, in ascending order and without a gap.
+
+    A stretch that no store holds has no holders.
+    """
     if first > last:
         return []
     changes: dict[int, list[tuple[str, bool]]] = {first: []}
@@ -54,18 +57,18 @@ def stretches(held: Mapping[str, RangeSet], first: int, last: int) -> list[Stret
 
 
 class Kept(enum.Enum):
-    """Whether the stores that have a message make it stable."""
+    """Whether the stores that have a message satisfy the policies."""
 
     STABLE = "yes"
     UNKNOWN = "not known"
-    """They would, together with stores that could not be looked at."""
+    """They would, together with stores that could not be compared."""
     TOO_FEW = "no"
 
 
 def kept(facts: SourceFacts, holders: Set[str], unsure: Set[str] = frozenset()) -> Kept:
-    """What the policies say of messages that these stores have.
+    """Return whether a message that these stores have satisfies the policies.
 
-    unsure: stores that may have them, besides those that could not be looked at at all.
+    unsure: stores that may have it, besides those that could not be compared at all.
     """
     if _stable(facts, holders):
         return Kept.STABLE
@@ -81,7 +84,7 @@ def _stable(facts: SourceFacts, holders: Set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What is looked at in one piece: all of these stores hold all of it."""
+    """A range that a task compares in one piece. All of these stores hold all of it."""
 
     source: SourceName
     lineage: Lineage
@@ -93,7 +96,7 @@ class Segment:
 def segments(
     sources: Iterable[SourceFacts], *, parts: int, part_messages_min: int, part_messages_max: int
 ) -> list[tuple[Segment, ...]]:
-    """Everything that is held and stable, as parts of about the same size."""
+    """Return all stable messages that stores hold, as parts of about the same size."""
     held: dict[SourceName, list[Stretch]] = {}
     ranges: list[SourceRange] = []
     for facts in sources:

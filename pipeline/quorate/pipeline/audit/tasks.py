@@ -1,6 +1,6 @@
-"""What an audit's tasks do in Spark's workers: ask stores for digests, and read where they differ.
+"""The tasks of an audit in Spark's workers: they compare digests, and read where these differ.
 
-A task is a pure function of its part; what it finds it tells as JSON. Nothing here judges.
+A task depends only on its part, and reports its findings as JSON. Nothing here judges them.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ from quorate.v1.store_pb2_grpc import StoreStub
 _BLOCK = 1 << 16
 _CLOSE_BLOCK = 1 << 12
 _DIGESTS_AT_ONCE = 1 << 22
-"""How many numbers a request for digests covers: a store reads the index row of each batch."""
+"""Numbers that one request for digests covers. A store reads the index row of each batch."""
 _DIGEST_SECONDS_MAX = 60.0
 _READ_AT_ONCE = 1 << 18
-"""How many numbers are read at each store before they are compared."""
+"""Numbers that are read at each store before they are compared."""
 
 Addresses = Mapping[str, str]
-"""Of the stores, by what they call themselves."""
+"""By its own name, the address of each store."""
 
 
 def audit_part(part: Sequence[Segment], *, addresses: Addresses, thorough: bool) -> Iterator[Entry]:
-    """Look at what a part names."""
+    """Compare the segments of a part. Yield the findings, and the counts of each segment."""
     look = _read_all if thorough else _compare_digests
     for segment in part:
         stores = Reader(segment, addresses)
@@ -91,21 +91,21 @@ def finding_from_json(entry: Entry) -> tuple[SourceName, Finding]:
 
 
 class Reader:
-    """The stores of a segment, as a task asks them; one that falls silent is asked no more."""
+    """The stores of a segment, as a task asks them. A store that fails once is not asked again."""
 
     def __init__(self, segment: Segment, addresses: Addresses) -> None:
         self.segment = segment
         self.read = 0
-        """Messages, at all stores together."""
+        """Number of messages that were read, at all stores together."""
         self._addresses = {store: addresses[store] for store in segment.stores}
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Those that can be asked still."""
+        """The stores that have not failed."""
         return tuple(self._addresses)
 
     def chunks(self, size: int) -> Iterator[Range]:
-        """The segment in pieces; all but the first begin at a multiple of their size."""
+        """Yield the segment in pieces. All but the first begin at a multiple of the size."""
         first = self.segment.first
         while first <= self.segment.last:
             last = min(first - first % size + size - 1, self.segment.last)
@@ -113,9 +113,9 @@ class Reader:
             first = last + 1
 
     def digests(self, wanted: Range, block: int) -> dict[str, list[Block]]:
-        """Each store's; not of one that can not make them.
+        """Return the digests of each store, without stores that cannot compute them.
 
-        Raises Unreachable and the like of one that does not answer, with nothing noted.
+        Raises _Silent for a store that does not answer.
         """
         request = store_v1.DigestRequest(
             source=source_to_wire(self.segment.source),
@@ -144,14 +144,14 @@ class Reader:
         return found
 
     def gone(self, silent: _Silent, first: int) -> Finding:
-        """Ask a store no more; what is to be said of it."""
+        """Ask a store no longer, and return the finding about it."""
         del self._addresses[silent.store]
         return Finding(Kind.UNSEEN, (silent.store,), first, self.segment.last, str(silent.error))
 
     def served(
         self, store: str, wanted: Range, take: Callable[[bytes, BatchHeader, Range], None]
     ) -> list[Finding]:
-        """Read what a store has of a range, and hand over each batch; what is wrong with it."""
+        """Read what a store has of a range, hand each batch to `take`, and return the findings."""
         segment, findings, reached = self.segment, list[Finding](), wanted.first
 
         def wrong(kind: Kind, first: int, last: int, detail: str) -> None:
@@ -168,32 +168,29 @@ class Reader:
                         break
                     part = Range(answer.first, min(answer.last, wanted.last))
                     reached = part.last + 1
-                    match answer:
-                        case v1.Missing(why=v1.LOOKUP_RELEASED):
-                            pass  # it was let go since the store said that it holds it
-                        case v1.Missing():
-                            what = _MISSING.get(answer.why, Kind.UNREADABLE)
-                            wrong(what, part.first, part.last, answer.detail)
-                        case Corrupt():
-                            wrong(Kind.UNREADABLE, part.first, part.last, answer.error.detail)
-                        case Piece():
-                            try:
-                                _check_lineage(answer, segment, store)
-                                take(answer.frame, answer.header, part)
-                                self.read += len(part)
-                            except CorruptBatch as error:
-                                wrong(Kind.UNREADABLE, part.first, part.last, error.detail)
+                    if kind == "missing" and missing.why == v1.LOOKUP_RELEASED:
+                        continue  # the store released it since it answered that it holds it
+                    if kind == "missing":
+                        what = _MISSING.get(missing.why, Kind.UNREADABLE)
+                        wrong(what, part.first, part.last, missing.detail)
+                        continue
+                    frame = fetched.batch
+                    try:
+                        take(frame, _checked(frame, segment, part, store), part)
+                        self.read += len(part)
+                    except CorruptBatch as error:
+                        wrong(Kind.UNREADABLE, part.first, part.last, error.detail)
         except UnknownTopic:
             pass
         except QuorateError as error:
             findings.append(self.gone(_Silent(store, error), reached))
             return findings
-        wrong(Kind.HOLE, reached, wanted.last, "it has no more")
+        wrong(Kind.HOLE, reached, wanted.last, "it has no further messages")
         return findings
 
 
 class _Silent(Exception):
-    """A store does not answer."""
+    """The failure of a store to answer."""
 
     def __init__(self, store: str, error: QuorateError) -> None:
         super().__init__(str(error))
@@ -208,14 +205,26 @@ _MISSING = {
 }
 
 
-def _check_lineage(piece: Piece, segment: Segment, store: str) -> None:
-    epoch, lineage = piece.header.epoch, segment.lineage
-    if not lineage.epoch_at(piece.first) == epoch == lineage.epoch_at(piece.last):
-        detail = f"it is of epoch {epoch}, which is not in force there"
-        raise CorruptBatch(f"from {store}", detail)
+def _fetch(address: str, request: v1.FetchRequest) -> Call:
+    call: Call = StoreStub(channel_to(address)).Fetch(request)
+    return call
 
 
-# Digests first.
+def _checked(frame: bytes, segment: Segment, part: Range, store: str) -> BatchHeader:
+    where = f"from {store}"
+    header = check_batch(frame, where)
+    if (
+        header.source != segment.source
+        or not header.first <= part.first <= part.last <= header.last
+    ):
+        raise CorruptBatch(where, f"it is {header.source} [{header.first}, {header.last}]")
+    epochs = {segment.lineage.epoch_at(part.first), segment.lineage.epoch_at(part.last)}
+    if epochs != {header.epoch}:
+        raise CorruptBatch(where, f"its epoch is {header.epoch}, which is not in force there")
+    return header
+
+
+# Comparing digests.
 
 
 def _compare_digests(stores: Reader) -> Iterator[Finding]:
@@ -229,7 +238,7 @@ def _compare_digests(stores: Reader) -> Iterator[Finding]:
 
 
 def _differing(stores: Reader, wanted: Range, block: int) -> Iterator[Range | Finding]:
-    """The blocks that must be looked at more closely, and what is found on the way."""
+    """Yield the blocks that need a closer comparison, and findings about stores."""
     blocks: dict[str, list[Block]] = {}
     while stores.stores:
         try:
@@ -240,12 +249,12 @@ def _differing(stores: Reader, wanted: Range, block: int) -> Iterator[Range | Fi
         break
     if block == _CLOSE_BLOCK:
         yield from surplus(blocks)
-    # Who can not make digests is read.
+    # If a store cannot compute digests, its messages are read.
     yield from suspicious(blocks) if len(blocks) == len(stores.stores) else [wanted]
 
 
 def _compare_all(stores: Reader, wanted: Range) -> Iterator[Finding]:
-    """Compare a few messages one by one."""
+    """Compare the contents of messages one by one."""
     first = wanted.first
     while first <= wanted.last:
         last = min(first + _CLOSE_BLOCK - 1, wanted.last)
@@ -279,17 +288,17 @@ def _take_contents(
         hashed = content_hash(*content)
         if number in found:
             how = "the same" if found[number] == hashed else "other"
-            detail = f"it serves it twice, with {how} content"
+            detail = f"it serves the number twice, with {how} content"
             twice.append(Finding(Kind.DUPLICATE, (store,), number, number, detail))
         found[number] = hashed
 
 
-# Everything.
+# Reading everything.
 
 
 def _read_all(stores: Reader) -> Iterator[Finding]:
     for chunk in stores.chunks(_READ_AT_ONCE):
-        # The index may name numbers twice that are served once.
+        # An index may name a number twice that the store serves only once.
         for block in _differing(stores, chunk, _CLOSE_BLOCK):
             if isinstance(block, Finding):
                 yield block
@@ -300,7 +309,7 @@ def _read_all(stores: Reader) -> Iterator[Finding]:
             batches[store] = found
         for other in other_batches(batches, chunk):
             for finding in _compare_all(stores, other):
-                if finding.kind not in (Kind.HOLE, Kind.UNREADABLE):  # they were found before
+                if finding.kind not in (Kind.HOLE, Kind.UNREADABLE):  # served() has reported these
                     yield finding
 
 

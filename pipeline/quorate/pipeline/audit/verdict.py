@@ -1,7 +1,7 @@
-"""The verdict of an audit: what is to be said of each source, and of all. Pure.
+"""The verdict of an audit about each source, and about all sources.
 
-A loss is never called a difference, what was not seen is never called whole, and what an operator
-accepted as lost is lost.
+A loss is never reported as a difference. Messages that were not compared are never reported as
+whole. A loss that an operator accepted is a loss. Nothing here asks a store.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from quorate.protocol.lineage import diverges_at
 from quorate.protocol.ranges import Range, RangeSet
 
 _NAMED_MAX = 4
-"""How many findings a summary names; all of them are in the list."""
+"""Number of findings that a summary names. The list has all of them."""
 
 
-class Outcome(enum.Enum):
-    """What came of it; the number is the exit code of a command."""
+class AuditOutcome(enum.Enum):
+    """The outcome of an audit. The number is the exit code of the command."""
 
     NO_LOSS = "no loss", 0
     UNKNOWN = "not known", 10
@@ -35,8 +35,8 @@ class Outcome(enum.Enum):
         self.exit_code = exit_code
 
     @staticmethod
-    def of(weights: Iterable[Weight]) -> Outcome:
-        """What the worst of the findings makes of it."""
+    def of(weights: Iterable[Weight]) -> AuditOutcome:
+        """Return the outcome for findings of these weights. The worst one decides."""
         return _OUTCOMES[max(weights, default=Weight.NOTE)]
 
     @property
@@ -45,16 +45,16 @@ class Outcome(enum.Enum):
 
 
 _OUTCOMES = {
-    Weight.NOTE: Outcome.NO_LOSS,
-    Weight.UNKNOWN: Outcome.UNKNOWN,
-    Weight.DIFFERENCE: Outcome.DIFFERENCE,
-    Weight.LOSS: Outcome.LOSS,
+    Weight.NOTE: AuditOutcome.NO_LOSS,
+    Weight.UNKNOWN: AuditOutcome.UNKNOWN,
+    Weight.DIFFERENCE: AuditOutcome.DIFFERENCE,
+    Weight.LOSS: AuditOutcome.LOSS,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which stores have the messages [first, last], and whether they make them stable."""
+    """The stores that have the messages [first, last], and whether they make them stable."""
 
     first: int
     last: int
@@ -63,62 +63,62 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """Up to where a receiver has acknowledged a source."""
+class ReceiverPosition:
+    """The position of a receiver in a source: the number up to which it has acknowledged."""
 
     session_id: int
     by_store: Mapping[str, int]
     upto: int
-    """At the store that was told most."""
+    """The highest position at any store."""
     behind: int
-    """How many stable messages it has not acknowledged."""
+    """Number of stable messages that the receiver has not acknowledged."""
     remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SourceVerdict:
-    """What is to be said of a source."""
+    """The verdict about a source."""
 
     source: SourceName
-    outcome: Outcome
+    outcome: AuditOutcome
     summary: str
     messages: int
-    """That are stable, and were not let go."""
+    """Number of stable messages that retention has not released."""
     retained_from: int
     stable_upto: int
     stores: tuple[str, ...]
-    """Those that have all of it."""
+    """The stores that have all of them."""
     findings: tuple[Finding, ...]
     coverage: tuple[Coverage, ...]
-    positions: tuple[Position, ...]
+    positions: tuple[ReceiverPosition, ...]
 
 
 @dataclass(slots=True)
 class AuditReport:
-    """What the audit saw."""
+    """The result of an audit."""
 
     stores: list[StoreFacts]
     sources: list[SourceVerdict] = field(default_factory=list)
     compared: int = 0
-    """Messages of which stores' digests were compared, or the messages themselves."""
+    """Number of messages that were compared by digest or by content."""
     read: int = 0
-    """Messages that were read, at each store, one by one."""
+    """Number of messages that were read, at all stores together."""
     thorough: bool = False
     seconds: float = 0.0
 
     @property
-    def outcome(self) -> Outcome:
-        """Of all: a store that was not heard of may have sources that nobody else knows."""
+    def outcome(self) -> AuditOutcome:
+        """The outcome for all sources. A silent store may have sources that no other store knows."""
         weights = [each.outcome.weight for each in self.sources]
         weights += [Weight.UNKNOWN for each in self.stores if each.silence]
-        return Outcome.of(weights)
+        return AuditOutcome.of(weights)
 
     @property
     def summary(self) -> str:
-        """In one line."""
+        """The outcome in one line."""
         counts = ", ".join(
             f"{count:,} {outcome.text}"
-            for outcome in reversed(Outcome)
+            for outcome in reversed(AuditOutcome)
             if (count := sum(each.outcome is outcome for each in self.sources))
         )
         silent = [each.name for each in self.stores if each.silence]
@@ -127,7 +127,7 @@ class AuditReport:
         return f"{self.outcome.text}: {'; '.join(parts)}"
 
     def as_object(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report as values for JSON."""
         return {
             "outcome": self.outcome.text,
             "summary": self.summary,
@@ -195,9 +195,9 @@ def _as_object(verdict: SourceVerdict) -> dict[str, Any]:
 
 
 def judge(facts: SourceFacts, found: Sequence[Finding]) -> SourceVerdict:
-    """What is to be said of a source.
+    """Return the verdict about a source.
 
-    found: what a look at the contents brought to light.
+    found: the findings of comparing the contents.
     """
     findings = [each for each in found if each.kind is not Kind.HOLE]
     findings += _known_unreadable(facts)
@@ -211,7 +211,7 @@ def judge(facts: SourceFacts, found: Sequence[Finding]) -> SourceVerdict:
     findings += _tails(facts)
     findings = merged(findings)
     findings.sort(key=lambda each: (-each.kind.weight, each.first, each.kind.text, each.stores))
-    outcome = Outcome.of(each.kind.weight for each in findings)
+    outcome = AuditOutcome.of(each.kind.weight for each in findings)
     coverage = tuple(
         Coverage(each.first, each.last, tuple(sorted(each.holders)), kept(facts, each.holders))
         for each in whole
@@ -243,12 +243,12 @@ def _known_unreadable(facts: SourceFacts) -> Iterator[Finding]:
         for each in copy.unreadable:
             if each.first <= facts.stable_upto:
                 last = min(each.last, facts.stable_upto)
-                detail = "the store found that it can not read it"
+                detail = "the store found that it cannot read it"
                 yield Finding(Kind.UNREADABLE, (store,), each.first, last, detail)
 
 
 def _after_a_look(facts: SourceFacts, found: Sequence[Finding]) -> SourceFacts:
-    """What the stores really have."""
+    """Return the facts without messages that the comparison found lacking or unreadable."""
     copies = dict(facts.copies)
     for store, copy in facts.copies.items():
         lacking, unreadable = (
@@ -273,7 +273,10 @@ def _of_stretch(facts: SourceFacts, stretch: Stretch) -> Iterator[Finding]:
 def _parts(
     lackers: Mapping[str, Copy], whole: Range
 ) -> Iterator[tuple[Range, bool, frozenset[str]]]:
-    """Parts of a range, each with whether its loss was accepted, and who can not read it."""
+    """Yield the parts of a range, each with two facts about it.
+
+    They are whether its loss was accepted, and which stores cannot read it.
+    """
     said = {f"r{store}": copy.unreadable for store, copy in lackers.items()}
     said |= {f"l{store}": copy.losses for store, copy in lackers.items()}
     for each in stretches(said, whole.first, whole.last):
@@ -298,7 +301,7 @@ def _of_part(
             detail = "no store that answered has it, and an operator accepted its loss"
             yield Finding(Kind.ACCEPTED, (), first, last, detail)
         elif unseen:
-            detail = f"no store that answered and vouches has it; {', '.join(unseen)} may have it"
+            detail = f"no answering store outside limbo has it; {', '.join(unseen)} may have it"
             yield Finding(Kind.UNSEEN, tuple(unseen), first, last, detail)
         else:
             yield Finding(Kind.MISSING, (), first, last, "no store has it")
@@ -308,20 +311,20 @@ def _of_part(
         if store in unreadable or store not in facts.members or not copy.takes_data:
             continue
         if copy.limbo:
-            detail = f"it lacks it and can not vouch for that: {copy.limbo}"
+            detail = f"it lacks it, but is in limbo: {copy.limbo}"
             yield Finding(Kind.UNSEEN, (store,), first, last, detail)
         elif copy.live and first > copy.held.high:
-            detail = f"the source is sending to it; {holders} have it"
+            detail = f"the source is sending to it; held by {holders}"
             yield Finding(Kind.BEHIND, (store,), first, last, detail)
         else:
-            yield Finding(Kind.HOLE, (store,), first, last, f"it is held by {holders}")
+            yield Finding(Kind.HOLE, (store,), first, last, f"held by {holders}")
     match kept(facts, stretch.holders, doubtful):
         case Kept.TOO_FEW:
             detail = f"held by {holders} only, which does not make it stable"
             yield Finding(Kind.FEW_COPIES, tuple(sorted(stretch.holders)), first, last, detail)
         case Kept.UNKNOWN:
             others = tuple(sorted(doubtful)) or tuple(sorted(facts.unseen))
-            detail = f"held by {holders}; stable only if others have it that were not seen"
+            detail = f"held by {holders}; stable only if stores that were not seen have it, too"
             yield Finding(Kind.UNSEEN, others, first, last, detail)
         case Kept.STABLE:
             pass
@@ -339,7 +342,7 @@ def _of_lineages(facts: SourceFacts) -> Iterator[Finding]:
         if not copy.lineage.terms or at > facts.stable_upto:
             continue
         upto = facts.stable_upto
-        ours = f"from {at} on it is in epoch {copy.lineage.epoch_at(at)}, the others in "
+        ours = f"from {at} on it has epoch {copy.lineage.epoch_at(at)}, the others have "
         detail = f"{ours}{facts.lineage.epoch_at(at)}"
         if copy.stable_upto >= at:
             detail += f", and it was told that it is stable up to {copy.stable_upto}"
@@ -352,11 +355,11 @@ def _tails(facts: SourceFacts) -> Iterator[Finding]:
     for store, copy in sorted(facts.copies.items()):
         for each in copy.tail:
             yield Finding(
-                Kind.TAIL, (store,), each.first, each.last, "held, and not known to be stable"
+                Kind.TAIL, (store,), each.first, each.last, "held, but not known to be stable"
             )
 
 
-def _positions(facts: SourceFacts) -> Iterator[Position]:
+def _positions(facts: SourceFacts) -> Iterator[ReceiverPosition]:
     sessions = sorted({each for copy in facts.copies.values() for each in copy.positions})
     for session_id in sessions:
         by_store = {
@@ -368,32 +371,32 @@ def _positions(facts: SourceFacts) -> Iterator[Position]:
         if behind:
             remarks.append(f"{behind:,} behind")
         if upto > facts.stable_upto:
-            remarks.append("above what is stable")
+            remarks.append("above the last stable number")
         if upto + 1 < facts.retained_from:
-            remarks.append(f"what is below {facts.retained_from:,} was let go before it was there")
+            remarks.append(f"retention released numbers below {facts.retained_from:,} before it got there")
         if len(set(by_store.values())) > 1:
             remarks.append("stores differ")
-        yield Position(session_id, by_store, upto, behind, tuple(remarks))
+        yield ReceiverPosition(session_id, by_store, upto, behind, tuple(remarks))
 
 
-# Words.
+# The summary.
 
 
 def _summary(
     facts: SourceFacts,
-    outcome: Outcome,
+    outcome: AuditOutcome,
     messages: int,
     stores: Sequence[str],
     findings: Sequence[Finding],
 ) -> str:
     below = facts.retained_from
-    let_go = f"; what is below {below:,} was let go on purpose" if below else ""
-    if outcome is Outcome.NO_LOSS:
+    released = f"; retention released numbers below {below:,}" if below else ""
+    if outcome is AuditOutcome.NO_LOSS:
         if not messages:
-            return f"no loss: nothing is {'stable yet' if not let_go else 'retained'}{let_go}"
+            return f"no loss: nothing is {'stable yet' if not released else 'retained'}{released}"
         agree = "1 store has them" if len(stores) == 1 else f"{len(stores)} stores agree"
-        return f"no loss: {messages:,} messages, {agree}{_but(findings)}{let_go}"
-    if outcome is Outcome.UNKNOWN:
+        return f"no loss: {messages:,} messages, {agree}{_but(findings)}{released}"
+    if outcome is AuditOutcome.UNKNOWN:
         seen = f"{messages:,} messages, of which {len(stores)} stores have all"
         return f"not known: {seen}; {_named(findings)}"
     return f"{outcome.text}: {_named(findings)}"
@@ -401,11 +404,11 @@ def _summary(
 
 def _but(findings: Sequence[Finding]) -> str:
     behind = {store for each in findings if each.kind is Kind.BEHIND for store in each.stores}
-    return f"; {', '.join(sorted(behind))} takes the newest just now" if behind else ""
+    return f"; {', '.join(sorted(behind))} is still taking the newest" if behind else ""
 
 
 def _named(findings: Sequence[Finding]) -> str:
-    """The findings that make the verdict what it is."""
+    """Return the findings that decide the verdict, as text."""
     grave = [each for each in findings if each.kind.weight > Weight.NOTE]
     named = [_sentence(each) for each in grave[:_NAMED_MAX]]
     if len(grave) > _NAMED_MAX:
@@ -417,15 +420,15 @@ def _sentence(each: Finding) -> str:
     where, stores = f"[{each.first}, {each.last}]", ", ".join(each.stores)
     match each.kind:
         case Kind.MISSING:
-            return f"{where} is nowhere ({len(each):,} messages)"
+            return f"no store has {where} ({len(each):,} messages)"
         case Kind.ACCEPTED:
-            return f"{where} is lost, as an operator accepted ({len(each):,} messages)"
+            return f"{where} is lost, and an operator accepted it ({len(each):,} messages)"
         case Kind.HOLE:
             return f"{stores} lacks {where}"
         case Kind.UNREADABLE:
-            return f"{stores} can not read {where}"
+            return f"{stores} cannot read {where}"
         case Kind.DIVERGENT:
-            return f"{where} has other content: {each.detail}"
+            return f"{where} has different contents: {each.detail}"
         case Kind.DUPLICATE:
             return f"{stores} has numbers of {where} more than once"
         case Kind.FEW_COPIES:

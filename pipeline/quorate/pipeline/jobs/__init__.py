@@ -1,1 +1,1 @@
-"""The pipeline's jobs, one file each, and the command line in front of them."""
+"""The pipeline's jobs, one file each, and their command line."""

@@ -1,8 +1,8 @@
-"""The job that compares what every store has of every source, and says whether anything is lost.
+"""The audit: the job that compares what every store has of every source, and looks for losses.
 
-Each store is asked for itself. Of what they say that they hold the digests are compared, for which
-no message is read; where those differ, the messages. Spark schedules the ranges. What it all means
-is decided in quorate.pipeline.audit.verdict.
+The job asks each store by itself. It compares the digests of the ranges that the stores hold, for
+which no message is read. Where digests differ it compares the messages. Spark schedules the ranges.
+quorate.pipeline.audit.verdict decides what the findings mean.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from quorate.pipeline.audit.verdict import AuditReport, judge
 from quorate.protocol.identity import SourceName
 
 _DIGEST_MESSAGES_MIN = 500_000
-"""Of a task: for fewer the digests take less time than the task itself."""
+"""Fewest messages of a task. The digests of fewer take less time than starting the task."""
 _READ_MESSAGES_MIN = 50_000
 _MESSAGES_MAX = 50_000_000
-"""Of a task: what has to be done again if its worker dies."""
+"""Most messages of a task. All of them are compared again if its worker dies."""
 
 
 def _quiet(_: str) -> None:
-    """For whoever does not want to be told."""
+    """Drop a line about the progress of the job."""
 
 
 def audit(
@@ -39,12 +39,14 @@ def audit(
     parts: int = 2,
     told: Callable[[str], None] = _quiet,
 ) -> AuditReport:
-    """Compare what these stores have of what is stable.
+    """Compare the stable messages that these stores have.
 
-    run: quorate.pipeline.archive.tasks.on_spark. addresses: host:port of every store that is to
-    have it: one that is left out can not be vouched for. selects: which topics. thorough: read and
-    check every message at every store, not only digests. parts: how many tasks run at the same
-    time. told: is told how it goes.
+    run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
+    addresses: host:port of every store of the policies. A missing one counts as not seen.
+    selects: returns whether the audit includes a topic.
+    thorough: read and check every message at every store, not only digests.
+    parts: the number of tasks that run at the same time.
+    told: a function that gets lines about the progress.
     Raises Unreachable if no store answers, InvalidArgument if two addresses are one store.
     """
     began = time.monotonic()
