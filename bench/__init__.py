@@ -1,1 +1,1 @@
-"""Measurements that need more than the `quorate` command; run from the Makefile, not shipped."""
+"""Benchmarks that need more than the `quorate` command. The Makefile runs them; none is shipped."""

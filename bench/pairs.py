@@ -1,7 +1,8 @@
 """`make bench-pairs`: `quorate bench` of an older commit and of this tree, in turns.
 
-Machines differ, and so does one from hour to hour: only runs side by side tell whether something
-became slower. Both versions run in this environment, so on the same dependencies.
+Machines differ, and one machine differs from hour to hour. So only runs side by side show whether
+something became slower. Both versions run in this environment, on the same dependencies. What is
+measured is decided in `quorate bench`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Every number that was measured, by its path; the settings are none."""
+    """Yield every measured number with its path, without the settings."""
     for name, value in measured.items():
         if isinstance(value, Mapping) and name != "settings":
             yield from figures(value, f"{prefix}{name} ")
@@ -34,7 +35,7 @@ def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def compared(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[str]:
-    """A line for each figure that both versions have: medians, and the pairs' ratios."""
+    """Yield a line for each figure that both versions have: medians, and ratios of the pairs."""
     before = [dict(figures(old)) for old, _ in pairs]
     now = [dict(figures(new)) for _, new in pairs]
     for name in now[0]:
@@ -42,28 +43,28 @@ def compared(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> It
             ratios = [new[name] / old[name] for old, new in zip(before, now, strict=True)]
             spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
             old, new = (statistics.median(each[name] for each in side) for side in (before, now))
-            more = f"from {old:,.6g} to {new:,.6g}; the pairs' ratios {spread}"
+            more = f"from {old:,.6g} to {new:,.6g}; ratios of the pairs {spread}"
             yield f"{name:<44}{statistics.median(ratios):>8.2f}  {more}"
 
 
 def extracted(commit: str, directory: Path) -> Path:
-    """The tree of that commit; raises SystemExit if there is none."""
+    """Put the tree of a commit into a directory. Raises SystemExit if there is no such commit."""
     made = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True, check=False)
     if made.returncode:
-        raise SystemExit(f"there is no tree of {commit}: {made.stderr.decode().strip()}")
+        raise SystemExit(f"git has no tree of {commit}: {made.stderr.decode().strip()}")
     subprocess.run(["tar", "-x", "-C", directory], input=made.stdout, check=True)
     return directory
 
 
 def roots(tree: Path) -> list[str]:
-    """The folders of a tree that its packages are in."""
+    """Return the folders of a tree that have its packages."""
     project = tomllib.loads((tree / "pyproject.toml").read_text())
     found: list[str] = project["tool"]["hatch"]["build"]["targets"]["wheel"]["dev-mode-dirs"]
     return found
 
 
 def run(tree: Path, options: Sequence[str]) -> dict[str, Any]:
-    """What `quorate bench` of that tree measures; raises SystemExit if it fails."""
+    """Run `quorate bench` of a tree, and return its measurements. Raises SystemExit if it fails."""
     paths = os.pathsep.join(str(tree / root) for root in (*roots(tree), "."))
     done = subprocess.run(
         [sys.executable, "-m", "quorate.console.main", "bench", *options, "-o", "json"],
@@ -88,7 +89,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="quorate-bench-pairs-") as name:
         base = extracted(arguments.base, Path(name))
         for number in range(1, arguments.pairs + 1):
-            # Whoever comes second finds the machine warm: they take turns at that, too.
+            # The second version finds a warm machine, so the versions take turns at being second.
             order = (base, ROOT) if number % 2 else (ROOT, base)
             measured = {tree: run(tree, shlex.split(arguments.bench)) for tree in order}
             pairs.append((measured[base], measured[ROOT]))

@@ -1,8 +1,7 @@
-"""`make bench-recovery`: what it takes to register, and to repair a store that was away.
+"""`make bench-recovery`: the time to register, and to repair a store that was away.
 
-Starts three stores that sync to the disk, in processes of their own; the source runs in this one.
-Says medians of several runs; what else the machine did meanwhile has to be said by whoever quotes
-them.
+It starts three stores that sync to the disk, each in a process of its own. The source runs in this
+process. The figures are medians of several runs. Quote them only with what else the machine did.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from quorate.source import Source, SourceOptions
 TOPIC = "bench"
 CHUNK = 1024
 SETTLE_SECONDS = 2.0
-"""So long the source sends at full rate before it is measured."""
+"""Seconds that the source sends at full rate before it is measured."""
 MEASURE_SECONDS = 10.0
 REPAIR_SECONDS_MAX = 600.0
 
 
 @asynccontextmanager
 async def stores(directory: Path) -> AsyncIterator[list[StoreChild]]:
-    """Three, founded."""
+    """Start three stores, and yield them once their group is founded."""
     addresses = free_addresses(3)
     children = [
         StoreChild(name, directory / name, address, others(addresses, address))
@@ -64,7 +63,7 @@ def named(children: list[StoreChild]) -> str:
 
 
 async def registration(children: list[StoreChild], runs: int) -> None:
-    """With all stores, with one that is down, and with one that hangs."""
+    """Measure registration with all stores, with one that is down, and with one that hangs."""
     await register("registration: ms, all stores up", children, runs)
     last = children[-1]
     await last.kill()
@@ -98,16 +97,16 @@ async def register(
 
 @dataclass(frozen=True)
 class Repaired:
-    """How a store got what it lacked."""
+    """The measurements of a repair."""
 
     bytes: int
     seconds: float
     cpu_seconds: float
-    """Of the store that was repaired."""
+    """CPU seconds of the store that was repaired."""
 
 
 async def repair_when_idle(children: list[StoreChild], messages: int, size: int) -> None:
-    """The source is gone by the time the store comes back."""
+    """Measure the repair of a store that comes back when the source is gone."""
     async with await Source.open(TOPIC, session_id=1, stores=named(children)) as source:
         await leave_behind(source, children[-1], messages, size)
     done = await repaired(children[-1])
@@ -115,7 +114,7 @@ async def repair_when_idle(children: list[StoreChild], messages: int, size: int)
 
 
 async def repair_when_busy(children: list[StoreChild], messages: int, size: int) -> None:
-    """The source goes on at full rate: what does the repair cost it, and the machine?"""
+    """Measure what a repair costs a source at full rate, and the machine."""
     store = children[-1]
     async with await Source.open(TOPIC, session_id=1, stores=named(children)) as source:
         async with sending(source, size):
@@ -131,7 +130,7 @@ async def repair_when_busy(children: list[StoreChild], messages: int, size: int)
     say("source: messages/s while a store is repaired", f"{during.messages:,.0f}", left)
     megabytes = repair.bytes_per_second / 1e6
     say("repair beside a source at full rate: MB/s", f"{megabytes:,.1f}", "")
-    # What the stores need for a message that comes from the source they need for it then, too.
+    # The stores use the same CPU for a message of the source as without the repair.
     extra = during.cores - before.cores * ratio
     cores = len(os.sched_getaffinity(0))
     more = f"stores: {before.cores:.2f} of {cores} cores before, {during.cores:.2f} meanwhile"
@@ -149,7 +148,7 @@ async def leave_behind(source: Source, store: StoreChild, messages: int, size: i
 
 @asynccontextmanager
 async def sending(source: Source, size: int) -> AsyncIterator[None]:
-    """As fast as it goes; the first seconds are over when it yields."""
+    """Send at full rate during the block, which begins after the first seconds."""
 
     async def send_on() -> None:
         payloads = [os.urandom(size)] * CHUNK
@@ -168,12 +167,12 @@ async def sending(source: Source, size: int) -> AsyncIterator[None]:
 
 @dataclass(frozen=True)
 class FullRate:
-    """What happens in a second while a source sends as fast as it can."""
+    """The measurements of a source at full rate, each for one second."""
 
     messages: float
-    """That become stable."""
+    """Messages that become stable."""
     cores: float
-    """Seconds of CPU that the stores take, all together."""
+    """CPU seconds of all stores together."""
 
 
 async def full_rate(source: Source, children: list[StoreChild]) -> FullRate:
@@ -185,13 +184,13 @@ async def full_rate(source: Source, children: list[StoreChild]) -> FullRate:
 
 
 def cpu_seconds(children: list[StoreChild]) -> float:
-    """Of all these stores since they were started."""
+    """Return the CPU seconds of all these stores since they were started."""
     times = [psutil.Process(child.pid).cpu_times() for child in children]
     return sum(each.user + each.system for each in times)
 
 
 async def repaired(store: StoreChild) -> Repaired:
-    """Start it, and wait until it lacks nothing that it can get."""
+    """Start a store, and wait until it has everything that its peers can give it."""
     await store.start()
     began = seen = time.perf_counter()
     while True:
@@ -227,8 +226,10 @@ async def measure(messages: int, size: int, runs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=1_000_000, help="that a store lacks")
-    parser.add_argument("--size", type=int, default=1000, help="of each, in bytes")
+    parser.add_argument(
+        "--messages", type=int, default=1_000_000, help="messages that a store lacks"
+    )
+    parser.add_argument("--size", type=int, default=1000, help="bytes of each message")
     parser.add_argument("--runs", type=int, default=1)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)

@@ -1,6 +1,6 @@
-"""How measurements are printed: a line each, the same for all of them."""
+"""The print of measurements: one line each, in one form for all benchmarks."""
 
 
 def say(what: str, value: str, more: str) -> None:
-    """What was measured, the figure, and what belongs to it."""
+    """Print what was measured, the figure, and further facts about it."""
     print(f"{what:<60}{value:>14}  {more}", flush=True)

@@ -1,8 +1,8 @@
-"""`make bench-spark`: reading with Spark, as a table next to Parquet in one run, and as a stream;
-auditing and archiving what was read, and writing it again.
+"""`make bench-spark`: reading, auditing, archiving and writing with Spark.
 
-Starts three stores of its own that sync to the disk, and a local Spark with two cores. Says medians
-of several runs; what else the machine did meanwhile has to be said by whoever quotes them.
+Messages are read as a table, next to Parquet in the same run, and as a stream. It starts three
+stores that sync to the disk, and a local Spark with two cores. The figures are medians of several
+runs. Quote them only with what else the machine did.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bench.report import say
 from quorate.pipeline import session
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.tasks import on_spark
-from quorate.pipeline.audit.verdict import Outcome
+from quorate.pipeline.audit.verdict import AuditOutcome
 from quorate.pipeline.jobs.audit import audit
 from quorate.pipeline.stores.client import Stores
 from quorate.protocol.identity import SourceName
@@ -45,7 +45,7 @@ CHUNK = 20_000
 
 @contextmanager
 def stores(directory: Path) -> Iterator[str]:
-    """Three stores; yields their addresses."""
+    """Start three stores, and yield their addresses."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "quorate.console.main", "dev"),
@@ -64,7 +64,7 @@ def stores(directory: Path) -> Iterator[str]:
 
 
 def publish(addresses: str, topic: str, messages: int) -> float:
-    """Have so many messages stable; returns the seconds that it took."""
+    """Send messages until all are stable; return the seconds that it took."""
     payloads = [os.urandom(PAYLOAD_BYTES) for _ in range(CHUNK)]
     with Source.open(topic, stores=addresses, session_id=1) as source:
         begun = time.perf_counter()
@@ -86,7 +86,7 @@ def until_stable(addresses: str, source: SourceName, messages: int) -> None:
 
 
 def aggregated(rows: DataFrame, messages: int) -> None:
-    """An aggregation that looks at every column that has a value in every row."""
+    """Aggregate over every column that has a value in every row."""
     [row] = rows.agg(
         f.count("*").alias("count"),
         f.sum(f.length("payload")).alias("bytes"),
@@ -120,7 +120,7 @@ def table(spark: SparkSession, addresses: str, directory: Path, messages: int, r
     for _ in range(runs + 1):
         ours.append(timed(lambda: aggregated(from_stores(), messages)))
         theirs.append(timed(lambda: aggregated(from_files(), messages)))
-    # The first of each warms up.
+    # The first run of each warms up.
     mine, other = (messages / statistics.median(each[1:]) for each in (ours, theirs))
     say("table: rows/s from the stores", f"{mine:,.0f}", spread(messages, ours[1:]))
     say("table: rows/s from Parquet", f"{other:,.0f}", spread(messages, theirs[1:]))
@@ -129,11 +129,11 @@ def table(spark: SparkSession, addresses: str, directory: Path, messages: int, r
 
 
 def audits(spark: SparkSession, addresses: str, messages: int, runs: int, reading: float) -> None:
-    """An audit of all stores, next to what reading the messages of one took, in seconds."""
+    """Measure an audit of all stores, next to `reading`: seconds to read the messages of one."""
 
     def audited(thorough: bool) -> None:
         report = audit(on_spark(spark), addresses.split(","), parts=2, thorough=thorough)
-        assert report.outcome is Outcome.NO_LOSS, report.summary
+        assert report.outcome is AuditOutcome.NO_LOSS, report.summary
         assert report.compared == messages, report.summary
         assert report.read == (3 * messages if thorough else 0), report.read
 
@@ -150,7 +150,7 @@ def audits(spark: SparkSession, addresses: str, messages: int, runs: int, readin
 def archives(
     spark: SparkSession, addresses: str, directory: Path, messages: int, runs: int
 ) -> None:
-    """The same messages, each time to an archive that has nothing yet."""
+    """Measure archiving the messages, each time to an empty archive."""
     seconds = []
     for _ in range(runs + 1):
         path = directory / "archive"
@@ -162,13 +162,13 @@ def archives(
 
         seconds.append(timed(archived))
         shutil.rmtree(path)
-    # The first one warms up.
+    # The first run warms up.
     rate = messages / statistics.median(seconds[1:])
     say("archive: rows/s to Parquet", f"{rate:,.0f}", spread(messages, seconds[1:]))
 
 
 def writes(spark: SparkSession, addresses: str, directory: Path, messages: int, runs: int) -> None:
-    """Rows out of Parquet, each time to a topic that is not there yet; until all are stable."""
+    """Measure writing rows of Parquet, each time to a new topic, until all are stable."""
     rows = spark.read.parquet(str(directory / "rows")).select("payload").limit(messages)
     rows.repartition(2).write.parquet(str(directory / "to-write"))
     rows = spark.read.parquet(str(directory / "to-write"))
@@ -194,7 +194,7 @@ def spread(messages: int, seconds: list[float]) -> str:
 
 
 def backlog(spark: SparkSession, addresses: str, directory: Path, messages: int) -> None:
-    """What is there already, in micro-batches; the first few warm up."""
+    """Measure reading a backlog in micro-batches. The first few warm up."""
     query = started(
         spark,
         directory / "backlog",
@@ -217,19 +217,19 @@ def backlog(spark: SparkSession, addresses: str, directory: Path, messages: int)
 
 @dataclass
 class Paced:
-    """A source that sends at a rate, and knows when what was stable."""
+    """A source that sends at a rate, and notes when messages became stable."""
 
     source: Source
     rate: int
     seconds: float
     first: int
-    """The number that its first message gets."""
+    """The number of its first message."""
     stable: list[tuple[int, float]] = field(default_factory=list)
-    """(highest number, time) whenever it went up."""
+    """Each highest stable number with the time at which it was reached."""
 
     @property
     def total(self) -> int:
-        """How many it sends."""
+        """Number of messages that the source sends."""
         return int(self.rate * self.seconds)
 
     def run(self) -> None:
@@ -259,12 +259,12 @@ class Paced:
 
 
 def live(spark: SparkSession, addresses: str, directory: Path, rate: int, seconds: float) -> None:
-    """From stable to processed, for every message, while a source sends."""
+    """Measure the time from stable to processed of every message, while a source sends."""
     topic = f"live-{rate}"
     with Source.open(topic, stores=addresses, session_id=1) as source:
         query = started(spark, directory / topic, stores=addresses, topics=topic)
         try:
-            # Not before everything that runs for the first time has run.
+            # Whatever runs for the first time must run before the measurement.
             source.send_many([b"warm up"] * 1000)
             source.flush()
             while processed(query, topic) < 1000:
@@ -287,7 +287,7 @@ def live(spark: SparkSession, addresses: str, directory: Path, rate: int, second
 
 
 def waits_of(progress: list[Any], paced: Paced, topic: str) -> Iterator[float]:
-    """Of each message that was sent at the pace."""
+    """Yield the seconds from stable to processed of each message that was sent at the rate."""
     for batch in progress:
         if not batch["numInputRows"]:
             continue
@@ -300,7 +300,7 @@ def waits_of(progress: list[Any], paced: Paced, topic: str) -> Iterator[float]:
 
 
 def say_breakdown(progress: list[Any], paced: Paced, topic: str) -> None:
-    """What a micro-batch spends its time with, as Spark says it."""
+    """Print the parts of a micro-batch's time, as Spark reports them."""
     batches = [
         batch["durationMs"]
         for batch in progress
@@ -341,7 +341,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each live stream")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds of each live stream")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="quorate-bench-spark-") as name:
         directory = Path(name)

@@ -1,4 +1,4 @@
-"""The pipeline's errors explain themselves, reach the driver from a task, and have their exit codes."""
+"""The pipeline's errors explain themselves, reach the driver, and have their exit codes."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import pytest
 from quorate.pipeline.options import (
     EARLIEST,
     LATEST,
-    ReadBound,
     BoundKind,
+    ReadBound,
     parse_time,
     read_options,
 )

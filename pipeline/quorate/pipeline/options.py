@@ -27,7 +27,10 @@ SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode"}
 """The names of options that Spark itself adds to those of a source."""
 
 _TIME_NS_MAX = 2**63 - 10**18
-"""Highest time, in ns since 1970. The date 9999-12-31 exceeds 64 bits, and filters add to a time."""
+"""Highest time, in ns since 1970.
+
+The date 9999-12-31 exceeds 64 bits, and filters add to a time.
+"""
 
 
 class Options(Mapping[str, str]):
@@ -130,7 +133,8 @@ def parse_time(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidArgument(
-            "time", f"{text!r} is neither a time such as 2026-01-31T12:00:00Z nor milliseconds since 1970"
+            "time",
+            f"{text!r} is neither a time such as 2026-01-31T12:00:00Z nor milliseconds since 1970",
         ) from None
     return nanoseconds_of(moment)
 
@@ -284,7 +288,9 @@ def _bounds(options: Options, which: str, default: ReadBound) -> ReadBounds:
 def _topics_of(options: Options) -> frozenset[str]:
     # An empty list that a program computed must not select every topic.
     if not options.get("topics", "all").strip(", "):
-        raise InvalidArgument("option topics", "names no topic; leave the option out to read all topics")
+        raise InvalidArgument(
+            "option topics", "names no topic; leave the option out to read all topics"
+        )
     return options.parsed("topics", _topics, frozenset())
 
 

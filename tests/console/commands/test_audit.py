@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from quorate.console.main import app
 from quorate.pipeline.audit.facts import Finding, Kind, StoreFacts
-from quorate.pipeline.audit.verdict import AuditReport, AuditOutcome, judge
+from quorate.pipeline.audit.verdict import AuditOutcome, AuditReport, judge
 from quorate.pipeline.jobs import command as jobs
 from quorate.protocol import exit_codes
 from quorate.protocol.errors import Unreachable

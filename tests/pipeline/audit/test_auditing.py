@@ -15,7 +15,7 @@ from tests.store.support import running
 
 from quorate.pipeline.archive.tasks import on_spark
 from quorate.pipeline.audit.facts import Kind
-from quorate.pipeline.audit.verdict import AuditReport, AuditOutcome, SourceVerdict
+from quorate.pipeline.audit.verdict import AuditOutcome, AuditReport, SourceVerdict
 from quorate.pipeline.jobs.audit import audit
 from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import InvalidArgument, Unreachable
@@ -308,7 +308,10 @@ def test_stores_that_are_away_leave_the_verdict_open(apart: Strangers) -> None:
     apart.kill(2)
     verdict = only(apart.audited(source.topic))
     assert verdict.outcome is AuditOutcome.UNKNOWN
-    assert any("stable only if stores that were not seen have it" in each.detail for each in verdict.findings)
+    assert any(
+        "stable only if stores that were not seen have it" in each.detail
+        for each in verdict.findings
+    )
     with pytest.raises(Unreachable):
         audit(here, apart.addresses[1:])
     apart.start(1, 2)

@@ -9,7 +9,7 @@ from tests.pipeline.audit.support import FIRST, POLICY, SECOND
 
 from quorate.pipeline.audit.facts import Copy, Finding, Kind, SourceFacts, StoreFacts, Weight
 from quorate.pipeline.audit.holdings import Kept
-from quorate.pipeline.audit.verdict import AuditReport, AuditOutcome, SourceVerdict, judge
+from quorate.pipeline.audit.verdict import AuditOutcome, AuditReport, SourceVerdict, judge
 from quorate.protocol.identity import SourceName
 from quorate.protocol.policy import Group, IntergroupRule, IntragroupRule, Policy
 from quorate.protocol.ranges import Range, RangeSet
@@ -75,10 +75,14 @@ def test_what_was_let_go_on_purpose_is_no_hole() -> None:
     assert verdict.summary == (
         "no loss: 40 messages, 3 stores agree; retention released numbers below 60"
     )
-    assert verdict.positions[0].remarks[1] == "retention released numbers below 60 before it got there"
+    assert (
+        verdict.positions[0].remarks[1] == "retention released numbers below 60 before it got there"
+    )
     assert found(judge(facts(*copies, retained_from=50), [])) == [(Kind.HOLE, ("s1",), 50, 59)]
     emptied = judge(facts(*copies, retained_from=100), [])
-    assert emptied.summary.startswith("no loss: nothing is retained; retention released numbers below 100")
+    assert emptied.summary.startswith(
+        "no loss: nothing is retained; retention released numbers below 100"
+    )
 
 
 def test_what_an_operator_accepted_as_lost_is_never_called_whole() -> None:

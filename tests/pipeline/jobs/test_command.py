@@ -22,7 +22,7 @@ from quorate.pipeline.jobs.command import (
     main,
     selection,
 )
-from quorate.pipeline.jobs.replay import Progress
+from quorate.pipeline.jobs.replay import ReplayProgress
 from quorate.pipeline.jobs.stats import StatsReport
 from quorate.protocol.errors import InvalidArgument, Unreachable
 from quorate.protocol.layout import Layout
@@ -113,7 +113,7 @@ def test_a_replay_and_statistics_that_came_to_their_end_are_a_success(
     monkeypatch.setattr(jobs, "run_stats", lambda *_, **__: StatsReport([], [], [], 1.0, [], []))
     assert main(["stats", "--stores", "127.0.0.1:9"]) == 0
     for interrupted in (False, True):
-        report = BacktestReport(Progress(), interrupted)
+        report = BacktestReport(ReplayProgress(), interrupted)
         monkeypatch.setattr(jobs, "run_backtest", lambda *_, report=report, **__: report)
         code = main(["backtest", "--stores", "127.0.0.1:9", "--to", "again"])
         assert code == (130 if interrupted else 0)

@@ -12,8 +12,8 @@ from quorate.pipeline.jobs.replay import (
     FLAT_OUT,
     Pace,
     Position,
-    Progress,
     Replayed,
+    ReplayProgress,
     replay,
 )
 from quorate.protocol.errors import InvalidArgument
@@ -69,8 +69,8 @@ def at(*seconds: float) -> list[Replayed]:
     ]
 
 
-def run(messages: list[Replayed], sink: FakeSink, clock: FakeClock, speed: float) -> Progress:
-    progress = Progress()
+def run(messages: list[Replayed], sink: FakeSink, clock: FakeClock, speed: float) -> ReplayProgress:
+    progress = ReplayProgress()
     replay(messages, sink, Pace(speed), clock, progress, lambda _: None)
     return progress
 
@@ -126,7 +126,7 @@ def test_the_time_before_the_first_message_does_not_count() -> None:
         clock.time += 60.0
         yield from at(0.0, 2.0)
 
-    progress = Progress()
+    progress = ReplayProgress()
     replay(late(), FakeSink(clock), Pace(1.0), clock, progress, lambda _: None)
     assert progress.seconds == pytest.approx(2.0, abs=0.0021)
 
@@ -134,7 +134,7 @@ def test_the_time_before_the_first_message_does_not_count() -> None:
 def test_progress_is_told_once_a_second() -> None:
     clock = FakeClock()
     said: list[str] = []
-    replay(at(*range(10)), FakeSink(clock), Pace(2.0), clock, Progress(), said.append)
+    replay(at(*range(10)), FakeSink(clock), Pace(2.0), clock, ReplayProgress(), said.append)
     assert 4 <= len(said) <= 5
     assert said[0].startswith("3 messages, 3/s, at 2128-06-11 08:53:22")
 

@@ -20,9 +20,9 @@ from quorate.pipeline.write.options import (
     write_options,
 )
 from quorate.pipeline.write.resuming import (
-    Marker,
     Rows,
-    Write,
+    WriteBatch,
+    WriteMarker,
     session_id,
 )
 from quorate.pipeline.write.writing import (
@@ -34,7 +34,7 @@ from quorate.protocol.errors import NoQuorum, NotYetStable
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 
-WRITE = Write("a-write", 5)
+WRITE = WriteBatch("a-write", 5)
 
 
 def options_for(group: Group, **more: str) -> WriteOptions:
@@ -42,7 +42,7 @@ def options_for(group: Group, **more: str) -> WriteOptions:
 
 
 def task(
-    group: Group, partition: int, *payloads: bytes, topic: str = "t", write: Write = WRITE
+    group: Group, partition: int, *payloads: bytes, topic: str = "t", write: WriteBatch = WRITE
 ) -> TaskMessage:
     rows = [[(topic, Rows(list(payloads)))]] if payloads else []
     written = write_partition(rows, Attempt(write, partition, 0), options_for(group))
@@ -83,8 +83,8 @@ def test_a_batch_that_is_all_there_is_committed(
     own_group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "quorate.pipeline")
-    task(own_group, 7, b"of the batch before", write=Write("a-write", 4))
-    task(own_group, 8, b"of another write", write=Write("another", 5))
+    task(own_group, 7, b"of the batch before", write=WriteBatch("a-write", 4))
+    task(own_group, 8, b"of another write", write=WriteBatch("another", 5))
     messages = [task(own_group, 0, b"1", b"2"), task(own_group, 1), None]
     committed = commit_batch(options_for(own_group), WRITE, messages)
     assert committed.last == {SourceName("t", session_id("a-write", 0)): 1}
@@ -108,7 +108,7 @@ def test_what_only_one_store_has_and_is_not_stable_is_found(own_group: Group) ->
     source = own_group.open(stray.topic, stray.session_id)
     own_group.pause(1)
     own_group.pause(2)
-    source.commit([b"stray"], Marker(WRITE, 1, "digest", "sum").encoded())
+    source.commit([b"stray"], WriteMarker(WRITE, 1, "digest", "sum").encoded())
     first = Layout.plain(own_group.addresses[0])
     until("a store has it", lambda: bool(newest_markers(first, lambda name: name == stray, 5.0)))
     with pytest.raises(NotYetStable):
@@ -132,10 +132,10 @@ def test_a_commit_asks_so_many_stores_that_nothing_stable_is_missed(own_group: G
 
 def test_markers_are_the_newest(own_group: Group) -> None:
     for batch in (1, 2, 3):
-        task(own_group, 0, b"%d" % batch, write=Write("a-write", batch))
+        task(own_group, 0, b"%d" % batch, write=WriteBatch("a-write", batch))
     name = SourceName("t", session_id("a-write", 0))
     found = newest_markers(options_for(own_group).layout, lambda source: source == name, 5.0)
-    markers = {Marker.decoded(name, text) for text in found[name]}
+    markers = {WriteMarker.decoded(name, text) for text in found[name]}
     assert {marker.write.batch for marker in markers if marker is not None} == {3}
 
 

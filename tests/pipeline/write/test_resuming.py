@@ -16,12 +16,12 @@ from quorate.pipeline.write.resuming import (
     PARTITIONS_MAX,
     Chunks,
     Commit,
-    Marker,
-    Progress,
     RowDigest,
     Rows,
     Stray,
-    Write,
+    WriteBatch,
+    WriteMarker,
+    WriteProgress,
     partition_of,
     session_id,
     strays,
@@ -35,7 +35,7 @@ from quorate.protocol.limits import (
     SESSION_ID_MAX,
 )
 
-WRITE = Write("a-query", 7)
+WRITE = WriteBatch("a-query", 7)
 SOURCE = SourceName("orders", session_id("a-query", 3))
 
 
@@ -67,9 +67,9 @@ def chunks_of(parts: Sequence[Rows]) -> list[Rows]:
     return [*whole, chunks.rest()]
 
 
-def attempt(source: FakeSource, parts: Sequence[Rows], write: Write = WRITE) -> Progress:
+def attempt(source: FakeSource, parts: Sequence[Rows], write: WriteBatch = WRITE) -> WriteProgress:
     """What one attempt of a task does."""
-    progress = Progress(write, SOURCE, 3, source.marker)
+    progress = WriteProgress(write, SOURCE, 3, source.marker)
     for chunk in chunks_of(parts):
         if commit := progress.next(chunk):
             source.commit(commit)
@@ -112,7 +112,7 @@ def test_after_a_crash_at_any_point_a_repetition_completes_it(crash_after: int) 
     progress = attempt(source.survive(COMMITS), parted(THOUSANDS, random.Random(crash_after)))
     assert source.rows == THOUSANDS
     assert (progress.found, progress.rows) == (there, len(THOUSANDS))
-    marker = Marker.decoded(SOURCE, source.marker)
+    marker = WriteMarker.decoded(SOURCE, source.marker)
     assert marker is not None
     assert marker.rows == len(THOUSANDS)
 
@@ -217,14 +217,14 @@ def test_a_whole_batch_of_other_content_is_refused() -> None:
 def test_batches_follow_each_other_in_one_source() -> None:
     source = FakeSource()
     for batch in (7, 8, 11):
-        attempt(source, [rows(b"%d" % batch)], Write("a-query", batch))
-    attempt(source, [rows(b"11")], Write("a-query", 11))
+        attempt(source, [rows(b"%d" % batch)], WriteBatch("a-query", batch))
+    attempt(source, [rows(b"11")], WriteBatch("a-query", 11))
     assert source.rows == [b"7", b"8", b"11"]
 
 
 def test_an_earlier_batch_is_there_whatever_its_rows_are() -> None:
     source = FakeSource()
-    attempt(source, [rows(b"8")], Write("a-query", 8))
+    attempt(source, [rows(b"8")], WriteBatch("a-query", 8))
     assert attempt(source, [rows(b"other")], WRITE).whole
     assert source.rows == [b"8"]
 
@@ -238,25 +238,25 @@ def test_an_earlier_batch_is_there_whatever_its_rows_are() -> None:
         b"{}",
         b'{"quorate-write":1}',
         b'{"quorate-write":2,"write":"a-query"}',
-        Marker(Write("other", 7), 1, "0", "0").encoded(),
+        WriteMarker(WriteBatch("other", 7), 1, "0", "0").encoded(),
     ],
 )
 def test_a_source_of_somebody_else_is_refused(marker: bytes) -> None:
     with pytest.raises(WriteNotOurs):
-        Progress(WRITE, SOURCE, 3, marker)
+        WriteProgress(WRITE, SOURCE, 3, marker)
 
 
 def test_the_largest_marker_fits() -> None:
-    write = Write("ß" * (resuming.WRITE_ID_BYTES_MAX // 2), 2**63 - 1)
-    marker = Marker(write, 2**63 - 1, "f" * 32, "f" * 16)
+    write = WriteBatch("ß" * (resuming.WRITE_ID_BYTES_MAX // 2), 2**63 - 1)
+    marker = WriteMarker(write, 2**63 - 1, "f" * 32, "f" * 16)
     assert len(marker.encoded()) <= MARKER_BYTES_MAX
-    assert Marker.decoded(SOURCE, marker.encoded()) == marker
+    assert WriteMarker.decoded(SOURCE, marker.encoded()) == marker
 
 
 @pytest.mark.parametrize("write_id", ["", "x" * (resuming.WRITE_ID_BYTES_MAX + 1)])
 def test_a_write_needs_a_name_that_fits(write_id: str) -> None:
     with pytest.raises(InvalidArgument, match="writeId"):
-        Write(write_id, 0)
+        WriteBatch(write_id, 0)
 
 
 # -- chunks ------------------------------------------------------------------------------------
@@ -406,9 +406,9 @@ def test_rows_that_no_task_reported_are_found() -> None:
     def source(partition: int, topic: str = "orders") -> SourceName:
         return SourceName(topic, session_id("a-query", partition))
 
-    here = Marker(WRITE, 5, "d", "s")
-    earlier = replace(here, write=Write("a-query", 6))
-    other = replace(here, write=Write("another", 7))
+    here = WriteMarker(WRITE, 5, "d", "s")
+    earlier = replace(here, write=WriteBatch("a-query", 6))
+    other = replace(here, write=WriteBatch("another", 7))
     found = {
         source(0): [here.encoded()],
         source(1): [earlier.encoded(), here.encoded()],

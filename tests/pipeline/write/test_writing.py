@@ -17,7 +17,7 @@ from quorate.pipeline.write.options import (
 )
 from quorate.pipeline.write.resuming import (
     Rows,
-    Write,
+    WriteBatch,
     session_id,
 )
 from quorate.pipeline.write.writing import (
@@ -30,7 +30,7 @@ from quorate.protocol.errors import NoQuorum, NotRegistered, NotYetStable
 from quorate.protocol.identity import SourceName
 from quorate.source import Source
 
-WRITE = Write("a-write", 0)
+WRITE = WriteBatch("a-write", 0)
 PAYLOADS = [b"%0100d" % number for number in range(30_000)]
 
 
@@ -59,7 +59,7 @@ async def write(
     number: int = 0,
     **more: str,
 ) -> list[Written]:
-    attempt = Attempt(Write("a-write", batch), 2, number)
+    attempt = Attempt(WriteBatch("a-write", batch), 2, number)
     return await asyncio.to_thread(write_partition, rows, attempt, options_for(stores, **more))
 
 

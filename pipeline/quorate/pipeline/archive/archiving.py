@@ -332,7 +332,10 @@ def _archived(wanted: Wanted, files: Sequence[ArchivedFile]) -> SourceArchived:
 def archive_part(
     part: Part, *, stores: Stores, path: str, bytes_max: int
 ) -> Iterator[dict[str, Any]]:
-    """Write the messages of a part. Yield each file once it is in place, and the errors by source."""
+    """Write the messages of a part.
+
+    Yield each file once it is in place, and the errors by source.
+    """
     for each in part.ranges:
         pieces = stores.fetch(each.source, each.lineage, each.first, each.until - 1, part.number)
         try:

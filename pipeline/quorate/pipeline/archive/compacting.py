@@ -124,7 +124,9 @@ def _check_same(groups: Sequence[Sequence[ArchivedFile]], new: Sequence[Archived
     made = {(each.source, each.first, each.last) for each in new}
     if wanted != made or len(new) != len(groups):
         odd = ", ".join(f"{source} [{first}, {last}]" for source, first, last in wanted ^ made)
-        raise ArchiveInvalid("the new files", f"they do not have the messages of the old ones: {odd}")
+        raise ArchiveInvalid(
+            "the new files", f"they do not have the messages of the old ones: {odd}"
+        )
 
 
 # Tasks, which run in a worker.

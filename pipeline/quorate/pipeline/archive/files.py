@@ -238,7 +238,10 @@ def _cut(
 
 
 def pieces_of(archive: Path, file: ArchivedFile) -> Iterator[Piece]:
-    """Yield the batches of a file as their source made them. Raises ArchiveInvalid, CorruptBatch."""
+    """Yield the batches of a file as their source made them.
+
+    Raises ArchiveInvalid, CorruptBatch.
+    """
     path = str(archive / file.path)
     rows = read_rows(archive, file, SCHEMA.names, file.first, file.last)
     next_sequence = file.first

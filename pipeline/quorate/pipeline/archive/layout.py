@@ -77,7 +77,7 @@ def content_of(path: str) -> tuple[str, Range] | None:
 
 
 def checksum_of(path: str) -> int:
-    """Return the crc32c of a file's bytes from its path, which must be that of a file with messages."""
+    """Return the crc32c in the path of a file with messages."""
     found = _FILE.fullmatch(path)
     assert found is not None, path
     return int(found[5], 16)

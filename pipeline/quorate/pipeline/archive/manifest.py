@@ -52,7 +52,7 @@ class ArchivedFile:
     batches: int
     bytes: int
     first_time_ns: int
-    """The earliest time of a batch in the file, by the source's clock, which may have been put back."""
+    """The earliest time of a batch in the file, by the source's clock, which may go back."""
     last_time_ns: int
     checksum: int
     """The crc32c of the whole file."""
@@ -117,11 +117,10 @@ class Manifest:
         """Return the files of a source, in ascending order."""
         return [each for each in self.files if each.source == source]
 
-
     def archived(
         self, sources: Iterable[ArchivedSource], files: Iterable[ArchivedFile]
     ) -> Manifest:
-        """Return the next manifest, with these sources as they are now, and with these new files."""
+        """Return the next manifest, with these sources as they are now and these new files."""
         merged = {**self.sources, **{each.name: each for each in sources}}
         return self._next(merged, (*self.files, *files), self.dropped)
 
@@ -340,7 +339,10 @@ def _marker_from_json(values: Mapping[str, Any] | None) -> Marker | None:
 
 
 def file_to_json(file: ArchivedFile) -> dict[str, Any]:
-    """Return the file as values for JSON. Tasks report their files to the driver in this form, too."""
+    """Return the file as values for JSON.
+
+    Tasks report their files to the driver in this form, too.
+    """
     return {
         "path": file.path,
         **_name_to_json(file.source),

@@ -86,7 +86,7 @@ class Archive:
         return [each for each in self._files[source] if each.last >= first and each.first <= last]
 
     def first_since(self, source: SourceName, time_ns: int) -> int | None:
-        """Return the first archived number that was packed at a time or later; None if there is none.
+        """Return the first archived number from a time on; None if there is none.
 
         time_ns: ns since 1970 by the clock of the source. Raises as `record_batches`.
         """

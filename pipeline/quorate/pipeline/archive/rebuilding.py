@@ -101,7 +101,9 @@ def rebuild(path: str, *, told: Callable[[str], None] = _quiet) -> RebuildReport
         made = rebuilt(name, base.sources.get(name), by_source.get(name, ()))
         if made is None:
             report.whole = False
-            report.notes.append(f"{name}: no whole file of it is there; it is no longer part of the archive")
+            report.notes.append(
+                f"{name}: no whole file of it is there; it is no longer part of the archive"
+            )
         else:
             report.whole = report.whole and made.whole
             report.sources.append(made)

@@ -57,7 +57,8 @@ def on_spark(spark: SparkSession) -> Run:
 def cause(text: str) -> str:
     """Return the error of a worker from Spark's long text about it.
 
-    It is the last line of a traceback, best that of a QuorateError, else the first line of the text.
+    It is the last line of a traceback, first of all that of a QuorateError. Otherwise it is the
+    first line of the text.
     """
     lines = [line.strip() for line in text.splitlines()]
     for line in lines:

@@ -1,4 +1,4 @@
-"""The questions of an audit to every store by itself, and the facts of each source from the answers.
+"""The questions of an audit to every store by itself, and the facts that the answers give.
 
 The stores are first asked what is stable, and then what they hold. A message that arrives during
 the questions is above what is stable, so no store seems to be the only one that has it. Nothing
@@ -119,14 +119,12 @@ def _inventory(address: str) -> _Sources:
 
 
 def _check_distinct(names: Mapping[str, str], incarnations: Mapping[str, bytes]) -> None:
-    """Raise InvalidArgument if one store was asked twice, because it would pass for two that agree."""
+    """Raise InvalidArgument if one store was asked twice. It would pass for two that agree."""
     for what in (names, incarnations):
         seen: dict[object, str] = {}
         for address, value in what.items():
             if value in seen:
-                detail = (
-                    f"{seen[value]} and {address} are one store or copies of one; name it once"
-                )
+                detail = f"{seen[value]} and {address} are one store or copies of one; name it once"
                 raise InvalidArgument("stores", detail)
             seen[value] = address
 

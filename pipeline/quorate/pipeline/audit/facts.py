@@ -52,7 +52,7 @@ class Copy:
     """False: the store keeps only registrations and positions, and needs no messages."""
 
     def without(self, lacking: RangeSet, unreadable: RangeSet) -> Copy:
-        """Return the copy without messages that a look at the contents found lacking or unreadable."""
+        """Return the copy without messages that a comparison found lacking or unreadable."""
         return replace(
             self,
             held=self.held.minus(lacking).minus(unreadable),

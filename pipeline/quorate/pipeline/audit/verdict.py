@@ -108,7 +108,10 @@ class AuditReport:
 
     @property
     def outcome(self) -> AuditOutcome:
-        """The outcome for all sources. A silent store may have sources that no other store knows."""
+        """The outcome for all sources.
+
+        A silent store may have sources that no other store knows.
+        """
         weights = [each.outcome.weight for each in self.sources]
         weights += [Weight.UNKNOWN for each in self.stores if each.silence]
         return AuditOutcome.of(weights)
@@ -373,7 +376,9 @@ def _positions(facts: SourceFacts) -> Iterator[ReceiverPosition]:
         if upto > facts.stable_upto:
             remarks.append("above the last stable number")
         if upto + 1 < facts.retained_from:
-            remarks.append(f"retention released numbers below {facts.retained_from:,} before it got there")
+            remarks.append(
+                f"retention released numbers below {facts.retained_from:,} before it got there"
+            )
         if len(set(by_store.values())) > 1:
             remarks.append("stores differ")
         yield ReceiverPosition(session_id, by_store, upto, behind, tuple(remarks))

@@ -1,7 +1,7 @@
-"""Replaying a range of what the stores and the archive have, in the order of time.
+"""The backtest: it replays messages of the stores and the archive, in the order of time.
 
-Spark sorts, and hands the rows over one partition after the other; while one is replayed the next
-is fetched. The pace is kept in quorate.pipeline.jobs.replay.
+Spark sorts the rows and hands them over partition by partition. While one partition is replayed,
+the next is fetched. quorate.pipeline.jobs.replay keeps the pace.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from quorate.pipeline.jobs.replay import (
     Clock,
     Pace,
     Position,
-    Progress,
     Replayed,
+    ReplayProgress,
     Sink,
     as_time,
     replay,
@@ -37,7 +37,7 @@ _ORDER = ("time_us", "topic", "source", "sequence")
 
 
 class WallClock:
-    """Time as it passes for everybody."""
+    """The clock of this machine."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -48,18 +48,18 @@ class WallClock:
 
 @dataclass(slots=True)
 class BacktestReport:
-    """What came of a replay."""
+    """The result of a replay."""
 
-    progress: Progress
+    progress: ReplayProgress
     interrupted: bool = False
-    """It was stopped before its end."""
+    """The replay was stopped before its end."""
     resumed_at: Position | None = None
-    """An earlier one of the same name had come so far."""
+    """The position up to which an earlier replay of the same name had come; None: none had."""
     last: dict[str, int] = field(default_factory=dict)
-    """By topic that was sent to, the number of the last message; all are stable."""
+    """By topic that was sent to, the number of the last message. All messages are stable."""
 
     def as_object(self) -> dict[str, Any]:
-        """For JSON; times are text, UTC."""
+        """Return the report as values for JSON. Times are text, in UTC."""
         progress = self.progress
         seconds = progress.seconds
         return {
@@ -92,13 +92,14 @@ def backtest(
 ) -> BacktestReport:
     """Call a function with each message of the table, in the order of time, at a pace.
 
-    table: as format("quorate") gives it. The order is that of time, topic, source and sequence
-    number; a source whose clock was put back is replayed in the order of its clock.
-    speed: how many times faster than they came; quorate.pipeline.jobs.replay.FLAT_OUT.
-    told: is told once a second how far it is. Ctrl-C ends it, and the report says so. Raises
-    InvalidArgument, and FunctionFailed, caused by what the function raised.
+    The order is that of time, topic, source and sequence number. A source whose clock was put back
+    is replayed in the order of its clock. Ctrl-C ends the replay, and the report says so.
+    table: the rows of format("quorate").
+    speed: times faster than the original; quorate.pipeline.jobs.replay.FLAT_OUT waits for nothing.
+    told: a function that gets a line about the progress every second.
+    Raises InvalidArgument, and FunctionFailed, caused by the error of the function.
     """
-    report = BacktestReport(Progress())
+    report = BacktestReport(ReplayProgress())
     _run(report, ordered(table), FunctionSink(function), speed, clock, told)
     return report
 
@@ -113,14 +114,16 @@ def backtest_to(
     clock: Clock | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> BacktestReport:
-    """Send each message of the table again, to a topic; see `backtest`.
+    """Send each message of the table again, to a topic, and return when all are stable.
 
-    to: the topic; `{topic}` in it stands for the message's own. Payload, key and properties stay;
-    the properties original-time and original-topic say when and where the message was.
-    name: one with the same name, of the same table, goes on where the last one was, so that each
-    message is sent once. Returns when all is stable. Raises as Source.open and send, WriteNotOurs.
+    Payload, key and properties stay. The properties original-time and original-topic are added.
+    `backtest` explains the order and the pace.
+    to: the topic; `{topic}` in it stands for the topic of the message.
+    name: a replay with the same name, of the same table, goes on where the last one ended. So each
+    message is sent once.
+    Raises as Source.open and Source.send, and WriteNotOurs.
     """
-    report = BacktestReport(Progress())
+    report = BacktestReport(ReplayProgress())
     with TopicsSink(to, layout, name) as sink:
         report.resumed_at = sink.position
         _run(report, after(ordered(table), sink.position), sink, speed, clock, told)
@@ -142,12 +145,12 @@ def _run(
             replay(each, sink, pace, clock or WallClock(), report.progress, told)
     except KeyboardInterrupt:
         report.interrupted = True
-        # What was handed over counts.
+        # Messages that were handed over are sent.
         sink.flush()
 
 
 def ordered(table: DataFrame) -> DataFrame:
-    """The rows in the order in which they are replayed, with their time as a number."""
+    """Return the rows in the order of the replay, with their time as a number of µs."""
     return table.select(
         f.unix_micros("timestamp").alias("time_us"),
         "topic",
@@ -161,7 +164,7 @@ def ordered(table: DataFrame) -> DataFrame:
 
 
 def after(rows: DataFrame, position: Position | None) -> DataFrame:
-    """Those behind a position; all, if there is none."""
+    """Return the rows behind a position; all rows if it is None."""
     if position is None:
         return rows
     here = f.struct(*_ORDER)
@@ -172,7 +175,7 @@ def after(rows: DataFrame, position: Position | None) -> DataFrame:
 
 
 def messages(rows: DataFrame) -> Generator[Replayed, None, None]:
-    """The rows of `ordered`, one after the other."""
+    """Yield the rows of `ordered` as messages."""
     for row in rows.toLocalIterator(prefetchPartitions=True):
         yield _message(row)
 

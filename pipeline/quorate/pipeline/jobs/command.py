@@ -1,7 +1,7 @@
 """The jobs, as the command, `python -m quorate.pipeline` and `spark-submit` call them.
 
-From arguments to a report: here it is made sure that what a user gives is right before Spark is
-started, which takes seconds. What a job does is in a module of its own.
+Here arguments become a report. Each argument is checked before Spark starts, because that takes
+seconds. What a job does is in a module of its own.
 """
 
 from __future__ import annotations
@@ -46,21 +46,22 @@ if TYPE_CHECKING:
     from quorate.pipeline.stores.client import Catalogue
 
 Told = Callable[[str], None]
-"""Is told how a job goes; for people."""
+"""A function that gets lines for people about the progress of a job."""
 
 _ARCHIVE_REMAINS = (
-    "The archive is whole; what was not finished is no part of it. Run it again to go on."
+    "The archive is whole, and has nothing that was not finished. Run the job again to go on."
 )
-_RESTORE_REMAINS = "What the stores have of it already they keep. Run it again to go on."
+_RESTORE_REMAINS = "The stores keep what they were given so far. Run the job again to go on."
 _NOTHING_REMAINS = "Nothing was changed."
 _BACKTEST_REMAINS = (
-    "What was sent stays sent. A replay with a --name goes on there when it is run again."
+    "Messages that were sent stay sent. Run a replay with a --name again to go on from there."
 )
 
 
 def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], bool]:
-    """Which topics are meant: these, or those that a regular expression matches; all if neither.
+    """Return a function that tells whether a topic is selected.
 
+    Selected are these topics, or those that the regular expression matches, or else all.
     Raises InvalidArgument.
     """
     if topics and pattern is not None:
@@ -69,7 +70,7 @@ def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], boo
         try:
             compiled = re.compile(pattern)
         except re.error as error:
-            detail = f"{pattern!r} is no regular expression: {error}"
+            detail = f"{pattern!r} is not a regular expression: {error}"
             raise InvalidArgument("--topics-pattern", detail) from None
         return lambda topic: compiled.fullmatch(topic) is not None
     try:
@@ -81,7 +82,7 @@ def selection(topics: Sequence[str], pattern: str | None) -> Callable[[str], boo
 
 @contextlib.contextmanager
 def _session(name: str, told: Told) -> Iterator[SparkSession]:
-    """Spark, for as long as a job takes; raises TaskFailed for what fails in Spark."""
+    """Give a job a Spark session, and end it after the job. Raises TaskFailed if Spark fails."""
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
@@ -90,14 +91,14 @@ def _session(name: str, told: Told) -> Iterator[SparkSession]:
     from quorate.pipeline.spark.java import find_java_for_jobs
 
     told("starting Spark")
-    # What spark-submit started has it.
+    # A program that spark-submit started already has a Java.
     java = None if submitted() else str(find_java_for_jobs(os.environ))
     done_aside(lambda: session(f"quorate {name}", java=java))
-    # The same one, which is that of this thread, too, from here on.
+    # This returns the same session, and makes it the active one of this thread, too.
     made = session(f"quorate {name}", java=java)
     server: Any = getattr(made.sparkContext, "_accumulatorServer", None)
     if server is not None:
-        # It would print a trace if Java dies, which the call that fails for it tells, too.
+        # It would print a trace if Java dies. The call that fails for that reports it anyway.
         server.handle_error = lambda *_: None
     try:
         made.sparkContext.setLogLevel("ERROR")
@@ -112,11 +113,11 @@ def _session(name: str, told: Told) -> Iterator[SparkSession]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """End Spark without a word; if Java has died, or a call was cut off, as far as it can be."""
+    """End Spark silently, as far as possible if Java has died or a call was cut off."""
     from py4j.protocol import Py4JError
 
     with contextlib.suppress(Py4JError, OSError):
-        # What Spark says of tasks that are cut off is of no use to anybody.
+        # Spark's complaints about tasks that are cut off help nobody.
         spark.sparkContext.setLogLevel("OFF")
     with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -132,9 +133,9 @@ def run_archive(
     topics_pattern: str | None = None,
     told: Told,
 ) -> ArchiveReport:
-    """`quorate archive`; stores: host:port of each.
+    """Run `quorate archive`. stores: host:port of each.
 
-    Raises as archiving.archive, UnknownTopic, JavaNotFound.
+    Raises as quorate.pipeline.archive.archiving.archive, UnknownTopic, JavaNotFound.
     """
     from quorate.pipeline.archive.archiving import archive
     from quorate.pipeline.archive.directory import ArchiveDirectory
@@ -158,7 +159,10 @@ def run_archive(
 
 @interruptible(_ARCHIVE_REMAINS)
 def run_compact(path: str, *, told: Told) -> CompactReport:
-    """`quorate archive --compact`. Raises as compacting.compact, JavaNotFound."""
+    """Run `quorate archive --compact`.
+
+    Raises as quorate.pipeline.archive.compacting.compact, JavaNotFound.
+    """
     from quorate.pipeline.archive.compacting import compact
     from quorate.pipeline.archive.directory import ArchiveDirectory
     from quorate.pipeline.archive.tasks import on_spark
@@ -170,7 +174,7 @@ def run_compact(path: str, *, told: Told) -> CompactReport:
 
 @interruptible(_ARCHIVE_REMAINS)
 def run_rebuild(path: str, *, told: Told) -> RebuildReport:
-    """`quorate archive --rebuild`. Raises as rebuilding.rebuild."""
+    """Run `quorate archive --rebuild`. Raises as quorate.pipeline.archive.rebuilding.rebuild."""
     from quorate.pipeline.archive.rebuilding import rebuild
 
     return rebuild(path, told=told)
@@ -185,7 +189,10 @@ def run_restore(
     topics_pattern: str | None = None,
     told: Told,
 ) -> RestoreReport:
-    """`quorate restore`. Raises as restoring.restore, JavaNotFound."""
+    """Run `quorate restore`.
+
+    Raises as quorate.pipeline.jobs.restore.restore, NotArchived, JavaNotFound.
+    """
     from quorate.pipeline.archive.reading import Archive
     from quorate.pipeline.archive.tasks import on_spark
     from quorate.pipeline.jobs.restore import restore
@@ -207,7 +214,10 @@ def run_audit(
     thorough: bool = False,
     told: Told,
 ) -> AuditReport:
-    """`quorate audit`; stores: host:port of each. Raises as auditing.audit, UnknownTopic."""
+    """Run `quorate audit`. stores: host:port of each.
+
+    Raises as quorate.pipeline.jobs.audit.audit, UnknownTopic, JavaNotFound.
+    """
     from quorate.pipeline.archive.tasks import on_spark
     from quorate.pipeline.jobs.audit import audit
     from quorate.pipeline.stores.client import Stores
@@ -238,14 +248,16 @@ def run_stats(
     picture: str | None = None,
     told: Told,
 ) -> StatsReport:
-    """`quorate stats`; since and until: times; picture: a file to draw them into.
+    """Run `quorate stats`.
 
-    Raises UnknownTopic, InvalidArgument, and as a read of the table, JavaNotFound, OSError if it
-    can not be drawn.
+    since, until: times that limit the messages.
+    picture: a file to draw the report into; None: draw nothing.
+    Raises UnknownTopic, InvalidArgument, JavaNotFound, the errors of reading the table, and OSError
+    if the picture cannot be written.
     """
     from quorate.pipeline.jobs.stats import check_gap
 
-    # Neither should be found out after a long job.
+    # A long job must not end with one of these errors.
     check_gap(gap_seconds)
     if picture is not None:
         from quorate.pipeline.jobs.plot import check_plot
@@ -280,9 +292,11 @@ def run_backtest(
     archive: str | None = None,
     told: Told,
 ) -> BacktestReport:
-    """`quorate backtest`; function: `module:name`; speed: a number, or `max`.
+    """Run `quorate backtest`.
 
-    Raises UnknownTopic, InvalidArgument, and as backtesting.backtest_to, JavaNotFound.
+    function: `module:name`. speed: a number, or `max`.
+    Raises UnknownTopic, InvalidArgument, JavaNotFound, and as
+    quorate.pipeline.jobs.backtest.backtest_to.
     """
     stores = [store.address for store in layout.stores]
     options = read_table_options(stores, topics, topics_pattern, since, until, archive)
@@ -290,10 +304,12 @@ def run_backtest(
     if (to is None) == (function is None):
         raise InvalidArgument("--to", "give either a topic to send to, or a function")
     if name is not None and to is None:
-        raise InvalidArgument("--name", "is for a replay to a topic, which remembers how far it is")
+        raise InvalidArgument(
+            "--name", "is for a replay to a topic, because only that remembers its progress"
+        )
     if name is not None and until is None:
         raise InvalidArgument(
-            "--until", "is needed with a --name: what comes meanwhile would change what is replayed"
+            "--until", "is needed with a --name, because new messages would change what is replayed"
         )
     called = _function(function) if function is not None else None
     if to is not None:
@@ -316,7 +332,7 @@ def run_backtest(
 
 
 def unmatched(topics: Sequence[str], pattern: str | None, known: Collection[str]) -> Iterator[str]:
-    """Of the topics that are asked for, or the pattern of them, what there is nothing of."""
+    """Yield the topics that are not known, and the pattern if it matches no known topic."""
     yield from (topic for topic in topics if topic not in known)
     if pattern is not None and not any(map(selection((), pattern), known)):
         yield pattern
@@ -328,10 +344,13 @@ def _check_known(
     catalogue: Catalogue,
     others: Collection[str] = (),
 ) -> None:
-    """Raise UnknownTopic if one of these is nobody's. others: topics that there are elsewhere."""
+    """Raise UnknownTopic if no store has a source of one of these topics.
+
+    others: topics that are known from elsewhere.
+    """
     known = {source.topic for source in catalogue.sources}.union(others)
     for wanted in unmatched(topics, pattern, known):
-        # A store that does not answer may have it.
+        # A silent store may have the topic.
         if not catalogue.silent:
             raise UnknownTopic(wanted, ", ".join(sorted(known)))
 
@@ -339,7 +358,7 @@ def _check_known(
 def _check_table(
     options: Mapping[str, str], topics: Sequence[str], topics_pattern: str | None
 ) -> None:
-    """What Spark would only say in the midst of a long trace; raises UnknownTopic, Unreachable."""
+    """Raise UnknownTopic or Unreachable, which Spark would bury in a long trace."""
     from quorate.pipeline.options import read_options
     from quorate.pipeline.read.batch_reader import stores_of
 
@@ -347,7 +366,10 @@ def _check_table(
 
 
 def parse_speed(text: str) -> float:
-    """`max`, or how many times faster than it was; raises InvalidArgument."""
+    """Return the speed of a replay from a number or `max`, which is infinite.
+
+    Raises InvalidArgument.
+    """
     try:
         speed = float("inf") if text == "max" else float(text)
     except ValueError:
@@ -365,11 +387,11 @@ def _function(text: str) -> Callable[[Any], object]:
     try:
         found = getattr(importlib.import_module(module), name)
     except Exception as error:
-        # Whatever the user's module does when it is imported.
+        # Importing the user's module may raise anything.
         why = f"{type(error).__name__}: {error}"
-        raise InvalidArgument("--function", f"{text!r} can not be loaded: {why}") from error
+        raise InvalidArgument("--function", f"{text!r} cannot be loaded: {why}") from error
     if not callable(found):
-        raise InvalidArgument("--function", f"{text!r} can not be called")
+        raise InvalidArgument("--function", f"{text!r} cannot be called")
     called: Callable[[Any], object] = found
     return called
 
@@ -382,7 +404,10 @@ def read_table_options(
     until: str | None,
     archive: str | None,
 ) -> dict[str, str]:
-    """The options of `format("quorate")` that these make, checked; raises InvalidArgument."""
+    """Return the checked options of `format("quorate")` for these arguments.
+
+    Raises InvalidArgument.
+    """
     from quorate.pipeline.archive.directory import ArchiveDirectory
     from quorate.pipeline.options import parse_time, read_options
 
@@ -395,7 +420,7 @@ def read_table_options(
     if archive is not None:
         ArchiveDirectory(archive)
     if any("," in topic for topic in topics):
-        # In a list it would be two.
+        # In the list of the option, a topic with a comma would be two.
         topics, topics_pattern = (), "|".join(map(re.escape, topics))
     given = {
         "stores": ",".join(stores),
@@ -410,11 +435,11 @@ def read_table_options(
     return options
 
 
-# `python -m quorate.pipeline`
+# The command line of `python -m quorate.pipeline`.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a job, and print its report as JSON; the exit code."""
+    """Run a job, print its report as JSON, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m quorate.pipeline", description="The jobs of the pipeline, on Spark."
     )
@@ -438,7 +463,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _add_topics(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--topic", action="append", default=[], help="only this; several may be")
+    parser.add_argument(
+        "--topic", action="append", default=[], help="only this topic; may be given several times"
+    )
     parser.add_argument("--topics-pattern", metavar="REGEX", help="only topics that match")
 
 
@@ -447,7 +474,7 @@ def _add_layout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--group", action="append", default=[], metavar="NAME[/RULE]=HOST:PORT,…[+BACKUPS]"
     )
-    parser.add_argument("--intergroup", default="any", help="the rule over the groups")
+    parser.add_argument("--intergroup", default="any", help="the intergroup rule")
 
 
 def _plain(stores: str) -> Layout:
@@ -541,16 +568,20 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
 def _add_range(parser: argparse.ArgumentParser) -> None:
     _add_topics(parser)
-    parser.add_argument("--since", metavar="TIME", help="from that time on")
-    parser.add_argument("--until", metavar="TIME", help="before that time")
-    parser.add_argument("--archive", metavar="PATH", help="where what has left the stores is")
+    parser.add_argument("--since", metavar="TIME", help="only messages from that time on")
+    parser.add_argument("--until", metavar="TIME", help="only messages before that time")
+    parser.add_argument(
+        "--archive", metavar="PATH", help="the archive with messages that the stores released"
+    )
 
 
 def _add_stats(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stores", required=True, metavar="HOST:PORT,…")
     _add_range(parser)
-    parser.add_argument("--gap", type=float, metavar="SECONDS", help="how long a gap is at least")
-    parser.add_argument("--plot", metavar="FILE", help="draw it: .png, .svg or .pdf")
+    parser.add_argument("--gap", type=float, metavar="SECONDS", help="least length of a gap")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the report into it: .png, .svg or .pdf"
+    )
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_stats(
@@ -572,10 +603,14 @@ def _add_stats(parser: argparse.ArgumentParser) -> None:
 def _add_backtest(parser: argparse.ArgumentParser) -> None:
     _add_layout(parser)
     _add_range(parser)
-    parser.add_argument("--to", metavar="TOPIC", help="send to it; {topic} is the message's own")
-    parser.add_argument("--function", metavar="MODULE:NAME", help="call it with each message")
-    parser.add_argument("--name", help="goes on where the replay of this name was")
-    parser.add_argument("--speed", default="1", help="times faster than it was, or max")
+    parser.add_argument(
+        "--to", metavar="TOPIC", help="send to this topic; {topic} is that of the message"
+    )
+    parser.add_argument(
+        "--function", metavar="MODULE:NAME", help="call this function with each message"
+    )
+    parser.add_argument("--name", help="go on where the replay of this name ended")
+    parser.add_argument("--speed", default="1", help="times faster than the original, or max")
 
     def run(given: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         report = run_backtest(
@@ -597,11 +632,11 @@ def _add_backtest(parser: argparse.ArgumentParser) -> None:
 
 
 _JOBS: tuple[tuple[str, Callable[[argparse.ArgumentParser], None], str], ...] = (
-    ("archive", _add_archive, "Move what is stable from the stores to Parquet."),
-    ("compact", _add_compact, "Put small files of an archive together."),
-    ("rebuild", _add_rebuild, "Make a damaged manifest of an archive again."),
-    ("restore", _add_restore, "Give stores back what an archive has."),
+    ("archive", _add_archive, "Copy stable messages from the stores to Parquet."),
+    ("compact", _add_compact, "Replace small files of an archive by large ones."),
+    ("rebuild", _add_rebuild, "Rebuild a damaged manifest of an archive."),
+    ("restore", _add_restore, "Give the messages of an archive back to stores."),
     ("backtest", _add_backtest, "Replay a range to a topic or to a function."),
-    ("stats", _add_stats, "Rates, sizes and gaps of what the stores have."),
-    ("audit", _add_audit, "Compare what every store has; say whether anything is lost."),
+    ("stats", _add_stats, "Count messages, and show rates, sizes and gaps."),
+    ("audit", _add_audit, "Compare what every store has, and look for losses."),
 )

@@ -1,7 +1,7 @@
-"""Ending a job by a signal: the first one cleanly, with one line; a second one at once.
+"""The end of a job by a signal: the first signal ends it cleanly, a second one at once.
 
-Only for the main thread of a program whose purpose the job is. Nothing here knows Spark but for
-what py4j, which carries PySpark's calls, would print on the way out.
+This is only for the main thread of a program that runs one job. Of Spark, this knows only py4j,
+which carries PySpark's calls, and silences it when a job ends.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def interruptible(remains: str) -> Iterator[None]:
-    """Have a signal end what is done in here; a second one ends the process at once.
+    """Let a signal end the `with` block. A second signal ends the process at once.
 
-    remains: what is left of the work then, for people; the job makes it so. Serves as a decorator,
-    too. Raises Interrupted. Does nothing in a thread, which no signal reaches.
+    remains: a text for people about what is left of the work, which the job must make true.
+    It also serves as a decorator. It does nothing in a thread, since no signal reaches threads.
+    Raises Interrupted.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -43,7 +44,7 @@ def interruptible(remains: str) -> Iterator[None]:
     before = {
         number: handler
         for number in STOPPING_SIGNALS
-        # Whoever had a signal ignored (nohup) has meant it.
+        # A user who had a signal ignored (nohup) meant it.
         if (handler := signal.getsignal(number)) is not signal.SIG_IGN
     }
     for number in before:
@@ -54,7 +55,7 @@ def interruptible(remains: str) -> Iterator[None]:
     except (KeyboardInterrupt, Exception) as error:
         if not received and not isinstance(error, KeyboardInterrupt):
             raise
-        # Whatever fails on the way out: a call to Java that was cut off makes others fail.
+        # Any error counts as the interruption: a call to Java that was cut off makes others fail.
         name = signal.Signals(received[0] if received else signal.SIGINT).name
         raise Interrupted(name, remains) from None
     finally:
@@ -64,15 +65,15 @@ def interruptible(remains: str) -> Iterator[None]:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """It writes the trace of an interrupted call to the root logger, and raises it as well."""
+    """Return False for py4j's log of an interrupted call, which it raises as an error anyway."""
     return record.module not in ("java_gateway", "clientserver")
 
 
 def done_aside(make: Callable[[], T]) -> T:
-    """What a function returns that is called in a thread of its own, which dies with the process.
+    """Call a function in a thread of its own, which ends with the process; return its result.
 
-    PySpark takes the handler of SIGINT for itself if a session is made in the main thread; and
-    waiting for a thread can be interrupted, without what it waits for being cut off half done.
+    In the main thread, PySpark would take over the handler of SIGINT when it makes a session. A
+    signal can also interrupt the wait for the thread without cutting the function off.
     """
     made: list[T] = []
     failed: list[BaseException] = []

@@ -1,7 +1,7 @@
 """A picture of statistics: rates over time with their gaps, and sizes, by topic.
 
-Needs matplotlib (the extra `plot`), which is imported only when a picture is made. Nothing here
-computes anything.
+It needs matplotlib (the extra `plot`), which is imported only when a picture is made. Nothing here
+computes statistics.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 TOPICS_MAX = 6
-"""So many are told apart; the others are summed up as one."""
+"""Most topics that are drawn by themselves. All others are drawn as one."""
 
-# Okabe and Ito's colours: told apart by people who do not see all colours.
+# Okabe and Ito's colours, which people with colour blindness can distinguish.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _OTHERS_COLOUR = "#999999"
 _GAP_COLOUR = "#B22222"
@@ -31,24 +31,27 @@ _GAPS_NAMED = 3
 
 
 def check_plot(path: str) -> None:
-    """Raises InvalidArgument if no picture can be written there, ModuleNotFoundError."""
+    """Raise InvalidArgument if no picture can be written to a path.
+
+    Raises ModuleNotFoundError without matplotlib.
+    """
     import matplotlib  # noqa: F401
 
     kind = Path(path).suffix.lower()
     if kind not in _KINDS:
-        raise InvalidArgument("--plot", f"{path} ends with none of {', '.join(_KINDS)}")
+        raise InvalidArgument("--plot", f"{path} does not end with one of {', '.join(_KINDS)}")
     directory = Path(path).absolute().parent
     if not directory.is_dir():
         raise InvalidArgument("--plot", f"there is no directory {directory}")
 
 
 def plot(report: StatsReport, path: str) -> None:
-    """Write a picture; the ending of the path says of which kind."""
+    """Write a picture, of the kind that the ending of the path names."""
     draw(report).savefig(path, dpi=130)
 
 
 def draw(report: StatsReport) -> Figure:
-    """The picture."""
+    """Return the picture of a report."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -72,7 +75,7 @@ def draw(report: StatsReport) -> Figure:
 
 
 def _shown(report: StatsReport) -> list[str]:
-    """The topics with most messages, then what stands for all others."""
+    """Return the topics with most messages, and then the name that stands for all others."""
     ranked = sorted(report.topics, key=lambda topic: (-topic["messages"], topic["topic"]))
     names = [topic["topic"] for topic in ranked[:TOPICS_MAX]]
     return names if len(ranked) <= TOPICS_MAX else [*names, _OTHERS]
@@ -87,7 +90,7 @@ def _colour(place: int) -> str:
 
 
 def _draw_rates(figure: SubFigure, report: StatsReport, shown: Sequence[str]) -> None:
-    """A row for each topic, all over the same time; what is silent has no line."""
+    """Draw a row for each topic, all over the same time. A silent topic has no line."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     width = timedelta(seconds=report.width_seconds)
@@ -116,7 +119,7 @@ def _draw_rates(figure: SubFigure, report: StatsReport, shown: Sequence[str]) ->
 
 
 def _steps(counts: dict[datetime, int], width: timedelta) -> tuple[list[datetime], list[float]]:
-    """Points of a line of steps that is at zero where nothing came."""
+    """Return the points of a line of steps that is zero where there is no message."""
     times: list[datetime] = []
     rates: list[float] = []
     end: datetime | None = None

@@ -1,6 +1,6 @@
 """A client of the call Restore, for code without asyncio.
 
-Nothing here knows of archives: batches go in, and what the store said comes out.
+It sends batches to a store, and returns the store's answer. Nothing here knows of archives.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from quorate.v1 import store_pb2 as store_v1
 from quorate.v1.store_pb2_grpc import StoreStub
 
 _AHEAD = 16
-"""So many batches wait for a store at most."""
+"""Most batches that wait for a store."""
 _LOOK_SECONDS = 0.2
 
 
 @dataclass(slots=True)
 class Answered:
-    """What a store said in one call."""
+    """The answer of a store to one call."""
 
     upto: int = -1
-    """What is above the source sends itself."""
+    """The last number that the store takes. The source itself sends the higher ones."""
     lacking: tuple[HeldRange, ...] = ()
     limbo: bool = True
     written: int = 0
@@ -38,7 +38,7 @@ class Answered:
 
 
 class Sender:
-    """One call of Restore, on a thread of its own."""
+    """One call of Restore, which runs in a thread of its own."""
 
     def __init__(self, address: str, request: store_v1.RestoreOpen) -> None:
         self._address = address
@@ -51,12 +51,14 @@ class Sender:
         self._thread.start()
 
     def send(self, frame: bytes) -> None:
-        """Send a batch; they must ascend. Waits while the store is behind; if the call has failed,
-        `finish` says so."""
+        """Send a batch. Batches must be in ascending order.
+
+        The method waits while the store is behind. If the call has failed, `finish` raises it.
+        """
         self._put(frame)
 
     def finish(self) -> Answered:
-        """Return when the store has everything that it was sent; raises what it refuses with."""
+        """Wait until the store has everything, and return its answer. Raises the store's error."""
         self._put(None)
         self._thread.join()
         if self._error is not None:
@@ -71,7 +73,7 @@ class Sender:
             except queue.Full:
                 continue
 
-    # On the thread.
+    # In the thread.
 
     def _call(self) -> None:
         call = StoreStub(channel_to(self._address)).Restore(self._requests())
@@ -80,7 +82,7 @@ class Sender:
             for response in call:
                 done = self._take(response) or done
             if not done:
-                raise Unreachable(self._address, "it ended the call without a word")
+                raise Unreachable(self._address, "it ended the call without an answer")
         except QuorateError as error:
             self._error = error
         except grpc.RpcError as error:
@@ -101,7 +103,7 @@ class Sender:
             yield store_v1.RestoreRequest(batch=frame)
 
     def _take(self, response: store_v1.RestoreResponse) -> bool:
-        """Whether it is the last one; raises what the store refuses with."""
+        """Take a response; return whether it is the last one. Raises the store's error."""
         answered = self._answered
         match response.WhichOneof("kind"):
             case "failed":
@@ -119,5 +121,5 @@ class Sender:
 
 
 def ask(address: str, request: store_v1.RestoreOpen) -> Answered:
-    """Tell a store what is to come, and have it say what it lacks; raises what it refuses with."""
+    """Announce a source to a store, and return what the store lacks. Raises the store's error."""
     return Sender(address, request).finish()

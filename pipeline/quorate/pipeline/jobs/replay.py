@@ -1,7 +1,6 @@
-"""Handing messages over again at the pace at which they once came: when each is due, and progress.
+"""The pace of a replay: when each message is due, and the progress.
 
-Pure but for the clock and the sink that it is given. Where messages come from and go to is not
-known here.
+A caller gives the clock and the sink. Nothing here knows where messages come from or go to.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from typing import NamedTuple, Protocol
 from quorate.protocol.errors import InvalidArgument
 
 FLAT_OUT = float("inf")
-"""A speed: nothing is waited for."""
+"""The speed of a replay that does not wait for any message to be due."""
 
 GRAIN_SECONDS = 0.002
-"""What is due within so short a time is handed over now, together."""
+"""Messages that are due within so many seconds are handed over at once, together."""
 
 PROGRESS_SECONDS = 1.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Position(NamedTuple):
-    """A place in the order of a replay: by time, then topic, source and number."""
+    """A place in the order of a replay, which is by time, topic, source and sequence number."""
 
     time_us: int
-    """µs since 1970."""
+    """The time in µs since 1970."""
     topic: str
     source: str
     sequence: int
@@ -35,7 +34,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A message that comes again."""
+    """A message of a replay."""
 
     position: Position
     epoch: int
@@ -49,7 +48,7 @@ class Replayed:
 
     @property
     def time(self) -> datetime:
-        """When it was sent."""
+        """The time at which the message was first sent, in UTC."""
         return as_time(self.position.time_us)
 
 
@@ -58,39 +57,39 @@ def as_time(time_us: int) -> datetime:
 
 
 class Clock(Protocol):
-    """Time as it passes for the replay."""
+    """The clock of a replay."""
 
     def now(self) -> float:
-        """Seconds since some moment."""
+        """Return the seconds since some moment."""
         ...
 
     def sleep(self, seconds: float) -> None: ...
 
 
 class Sink(Protocol):
-    """Where messages go."""
+    """The destination of the messages."""
 
     def take(self, message: Replayed) -> bool:
-        """Accept it; False: it was there already."""
+        """Take a message; return False if it was sent by an earlier replay."""
         ...
 
     def flush(self) -> None:
-        """What was taken has to be on its way now."""
+        """Send all messages that were taken."""
         ...
 
 
 class Pace:
-    """Maps the time of messages to the time of the clock, from the first message on."""
+    """A map from the times of messages to those of the clock, which begins at the first message."""
 
     def __init__(self, speed: float) -> None:
-        """speed: how many times faster than it was; FLAT_OUT. Raises InvalidArgument."""
+        """speed: times faster than the original, or FLAT_OUT. Raises InvalidArgument."""
         if not speed > 0:
-            raise InvalidArgument("speed", f"{speed:g} is no number above 0")
+            raise InvalidArgument("speed", f"{speed:g} is not a number above 0")
         self._speed = speed
         self._began: tuple[int, float] | None = None
 
     def wait(self, time_us: int, now: float) -> float:
-        """Seconds until a message of that time is due; negative: it is late by so many."""
+        """Return the seconds until a message of that time is due; negative if it is late."""
         if self._speed == FLAT_OUT:
             return 0.0
         if self._began is None:
@@ -100,13 +99,13 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far a replay has come."""
+class ReplayProgress:
+    """The progress of a replay."""
 
     messages: int = 0
-    """Handed over."""
+    """Number of messages that were handed over."""
     already: int = 0
-    """Were there before."""
+    """Number of messages that an earlier replay had sent."""
     bytes: int = 0
     first_us: int | None = None
     last_us: int | None = None
@@ -117,7 +116,7 @@ class Progress:
 
     @property
     def original_seconds(self) -> float:
-        """Between the first message and the last, as they once came."""
+        """Seconds between the original times of the first and the last message."""
         if self.first_us is None or self.last_us is None:
             return 0.0
         return (self.last_us - self.first_us) / 1e6
@@ -136,19 +135,22 @@ def replay(
     sink: Sink,
     pace: Pace,
     clock: Clock,
-    progress: Progress,
+    progress: ReplayProgress,
     told: Callable[[str], None],
 ) -> None:
-    """Hand all over, each when it is due; progress is kept up to date, and told every second."""
+    """Hand each message to the sink when it is due, and keep the progress up to date.
+
+    told: a function that gets a line about the progress every second.
+    """
     began = told_at = None
     for message in messages:
         now = clock.now()
         if began is None or told_at is None:
-            # Until the first one comes somebody else computes.
+            # The time until the first message belongs to the query, not to the replay.
             began = told_at = now
         wait = pace.wait(message.position.time_us, now)
         if wait > GRAIN_SECONDS:
-            # Nothing that is due stays behind while it is waited.
+            # Messages that are due must not wait in the sink meanwhile.
             sink.flush()
             while (wait := pace.wait(message.position.time_us, clock.now())) > GRAIN_SECONDS:
                 clock.sleep(min(wait, PROGRESS_SECONDS))
@@ -166,7 +168,7 @@ def replay(
         progress.seconds = clock.now() - began
 
 
-def _count(progress: Progress, message: Replayed, behind: float) -> None:
+def _count(progress: ReplayProgress, message: Replayed, behind: float) -> None:
     progress.messages += 1
     progress.bytes += len(message.payload)
     if progress.first_us is None:

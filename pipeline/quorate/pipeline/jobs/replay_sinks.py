@@ -1,6 +1,7 @@
-"""Where a replay goes: to a function, or to topics, each through a source.
+"""The sinks of a replay: a function, or topics, each through a source.
 
-A source's marker says how far its topic is, so that a replay that is started again goes on there.
+The marker of each source has the position of the replay in its topic, so that a replay that is
+started again goes on there. When a message is due is not decided here.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from quorate.source import Source
 from quorate.source.protocol.outgoing import Ready
 
 TIME_PROPERTY = "original-time"
-"""When the message was sent first: ISO 8601, UTC, to the microsecond."""
+"""The property with the original time of a message: ISO 8601, UTC, to the microsecond."""
 TOPIC_PROPERTY = "original-topic"
 NAME_BYTES_MAX = 256
 TIMEOUT_SECONDS = 60.0
@@ -35,11 +36,11 @@ TIMEOUT_SECONDS = 60.0
 _FORMAT = 1
 _RETRY_SECONDS = 0.1
 _PLACES_SHOWN = 4
-"""Of a traceback, the innermost."""
+"""Number of innermost places of a traceback that an error shows."""
 
 
 def check_target(to: str) -> None:
-    """Raises InvalidArgument if nothing can be sent to such a topic; see TopicsSink."""
+    """Raise InvalidArgument if no message can be sent to such a topic; see TopicsSink."""
     check_topic(to.replace("{topic}", "x"))
 
 
@@ -50,7 +51,7 @@ class FunctionSink:
         self._function = function
 
     def take(self, message: Replayed) -> bool:
-        """Raises FunctionFailed."""
+        """Call the function with a message. Raises FunctionFailed."""
         try:
             self._function(message)
         except Exception as error:
@@ -58,7 +59,7 @@ class FunctionSink:
         return True
 
     def flush(self) -> None:
-        """A function has had them all."""
+        """Do nothing, because the function has already been called with every message."""
 
 
 def _failed(
@@ -66,7 +67,7 @@ def _failed(
 ) -> FunctionFailed:
     name = getattr(function, "__qualname__", repr(function))
     at = message.position
-    # The first place is where it was called from here.
+    # The first place is the call in this module.
     places = traceback.extract_tb(error.__traceback__)[1:]
     shown = "".join(traceback.format_list(places[-_PLACES_SHOWN:])).rstrip()
     if len(places) > _PLACES_SHOWN:
@@ -81,19 +82,20 @@ def _failed(
 
 
 class TopicsSink:
-    """Sends messages to topics; to be used in a `with` block, which ends when all is stable."""
+    """Sends messages to topics. It is used in a `with` block, which ends when all are stable."""
 
     def __init__(
         self, to: str, layout: Layout, name: str, timeout: float = TIMEOUT_SECONDS
     ) -> None:
-        """to: the topic; `{topic}` in it stands for the message's own.
+        """to: the topic; `{topic}` in it stands for the topic of the message.
 
-        name: of the replay; one with the same name goes on where the last one was.
+        name: the name of the replay; one with the same name goes on where the last one ended.
+        timeout: seconds to wait for enough stores.
         Raises InvalidArgument.
         """
         check_target(to)
         if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
-            raise InvalidArgument("name", f"has not between 1 and {NAME_BYTES_MAX} bytes")
+            raise InvalidArgument("name", f"does not have between 1 and {NAME_BYTES_MAX} bytes")
         self._to = to
         self._layout = layout
         self._name = name
@@ -113,7 +115,7 @@ class TopicsSink:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            # Also after a failure or an interruption: what was sent is to be stable.
+            # Sent messages must become stable, also after a failure or an interruption.
             for target in self._targets.values():
                 self._loop.run(target.source.close(self._timeout if kind is None else 10.0))
         finally:
@@ -121,13 +123,16 @@ class TopicsSink:
 
     @property
     def position(self) -> Position | None:
-        """Up to where all is there, if one topic takes everything; None: from the beginning on."""
+        """The position up to which all messages are sent, if one topic takes them all.
+
+        None: the replay begins at its beginning.
+        """
         target = self._targets.get(self._to)
         return target.position if target is not None else None
 
     @property
     def last(self) -> dict[str, int]:
-        """By topic, the number of the last message."""
+        """By topic, the number of the last message that was sent."""
         return {topic: each.source.next_sequence - 1 for topic, each in self._targets.items()}
 
     def take(self, message: Replayed) -> bool:
@@ -156,32 +161,32 @@ class TopicsSink:
 
 
 class _Target:
-    """One topic that is sent to: its source, and what gathers for the next batch.
+    """One topic of a sink: its source, and the messages that wait for the next batch.
 
-    A message gathers, and a batch is committed, as a whole or not at all, whenever an interruption
-    comes: what is there can always be flushed.
+    An interruption never leaves half a message or half a batch, so the waiting messages can always
+    be flushed.
     """
 
     def __init__(self, source: Source, name: str, position: Position | None) -> None:
         self.source = source
         self._position = position
         self._waiting: list[tuple[Replayed, bytes]] = []
-        """Messages with their attributes."""
+        """The waiting messages, each with its encoded attributes."""
         self._bytes = 0
         self._name = name
 
     @property
     def position(self) -> Position | None:
-        """Of the last message that was taken."""
+        """The position of the last message that was taken."""
         return self._waiting[-1][0].position if self._waiting else self._position
 
     @property
     def waits(self) -> bool:
-        """Whether a message is not committed yet."""
+        """A message waits to be committed."""
         return bool(self._waiting)
 
     def fits(self, payload: bytes, attributes: bytes) -> bool:
-        """Whether the batch has room for it."""
+        """Return whether the batch has room for a message. Raises MessageTooLarge."""
         size = len(payload) + len(attributes)
         if size > MESSAGE_BYTES_MAX:
             raise MessageTooLarge(size, MESSAGE_BYTES_MAX)
@@ -194,7 +199,10 @@ class _Target:
         self._waiting.append((message, attributes))
 
     async def commit(self, timeout: float) -> None:
-        """Send what has gathered; too few stores are borne with for so many seconds."""
+        """Send the waiting messages.
+
+        timeout: seconds to wait for enough stores, after which it raises NotRegistered.
+        """
         position = self.position
         assert position is not None
         ready = Ready(

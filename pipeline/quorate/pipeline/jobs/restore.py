@@ -1,9 +1,9 @@
-"""The job that gives stores back what the archive has: wiped ones, or those of a new group.
+"""The restore: the job that gives the messages of an archive to wiped stores, or to a new group.
 
-First every store is told what is to come, so that no source can take the group for a new one while
-it is filled; then Spark schedules the files, whose batches go from Parquet to the stores inside a
-Python worker; at the end every store says what it lacks. What a store takes, it decides itself.
-Running it again goes on where it was, and compares what is there already.
+First the job announces every source to every store, so that no source takes the group for a new one
+while it is filled. Then Spark schedules the files; a Python worker sends their batches from Parquet
+to the stores. At the end every store reports what it lacks. Each store itself decides what it
+takes. A job that runs again goes on where the last one ended, and compares what the stores have.
 """
 
 from __future__ import annotations
@@ -47,32 +47,31 @@ from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
 PATIENCE_SECONDS = 30.0
-"""A store that can not take a history yet is asked again for so long: a new group is founded within
-seconds."""
+"""Seconds for which a store that is not ready is asked again. A new group is founded in less."""
 _PAUSE_SECONDS = 0.5
 UNSEEN_EPOCHS = 1000
-"""A source may have begun so many epochs since it was archived; all stores that knew are lost."""
+"""Epochs that a source may have begun since it was archived, at stores that are all lost."""
 PART_BYTES = 256 * 1024 * 1024
-"""Of the files of a task, compressed."""
+"""Compressed bytes of the files of a task."""
 
 
 def _quiet(_: str) -> None:
-    """For whoever does not want to be told."""
+    """Drop a line about the progress of the job."""
 
 
 @dataclass(slots=True)
 class StoreRestored:
-    """What came of one source at one store."""
+    """The result of restoring one source to one store."""
 
     store: str
     written: int = 0
     held_already: int = 0
     lacking: tuple[HeldRange, ...] = ()
-    """Of what the archive has."""
+    """Ranges of the archive that the store lacks."""
     left_to_source: int = 0
-    """So many of the archive's last messages the source itself sends to this store: it streams."""
+    """Number of the archive's last messages that the live source itself sends to this store."""
     vouches: bool = False
-    """The store is out of limbo for the source."""
+    """The store is not in limbo for the source."""
     failure: QuorateError | None = None
 
     @property
@@ -95,37 +94,37 @@ class StoreRestored:
 
 @dataclass(slots=True)
 class RestoreReport:
-    """What the job did."""
+    """The result of a restore."""
 
     archive: str
     version: int
-    """Of the manifest that was restored."""
+    """The version of the manifest that was restored."""
     sources: dict[SourceName, dict[str, StoreRestored]] = field(default_factory=dict)
-    """By the store's name."""
+    """By source and name of the store."""
     lasts: dict[SourceName, int] = field(default_factory=dict)
-    """What the archive ends with."""
+    """By source, the last number in the archive."""
     seconds: float = 0.0
 
     @property
     def done(self) -> bool:
-        """Every store has everything that the archive has."""
+        """Every store has every message of the archive."""
         return all(store.done for stores in self.sources.values() for store in stores.values())
 
     @property
     def warnings(self) -> list[str]:
-        """What whoever ran this must know, and do."""
+        """Lines for the operator about what has to be done now."""
         return [
-            f"{source} goes on at {last + 1}. What it had sent above {last}, if no store has it, "
-            "is lost, and its numbers will be given to other messages. Receivers that run are told "
-            "(Withdrawn); whoever remembers by himself how far he was must forget what is above. A "
-            "source that says that messages are missing remembers more than there is: start it "
-            "anew, without its publish store."
+            f"{source} goes on at {last + 1}. Messages that it had sent above {last}, and that no "
+            "store has, are lost, and other messages will get their numbers. Running receivers are "
+            "told (Withdrawn). An application that remembers a position of its own must forget "
+            "what is above. If the source reports missing messages, it remembers more than the "
+            "stores have: start it anew, without its publish store."
             for source, last in self.lasts.items()
             if any(store.written for store in self.sources[source].values())
         ]
 
     def as_object(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report as values for JSON."""
         return {
             "archive": self.archive,
             "version": self.version,
@@ -153,12 +152,15 @@ def restore(
     told: Callable[[str], None] = _quiet,
     patience: float = PATIENCE_SECONDS,
 ) -> RestoreReport:
-    """Give these stores everything that an archive has.
+    """Give these stores every message of an archive.
 
-    run: quorate.pipeline.archive.tasks.on_spark. layout: which stores, and under which policy they
-    keep the streams from now on; a source that had a policy of just these stores keeps that.
-    selects: which topics. told: is told how it goes. patience: for so many seconds a store that is
-    not ready is asked again. What can not be restored is in the report.
+    run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
+    layout: the stores, and the policy of the streams from now on. A source whose archived policies
+    name only these stores keeps them.
+    selects: returns whether a topic is to be restored.
+    told: a function that gets lines about the progress.
+    patience: seconds for which a store that is not ready is asked again.
+    The report lists what could not be restored.
     Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
     """
     began = time.monotonic()
@@ -205,7 +207,7 @@ class _Restoring:
             self._fill(manifest, requests, report)
             self._ask_all(executor, requests, report)
         for store in self._layout.stores:
-            # What they were given they may let go again, if they let anything go.
+            # The archive has these messages, so retention may release them again.
             done = {
                 name: report.lasts[name]
                 for name, restored in report.sources.items()
@@ -217,16 +219,16 @@ class _Restoring:
     def _check_histories(
         self, sources: Sequence[ArchivedSource], report: RestoreReport
     ) -> dict[SourceName, int]:
-        """Before any store takes anything: one that follows another history keeps it from all.
+        """Fail each source of which a store has another history, before any store is given it.
 
-        Returns the highest epoch that any store has promised, of sources that one knows.
+        Returns, by source that a store knows, the highest epoch that any store has promised.
         """
         promised: dict[SourceName, int] = {}
         for store in self._layout.stores:
             try:
                 known = Stores([store.address]).sources().sources
             except QuorateError:
-                continue  # it will be asked again, and what it then says is reported
+                continue  # _ask_store asks it again, and reports its error
             for each in sources:
                 has = known.get(each.name)
                 if has is None:
@@ -265,7 +267,7 @@ class _Restoring:
         requests: Mapping[SourceName, store_v1.RestoreOpen],
         report: RestoreReport,
     ) -> None:
-        """Tell a store what is to come, or what was; note what it lacks."""
+        """Announce all sources to a store, and note what it lacks."""
         give_up_at = time.monotonic() + self._patience
         for source, request in requests.items():
             restored = report.sources[source][store.name]
@@ -322,7 +324,7 @@ def _note(restored: StoreRestored, answered: Answered, request: store_v1.Restore
 
 
 def _packed(files: Sequence[ArchivedFile]) -> Iterator[list[ArchivedFile]]:
-    """The files of a source, in order, as many at a time as one task takes."""
+    """Yield the files of a source in order, as many at a time as one task takes."""
     sizes = 0
 
     def number(file: ArchivedFile) -> int:
@@ -337,12 +339,12 @@ def _packed(files: Sequence[ArchivedFile]) -> Iterator[list[ArchivedFile]]:
 def opening(
     source: ArchivedSource, layout: Layout, promised: int | None = None
 ) -> store_v1.RestoreOpen:
-    """What a store is told of a source: its past, and who keeps it from now on.
+    """Return the announcement of a source to a store: its history, and its policies from now on.
 
-    promised: the highest epoch that stores have promised; None: no store knows the source. Then the
-    epochs that it may have begun since it was archived are fenced: in one that came twice, other
-    messages would have the numbers of those that are lost, and whoever got these would take those
-    for them.
+    promised: the highest epoch that stores have promised; None: no store knows the source.
+    Without a store that knows the source, all epochs that it may have begun since are fenced.
+    Otherwise a lost epoch could be begun again, and give other messages the lost numbers. A
+    receiver of the lost messages would take the new ones for them.
     """
     if promised is None:
         promised = max(source.promised_epoch, source.lineage.epoch) + UNSEEN_EPOCHS
@@ -372,23 +374,23 @@ def opening(
     )
 
 
-# In a worker.
+# Tasks, which run in a worker.
 
 
 @dataclass(frozen=True, slots=True)
 class RestorePart:
-    """Files of one source, and the stores that are given what is in them."""
+    """Files of one source, and the stores that are given their messages."""
 
     opened: bytes
-    """The RestoreOpen of the source."""
+    """The RestoreOpen of the source, serialized."""
     files: tuple[ArchivedFile, ...]
-    """Ascending."""
+    """The files in ascending order."""
     stores: tuple[tuple[str, str], ...]
-    """Name and address."""
+    """The name and the address of each store."""
 
 
 def restore_part(part: RestorePart, *, path: str) -> Iterator[Entry]:
-    """Give all batches of a part to all of its stores; what each of them said."""
+    """Send all batches of a part to all of its stores. Yield the answer of each store."""
     source = part.files[0].source
     request = store_v1.RestoreOpen.FromString(part.opened)
     senders = {name: Sender(address, request) for name, address in part.stores}

@@ -1,7 +1,8 @@
-"""Statistics of a table of messages: rates, sizes, gaps in time, by topic and by source.
+"""Statistics of a table of messages: rates, sizes and gaps in time, by topic and by source.
 
-Spark computes them; what comes out is small. The messages of a batch have one time, so everything
-is worked out from cells: how many messages of one size there are at one time in one source.
+Spark computes them, and the results are small. The messages of a batch have one time. So all
+figures are computed from cells: the number of messages of one size, at one time, in one source.
+Nothing here draws or prints.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 BY_SOURCE = ("topic", "source")
 BY_TOPIC = ("topic",)
 BUCKETS_MAX = 240
-"""How many points a rate over time has at the most."""
+"""Most points of a rate over time."""
 GAPS_MAX = 100
-"""How many gaps a report names: the longest ones."""
+"""Most gaps that a report names. It names the longest ones."""
 
 _WIDTHS = (0.001, 0.01, 0.1, 1, 5, 10, 30, 60, 300, 600, 1800, 3600, 21_600, 86_400, 604_800)
 _QUIET_INTERVALS = 10
@@ -31,9 +32,9 @@ _QUIET_SECONDS_MIN = 1.0
 
 
 def cells(table: DataFrame) -> DataFrame:
-    """topic, source, timestamp, size, messages: what all else is worked out from.
+    """Return the cells of a table: topic, source, timestamp, size, messages.
 
-    table: as format("quorate") gives it, or at least topic, source, timestamp and payload.
+    table: the rows of format("quorate"), or at least topic, source, timestamp and payload.
     """
     size = f.octet_length("payload")
     if "key" in table.columns:
@@ -48,12 +49,12 @@ def cells(table: DataFrame) -> DataFrame:
 def stats(
     table: DataFrame, *, by: Sequence[str] = BY_SOURCE, gap_seconds: float | None = None
 ) -> DataFrame:
-    """A row for each source, or, with by=("topic",), for each topic.
+    """Return a row for each source, or, with by=("topic",), for each topic.
 
-    gap_seconds: how long nothing must have come for it to be a gap; None: ten times the median
-    distance between the times at which something came, and a second at least. Sizes are those of
-    payload and key, in bytes; rates are over the time from the first message to the last, and null
-    if that is no time.
+    gap_seconds: the least seconds without a message that count as a gap. None: ten times the median
+    time between two messages, and at least a second.
+    Sizes are bytes of payload and key. Rates are over the time from the first to the last message,
+    and null if that is 0.
     """
     return summary(cells(table), by=by, gap_seconds=gap_seconds)
 
@@ -61,7 +62,7 @@ def stats(
 def summary(
     cells: DataFrame, *, by: Sequence[str] = BY_SOURCE, gap_seconds: float | None = None
 ) -> DataFrame:
-    """`stats`, from cells."""
+    """Return what `stats` returns, computed from cells."""
     _check(by, gap_seconds)
     size = f.col("size").cast("bigint")
     quantiles = f.percentile("size", f.array(f.lit(0.5), f.lit(0.99)), f.col("messages"))
@@ -124,7 +125,7 @@ def summary(
 def gaps(
     cells: DataFrame, *, by: Sequence[str] = BY_SOURCE, gap_seconds: float | None = None
 ) -> DataFrame:
-    """A row for each gap, the longest first: since, until, seconds. See `stats`."""
+    """Return a row for each gap, the longest first: since, until, seconds. See `stats`."""
     _check(by, gap_seconds)
     return (
         _silences(cells, by, gap_seconds)
@@ -135,7 +136,10 @@ def gaps(
 
 
 def rates(cells: DataFrame, width_seconds: float) -> DataFrame:
-    """topic, start, messages, bytes, for each such stretch of time in which something came."""
+    """Return topic, start, messages and bytes for each stretch of time that has a message.
+
+    width_seconds: the length of each stretch.
+    """
     return (
         cells.groupBy(
             "topic", f.window("timestamp", f"{round(width_seconds * 1_000_000)} microseconds")
@@ -150,9 +154,9 @@ def rates(cells: DataFrame, width_seconds: float) -> DataFrame:
 
 
 def sizes(cells: DataFrame) -> DataFrame:
-    """topic, size, messages: how many messages are larger than half of size, and not than it.
+    """Return topic, size and messages: the number of messages above half of size, up to size.
 
-    size: powers of two, and 0.
+    The sizes are 0 and powers of two.
     """
     power = f.pow(f.lit(2), f.ceil(f.log2(f.greatest("size", f.lit(1))))).cast("bigint")
     return (
@@ -163,7 +167,7 @@ def sizes(cells: DataFrame) -> DataFrame:
 
 
 def _silences(cells: DataFrame, by: Sequence[str], gap_seconds: float | None) -> DataFrame:
-    """Each stretch between two times that follow on each other, and what counts as a gap."""
+    """Return each silence between two messages, and the seconds above which it counts as a gap."""
     times = cells.select(*by, "timestamp").distinct()
     after = Window.partitionBy(*by).orderBy("timestamp")
     silences = (
@@ -197,9 +201,9 @@ def _check(by: Sequence[str], gap_seconds: float | None) -> None:
 
 
 def check_gap(gap_seconds: float | None) -> None:
-    """Raises InvalidArgument if no gap can be so long."""
+    """Raise InvalidArgument if no gap can be so long."""
     if gap_seconds is not None and not gap_seconds > 0:
-        raise InvalidArgument("--gap", f"{gap_seconds} is no number of seconds above 0")
+        raise InvalidArgument("--gap", f"{gap_seconds} is not a number of seconds above 0")
 
 
 # -- a report ---------------------------------------------------------------------------------
@@ -207,24 +211,24 @@ def check_gap(gap_seconds: float | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StatsReport:
-    """What `quorate stats` shows; times are text, UTC."""
+    """The statistics that `quorate stats` shows. Times are text, in UTC."""
 
     topics: list[dict[str, Any]]
     sources: list[dict[str, Any]]
     gaps: list[dict[str, Any]]
-    """By topic, the longest first; GAPS_MAX at the most."""
+    """The longest gaps by topic, the longest first, at most GAPS_MAX."""
     width_seconds: float
-    """Of each stretch in rates."""
+    """Seconds of each stretch of time in `rates`."""
     rates: list[dict[str, Any]]
     sizes: list[dict[str, Any]]
 
     def as_object(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the report as values for JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def report(table: DataFrame, *, gap_seconds: float | None = None) -> StatsReport:
-    """Everything at once; the table is read once."""
+    """Return all statistics. The table is read only once."""
     found = cells(table).persist()
     try:
         topics = _collected(summary(found, by=BY_TOPIC, gap_seconds=gap_seconds))

@@ -81,7 +81,10 @@ class PartReader:
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition. A worker calls this on a copy that knows only its options."""
+        """Yield the rows of a partition.
+
+        A worker calls this on a copy that knows only its options.
+        """
         assert isinstance(partition, StoresPartition), partition
         return read_part(
             self._stores.knowing(partition.others),
@@ -232,9 +235,7 @@ def check_topics(options: ReadOptions, catalogue: Catalogue) -> None:
         raise UnknownTopic(topic, ", ".join(known))
 
 
-def check_named(
-    option: str, bounds: ReadBounds, sources: Mapping[SourceName, KnownSource]
-) -> None:
+def check_named(option: str, bounds: ReadBounds, sources: Mapping[SourceName, KnownSource]) -> None:
     """Raise InvalidArgument if an option has a bound for a source that is not read."""
     for name in sorted(bounds.by_source.keys() - sources.keys()):
         known = list(map(str, sources))

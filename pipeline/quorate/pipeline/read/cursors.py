@@ -85,7 +85,8 @@ class Cursor:
             answers = self._registered(known)
             positions = [answer.acknowledged_upto for answer in answers if answer.known]
             if positions:
-                # A query acknowledges only what Spark has finished, so the highest position is right.
+                # A query acknowledges only what Spark has finished, so the highest position is
+                # right.
                 found[known.name] = max(positions) + 1
         return found
 

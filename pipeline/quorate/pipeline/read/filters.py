@@ -66,7 +66,7 @@ def restrict(filters: Iterable[Filter]) -> tuple[Restriction, list[Filter]]:
 
 
 def _narrowed(now: Restriction, each: Filter) -> tuple[Restriction, bool]:
-    """Return the restriction with one more filter, and whether it holds all that the filter says."""
+    """Return the restriction with one more filter, and whether it expresses the filter exactly."""
     path: tuple[str, ...] = getattr(each, "attribute", ())
     column = path[0] if len(path) == 1 else ""
     match each:

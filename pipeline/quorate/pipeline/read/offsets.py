@@ -49,7 +49,10 @@ def forward(start: Vector, end: Vector) -> dict[SourceName, tuple[int, int]]:
 
 
 def latest(start: Vector, stable_until: Vector) -> dict[SourceName, int]:
-    """Return how far a query can read now. It never goes back, even if only a lagging store answers."""
+    """Return how far a query can read now.
+
+    It never goes back, even if only a lagging store answers.
+    """
     sources = {*start, *stable_until}
     return {source: max(start.get(source, 0), stable_until.get(source, 0)) for source in sources}
 

@@ -139,7 +139,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         return self._catalogue
 
     def _warn_of_nothing(self, catalogue: Catalogue) -> None:
-        """Warn once of each wanted topic without a source: it may appear, or its name is misspelt."""
+        """Warn once of each wanted topic without a source. It may appear, or be misspelt."""
         if self._looked:
             return
         self._looked = True
@@ -159,7 +159,8 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
         sources = sources_of(catalogue, self._options)
         everybody = not catalogue.silent and not catalogue.limbo
         for name, one in sources.items():
-            # All stores answered, and none has what was read, stable or not. So the stream is another.
+            # All stores answered, and none has what was read, stable or not. So the stream is
+            # another.
             if everybody and begin.get(name, 0) > one.high + 1:
                 raise OffsetsBehind(str(name), begin[name], one.until)
         return sources
@@ -202,7 +203,7 @@ class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableN
     def _known_for(
         self, ranges: Mapping[SourceName, tuple[int, int]]
     ) -> dict[SourceName, KnownSource]:
-        """Return the known sources, asking the stores again if a range ends behind what is known."""
+        """Return the known sources, after asking the stores again if a range goes further."""
 
         def enough(catalogue: Catalogue) -> bool:
             sources = catalogue.sources

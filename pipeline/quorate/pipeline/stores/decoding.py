@@ -161,7 +161,7 @@ def _stride(body: memoryview, count: int) -> int:
 
 @lru_cache(maxsize=256)
 def _head(stride: int) -> tuple[bytes, ...]:
-    """Return the bytes of the tag and the length in front of a payload, in a message of `stride`."""
+    """Return the bytes before the payload, its tag and length, in a message of `stride` bytes."""
     for length_bytes in range(1, 5):
         length = stride - 1 - length_bytes
         if length >= 0 and len(prefix := FIRST.prefix(length)) == 1 + length_bytes:

@@ -72,7 +72,10 @@ def plan(
 
 
 def _filled(ranges: Sequence[SourceRange], size: int) -> Iterable[list[SourceRange]]:
-    """Yield the ranges of each part. One part is filled after the other, in order of the messages."""
+    """Yield the ranges of each part.
+
+    One part is filled after the other, in order of the messages.
+    """
     now = _Open()
     for each in ranges:
         first = each.first

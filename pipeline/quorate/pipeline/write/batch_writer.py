@@ -22,7 +22,7 @@ from quorate.pipeline.write.options import (
     WriteOptions,
     write_options,
 )
-from quorate.pipeline.write.resuming import Write
+from quorate.pipeline.write.resuming import WriteBatch
 from quorate.pipeline.write.rows import (
     check_columns,
     rows_by_topic,
@@ -37,7 +37,7 @@ from quorate.protocol.errors import InvalidArgument
 class BatchWriter(DataSourceArrowWriter):
     """One batch write. Spark pickles it to the tasks."""
 
-    def __init__(self, options: WriteOptions, write: Write) -> None:
+    def __init__(self, options: WriteOptions, write: WriteBatch) -> None:
         self._options = options
         self._write = write
 
@@ -52,15 +52,21 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def batch_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """Return the writer. Raises InvalidArgument for invalid options or columns, and to overwrite."""
+    """Return the writer.
+
+    Raises InvalidArgument for invalid options or columns, and to overwrite.
+    """
     options = checked_options(given, schema, overwrite, streaming=False)
-    return BatchWriter(options, Write(options.write_id or str(uuid.uuid4()), options.batch))
+    return BatchWriter(options, WriteBatch(options.write_id or str(uuid.uuid4()), options.batch))
 
 
 def checked_options(
     given: Mapping[str, str], schema: StructType, overwrite: bool, *, streaming: bool
 ) -> WriteOptions:
-    """Return the options, if rows of the schema can be written under them. Raises InvalidArgument."""
+    """Return the options, if rows of the schema can be written under them.
+
+    Raises InvalidArgument.
+    """
     if overwrite:
         raise InvalidArgument(
             "outputMode" if streaming else "mode",
@@ -73,7 +79,7 @@ def checked_options(
 
 
 def write_task(
-    batches: Iterator[pa.RecordBatch], options: WriteOptions, write: Write
+    batches: Iterator[pa.RecordBatch], options: WriteOptions, write: WriteBatch
 ) -> TaskMessage:
     """Write the rows of one task of a batch write or of a stream, and return its message."""
     context = TaskContext.get()

@@ -17,7 +17,7 @@ from quorate.pipeline.errors import RowsUnaccounted
 from quorate.pipeline.write.leftovers import newest_markers
 from quorate.pipeline.write.options import WriteOptions
 from quorate.pipeline.write.resuming import (
-    Write,
+    WriteBatch,
     partition_of,
     strays,
 )
@@ -31,7 +31,7 @@ _log = logging.getLogger("quorate.pipeline")
 class TaskMessage(WriterCommitMessage):
     """The message of a task to the driver."""
 
-    write: Write
+    write: WriteBatch
     partition: int
     written: tuple[Written, ...]
 
@@ -69,7 +69,7 @@ def roll_up(messages: Iterable[TaskMessage]) -> Committed:
 
 
 def commit_batch(
-    options: WriteOptions, write: Write, messages: Sequence[WriterCommitMessage | None]
+    options: WriteOptions, write: WriteBatch, messages: Sequence[WriterCommitMessage | None]
 ) -> Committed:
     """Account for all rows of the batch. Raises RowsUnaccounted, NoQuorum."""
     committed = roll_up(_ours(messages))
@@ -88,7 +88,7 @@ def commit_batch(
     return committed
 
 
-def abort_batch(write: Write, messages: Sequence[WriterCommitMessage | None]) -> None:
+def abort_batch(write: WriteBatch, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Log what stays of a failed batch, because written messages cannot be taken back."""
     _log.warning(
         "batch %d of write %s failed. The rows that its tasks wrote stay in the topic, and are not "

@@ -95,7 +95,9 @@ def _marker(address: str, source: SourceName, number: int) -> bytes:
                 raise BrokenAnswer(address, f"it lists {number} of {source}, but answers: {why}")
             header = check_batch(answer.fetched.batch, f"from {address}")
             if header.source != source or not header.first <= number <= header.last:
-                raise CorruptBatch(f"from {address}", f"it is not the batch that was asked for: {header}")
+                raise CorruptBatch(
+                    f"from {address}", f"it is not the batch that was asked for: {header}"
+                )
             return header.marker
         case Corrupt(error=error):
             raise error

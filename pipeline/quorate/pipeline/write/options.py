@@ -1,6 +1,7 @@
 """The options of `df.write.format("quorate")` and `writeStream`, as checked values.
 
-Nothing here asks a store. quorate.pipeline.options has what the options of reading share with these.
+quorate.pipeline.options has what the options of reading share with these. Nothing here asks a
+store.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorate.pipeline.options import Options
-from quorate.pipeline.write.resuming import Write
+from quorate.pipeline.write.resuming import WriteBatch
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import check_topic
 from quorate.protocol.layout import Layout
@@ -27,7 +28,7 @@ class WriteOptions:
     topic: str
     """The topic of all rows; empty: the column `topic` has it."""
     write_id: str
-    """The write ID that the user chose; empty: a batch write draws one, a stream takes its query's."""
+    """The user's write ID; empty: a batch write draws one, and a stream takes its query's ID."""
     batch: int
     """The number of a batch write among all with its write ID."""
     timeout: float
@@ -54,10 +55,11 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
         for name in ("writeId", "batchId"):
             if name in options:
                 raise InvalidArgument(
-                    f"option {name}", "is for batch writes; a stream is identified by its checkpoint"
+                    f"option {name}",
+                    "is for batch writes; a stream is identified by its checkpoint",
                 )
     elif made.write_id:
-        Write(made.write_id, made.batch)
+        WriteBatch(made.write_id, made.batch)
     elif "batchId" in options:
         raise InvalidArgument("option batchId", "is the number of a batch of writeId; give both")
     options.check_all_known()
@@ -78,7 +80,9 @@ def _layout(options: Options) -> Layout:
     if groups:
         return Layout.of(*groups, rule=rule or "any")
     if rule:
-        raise InvalidArgument("option intergroup", "has no effect without the option groups; give both")
+        raise InvalidArgument(
+            "option intergroup", "has no effect without the option groups; give both"
+        )
     return Layout.plain(stores)
 
 

@@ -64,11 +64,11 @@ class Rows:
 NO_ROWS = Rows([])
 
 
-# -- the identity of a write -------------------------------------------------------------------------------
+# -- the identity of a write ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteBatch:
     """One batch of a write, to which a task belongs."""
 
     write_id: str
@@ -78,7 +78,9 @@ class Write:
 
     def __post_init__(self) -> None:
         if not 0 < len(self.write_id.encode()) <= WRITE_ID_BYTES_MAX:
-            raise InvalidArgument("writeId", f"does not have between 1 and {WRITE_ID_BYTES_MAX} bytes")
+            raise InvalidArgument(
+                "writeId", f"does not have between 1 and {WRITE_ID_BYTES_MAX} bytes"
+            )
         if self.batch < 0:
             raise InvalidArgument("batchId", f"{self.batch} is negative")
 
@@ -114,10 +116,10 @@ def _write_hash(write_id: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class WriteMarker:
     """The application marker that a task commits together with each chunk of rows."""
 
-    write: Write
+    write: WriteBatch
     rows: int
     """Number of rows of the batch that the source has, with this chunk."""
     ordered: str
@@ -141,7 +143,7 @@ class Marker:
         ).encode()
 
     @staticmethod
-    def decoded(source: SourceName, text: bytes) -> Marker | None:
+    def decoded(source: SourceName, text: bytes) -> WriteMarker | None:
         """Return the marker of a source; None if the source never committed one.
 
         Raises WriteNotOurs if the bytes are not a marker of a write.
@@ -152,8 +154,8 @@ class Marker:
             fields: dict[str, Any] = json.loads(text)
             if fields["quorate-write"] != _FORMAT:
                 raise WriteNotOurs(str(source), f"format {fields['quorate-write']} of its marker")
-            return Marker(
-                Write(str(fields["write"]), int(fields["batch"])),
+            return WriteMarker(
+                WriteBatch(str(fields["write"]), int(fields["batch"])),
                 int(fields["rows"]),
                 str(fields["digest"]),
                 str(fields["sum"]),
@@ -204,7 +206,7 @@ class RowDigest:
         return f"{self._sum:016x}"
 
 
-# -- the rows that a task has to write -------------------------------------------------------------------
+# -- the rows that a task has to write --------------------------------------------------------
 
 
 class Chunks:
@@ -244,23 +246,23 @@ class Commit:
     """Rows to write as one batch, with this marker."""
 
     rows: Rows
-    marker: Marker
+    marker: WriteMarker
 
 
-class Progress:
+class WriteProgress:
     """The progress of one batch at one source: which rows are written, and which are to be.
 
     Spark ends the rows of a task early, without an error, when the query that computes them fails.
     So the end of the rows never proves that a batch is complete.
     """
 
-    def __init__(self, write: Write, source: SourceName, partition: int, found: bytes) -> None:
+    def __init__(self, write: WriteBatch, source: SourceName, partition: int, found: bytes) -> None:
         """found: the marker of the source when it was opened. Raises WriteNotOurs."""
         self._write = write
         self._source = source
         self._partition = partition
         self._digest = RowDigest()
-        marker = Marker.decoded(source, found)
+        marker = WriteMarker.decoded(source, found)
         if marker is not None and marker.write.write_id != write.write_id:
             raise WriteNotOurs(str(source), f"write {marker.write.write_id}")
         self._past = marker is not None and marker.write.batch > write.batch
@@ -269,7 +271,10 @@ class Progress:
 
     @property
     def whole(self) -> bool:
-        """A later batch was written, so all rows of this batch are written. They are not compared."""
+        """A later batch was written, so all rows of this batch are written.
+
+        They are not compared.
+        """
         return self._past
 
     @property
@@ -283,7 +288,10 @@ class Progress:
         return self._there.rows if self._there is not None else 0
 
     def next(self, rows: Rows) -> Commit | None:
-        """Return which of the next rows to write now; None if all are written. Raises RowsDiffer."""
+        """Return which of the next rows to write now; None if all are written.
+
+        Raises RowsDiffer.
+        """
         if self._past:
             return None
         there = self._there
@@ -299,7 +307,7 @@ class Progress:
             raise self._differ(there, "they come in another order, with more rows behind them")
         self._digest.add(rows)
         digest = self._digest
-        return Commit(rows, Marker(self._write, digest.rows, digest.ordered, digest.unordered))
+        return Commit(rows, WriteMarker(self._write, digest.rows, digest.ordered, digest.unordered))
 
     def finish(self) -> None:
         """End the rows of the task. Raises RowsDiffer if there are fewer than before."""
@@ -307,7 +315,7 @@ class Progress:
         if there is not None and self._digest.rows < there.rows:
             raise self._differ(there, f"now there are only {self._digest.rows:,}")
 
-    def _compare(self, there: Marker) -> None:
+    def _compare(self, there: WriteMarker) -> None:
         """Compare all rows that were written before with those that came now. Raises RowsDiffer."""
         if self._digest.unordered != there.unordered:
             raise self._differ(there, "their content differs")
@@ -315,7 +323,7 @@ class Progress:
         # one comes, nothing tells whether it is one of those that were written.
         self._reordered = self._digest.ordered != there.ordered
 
-    def _differ(self, there: Marker, detail: str) -> RowsDiffer:
+    def _differ(self, there: WriteMarker, detail: str) -> RowsDiffer:
         write = self._write
         return RowsDiffer(
             str(self._source), write.write_id, write.batch, self._partition, there.rows, detail
@@ -334,7 +342,7 @@ class Stray:
 
 
 def strays(
-    write: Write, found: Mapping[SourceName, Iterable[bytes]], reported: Iterable[SourceName]
+    write: WriteBatch, found: Mapping[SourceName, Iterable[bytes]], reported: Iterable[SourceName]
 ) -> list[Stray]:
     """Return the sources whose markers are of this batch, and that no task reported.
 
@@ -352,8 +360,8 @@ def strays(
     return made
 
 
-def _marker_of_a_write(source: SourceName, text: bytes) -> Marker | None:
+def _marker_of_a_write(source: SourceName, text: bytes) -> WriteMarker | None:
     try:
-        return Marker.decoded(source, text)
+        return WriteMarker.decoded(source, text)
     except WriteNotOurs:
         return None

@@ -22,7 +22,7 @@ from quorate.pipeline.write.committing import (
     commit_batch,
 )
 from quorate.pipeline.write.options import WriteOptions
-from quorate.pipeline.write.resuming import Write
+from quorate.pipeline.write.resuming import WriteBatch
 from quorate.protocol.errors import InvalidArgument
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -48,12 +48,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """Return the writer. Raises InvalidArgument for invalid options or columns, and to overwrite."""
+    """Return the writer.
+
+    Raises InvalidArgument for invalid options or columns, and to overwrite.
+    """
     return StreamWriter(checked_options(given, schema, overwrite, streaming=True))
 
 
-def _micro_batch() -> Write:
-    """Return the micro-batch to which this task belongs. Spark tells it to tasks, not to writers."""
+def _micro_batch() -> WriteBatch:
+    """Return the micro-batch to which this task belongs.
+
+    Spark tells it to tasks, not to writers.
+    """
     context = TaskContext.get()
     assert context is not None
     query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
@@ -63,9 +69,9 @@ def _micro_batch() -> Write:
             f"Spark does not tell which micro-batch this is ({_QUERY_ID}: {query}, {_BATCH_ID}: "
             f"{batch}), so a repeated one would be written twice; use Spark from 4.2 on",
         )
-    return Write(query, int(batch))
+    return WriteBatch(query, int(batch))
 
 
-def _write_of(messages: Sequence[WriterCommitMessage | None]) -> Write | None:
+def _write_of(messages: Sequence[WriterCommitMessage | None]) -> WriteBatch | None:
     """Return the micro-batch that its tasks name; None if it had no task."""
     return next((each.write for each in messages if isinstance(each, TaskMessage)), None)

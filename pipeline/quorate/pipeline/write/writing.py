@@ -20,9 +20,9 @@ from quorate.pipeline.write.options import WriteOptions
 from quorate.pipeline.write.resuming import (
     Chunks,
     Commit,
-    Progress,
     Rows,
-    Write,
+    WriteBatch,
+    WriteProgress,
     session_id,
 )
 from quorate.protocol.errors import Fenced, InvalidArgument, NotRegistered, QuorateError
@@ -47,7 +47,7 @@ _RETRY_SECONDS = 0.1
 class Attempt:
     """One attempt of Spark to write a partition of a batch."""
 
-    write: Write
+    write: WriteBatch
     partition: int
     number: int
 
@@ -139,7 +139,7 @@ def write_partition(
     """Write the rows of a partition that are not written yet. On return all rows are stable.
 
     batches: rows by topic, as Spark hands them over.
-    Raises RowsDiffer, AttemptSuperseded, WriteNotOurs, and the errors of Source.open and of sending.
+    Raises RowsDiffer, AttemptSuperseded, WriteNotOurs, and the errors of opening and of sending.
     """
     with LoopThread() as loop:
         task = _Task(attempt, options)
@@ -165,7 +165,8 @@ class _Task:
         if len(self._topics) + len(new) > TOPICS_MAX:
             raise InvalidArgument(
                 "topics",
-                f"a task has rows of more than {TOPICS_MAX:,} topics; repartition by topic before writing",
+                f"a task has rows of more than {TOPICS_MAX:,} topics; repartition by topic before "
+                "writing",
             )
         self._topics |= {
             topic: _Topic(SourceName(topic, self._session), self._attempt, self._options)
@@ -201,7 +202,7 @@ class _Topic:
         self._options = options
         self._chunks = Chunks()
         self._source: Source | None = None
-        self._progress: Progress | None = None
+        self._progress: WriteProgress | None = None
 
     async def open(self) -> None:
         """Open the source. It takes the identity over from any earlier attempt."""
@@ -221,7 +222,7 @@ class _Topic:
             )
         except Fenced as error:
             raise self._superseded() from error
-        self._progress = Progress(
+        self._progress = WriteProgress(
             self._attempt.write, self._name, self._attempt.partition, self._source.marker
         )
 
