@@ -52,7 +52,7 @@ def task(
 def test_receipts_are_rolled_up() -> None:
     def written(topic: str, partition: int, *, rows: int, already: int, last: int) -> Written:
         source = SourceName(topic, partition)
-        return Written(source, rows, already, last, False, ("a", f"s{partition}"))
+        return Written(source, rows, already, last, ("a", f"s{partition}"))
 
     messages = [
         TaskMessage(WRITE, 2, (written("t", 2, rows=1000, already=400, last=1999),)),
@@ -139,8 +139,8 @@ def test_markers_are_the_newest(own_group: Group) -> None:
     assert {marker.write.batch for marker in markers if marker is not None} == {3}
 
 
-@pytest.mark.expects_log("batch 5 of write a-write failed; what its tasks wrote stays")
+@pytest.mark.expects_log("batch 5 of write a-write failed. The rows that its tasks wrote stay")
 def test_an_abort_says_what_stays(caplog: pytest.LogCaptureFixture) -> None:
-    written = Written(SourceName("t", 1), 3, 0, 2, False, ("a",))
+    written = Written(SourceName("t", 1), 3, 0, 2, ("a",))
     abort_batch(WRITE, [TaskMessage(WRITE, 1, (written,)), None])
     assert "3 rows, in 1 sources of 1 topics" in caplog.text

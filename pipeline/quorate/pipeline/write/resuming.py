@@ -1,8 +1,8 @@
 """The resumption of a repeated task: its source's marker tells which rows it has already written.
 
-Here are the identity of the source of a task, the marker committed with each chunk of rows, and the
-decision which rows of a repeated task are still to be written. Nothing here knows Spark, I/O or a
-clock, and nothing changes the order in which Spark hands rows over.
+Here are the identity of the source of a task, and the marker committed with each chunk of rows.
+From both it is decided which rows of a repeated task are still to be written. Nothing here knows
+Spark, I/O or a clock, and nothing changes the order in which Spark hands rows over.
 """
 
 from __future__ import annotations
@@ -252,6 +252,7 @@ class Commit:
 class WriteProgress:
     """The progress of one batch at one source: which rows are written, and which are to be.
 
+    If a later batch was written, all rows of this batch are written, and they are not compared.
     Spark ends the rows of a task early, without an error, when the query that computes them fails.
     So the end of the rows never proves that a batch is complete.
     """
@@ -270,16 +271,8 @@ class WriteProgress:
         self._reordered = False
 
     @property
-    def whole(self) -> bool:
-        """A later batch was written, so all rows of this batch are written.
-
-        They are not compared.
-        """
-        return self._past
-
-    @property
     def rows(self) -> int:
-        """Number of rows that the task has handed over."""
+        """Number of rows that the task has handed over; 0 if a later batch was written."""
         return self._digest.rows
 
     @property

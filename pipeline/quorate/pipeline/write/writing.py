@@ -62,8 +62,7 @@ class Written:
     """Number of these rows that were written before this attempt."""
     last: int
     """The sequence number of the last row."""
-    whole_before: bool
-    """A later batch was written before, so the rows were written already, and were not compared."""
+
     stores: tuple[str, ...]
     """Names of the stores that had the last row when it was found stable."""
 
@@ -278,9 +277,7 @@ class _Topic:
             receipt = await source.receipt(last, loop.time())
         except Fenced as error:
             raise self._superseded() from error
-        return Written(
-            self._name, progress.rows, progress.found, last, progress.whole, receipt.stores
-        )
+        return Written(self._name, progress.rows, progress.found, last, receipt.stores)
 
     async def close(self) -> None:
         """Close the source, without waiting for messages that are not stable."""
