@@ -95,7 +95,7 @@ def test_what_is_done_aside_is_not_waited_for_when_a_signal_comes() -> None:
 def test_a_second_signal_ends_the_process_at_once() -> None:
     script = f"""
 import signal, time
-from quorate.pipeline.interrupting import interruptible
+from quorate.pipeline.jobs.interrupt import interruptible
 with interruptible("never said"):
     try:
         signal.raise_signal(signal.SIGTERM)
