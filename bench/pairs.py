@@ -1,8 +1,8 @@
 """`make bench-pairs`: `quorate bench` of an older commit and of this tree, in turns.
 
 Machines differ, and one machine differs from hour to hour. So only runs side by side show whether
-something became slower. Both versions run in this environment, on the same dependencies. What is
-measured is decided in `quorate bench`.
+something became slower. Both versions run in this environment, on the same dependencies.
+`quorate bench` decides what is measured.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def compared(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> It
             ratios = [new[name] / old[name] for old, new in zip(before, now, strict=True)]
             spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
             old, new = (statistics.median(each[name] for each in side) for side in (before, now))
-            more = f"from {old:,.6g} to {new:,.6g}; ratios of the pairs {spread}"
+            more = f"from {old:,.6g} to {new:,.6g}; the pairs' ratios {spread}"
             yield f"{name:<44}{statistics.median(ratios):>8.2f}  {more}"
 
 
@@ -51,7 +51,7 @@ def extracted(commit: str, directory: Path) -> Path:
     """Put the tree of a commit into a directory. Raises SystemExit if there is no such commit."""
     made = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True, check=False)
     if made.returncode:
-        raise SystemExit(f"git has no tree of {commit}: {made.stderr.decode().strip()}")
+        raise SystemExit(f"there is no tree of {commit}: {made.stderr.decode().strip()}")
     subprocess.run(["tar", "-x", "-C", directory], input=made.stdout, check=True)
     return directory
 

@@ -264,7 +264,7 @@ def live(spark: SparkSession, addresses: str, directory: Path, rate: int, second
     with Source.open(topic, stores=addresses, session_id=1) as source:
         query = started(spark, directory / topic, stores=addresses, topics=topic)
         try:
-            # Whatever runs for the first time must run before the measurement.
+            # The measurement begins after everything has run for the first time.
             source.send_many([b"warm up"] * 1000)
             source.flush()
             while processed(query, topic) < 1000:

@@ -130,13 +130,13 @@ def test_stats_of_a_time_without_messages_are_empty(group: Group) -> None:
     [
         (("--topic", "nobody-has-it"), 1, "nobody-has-it"),
         (("--topic", "commands.a", "--topics-pattern", "x"), 2, "--topics-pattern: "),
-        (("--topics-pattern", "("), 2, "--topics-pattern: '(' is no regular expression"),
+        (("--topics-pattern", "("), 2, "--topics-pattern: '(' is not a regular expression"),
         (("--since", "soon"), 2, "--since: 'soon' is neither"),
         (("--until", "soon"), 2, "--until: 'soon' is neither"),
-        (("--gap", "0"), 2, "gap: 0.0 is no number of seconds above 0"),
+        (("--gap", "0"), 2, "gap: 0.0 is not a number of seconds above 0"),
         (("--gap", "nan"), 2, "gap: nan"),
         (("--gap", "long"), 2, "Invalid value for '--gap'"),
-        (("--plot", "picture.bmp"), 2, "ends with none of .png, .svg, .pdf"),
+        (("--plot", "picture.bmp"), 2, "does not end with one of .png, .svg, .pdf"),
         (("--plot", "/no/such/directory/p.png"), 2, "there is no directory /no/such/directory"),
         (("--archive", "/no/such/archive"), 1, "/no/such/archive"),
         (("--stores", NOBODY), 69, NOBODY),
@@ -292,7 +292,7 @@ def test_backtest_says_where_a_function_fails_and_with_what(group: Group) -> Non
         (("--to", "t", "--name", "n"), 2, "is needed with a --name"),
         (("--function", "os:getcwd", "--name", "n"), 2, "is for a replay to a topic"),
         (("--function", "nonsense"), 2, "not of the form module:name"),
-        (("--function", "no_such_module:f"), 2, "can not be loaded"),
+        (("--function", "no_such_module:f"), 2, "cannot be loaded"),
         (("--to", "t", "--since", "soon"), 2, "--since: 'soon' is neither"),
         (("--to", "t", "--topic", "nobody-has-it"), 1, "nobody-has-it"),
         (("--to", "t", "--archive", "/no/such/archive"), 1, "/no/such/archive"),
@@ -346,7 +346,7 @@ def archived(group: Group, tmp_path: Path) -> str:
             2,
             "--topics-pattern: is given together",
         ),
-        (("--topics-pattern", "("), 2, r"--topics-pattern: '\(' is no regular expression"),
+        (("--topics-pattern", "("), 2, r"--topics-pattern: '\(' is not a regular expression"),
         (("--stores", "host"), 2, "--stores: .*'host'"),
         (("--stores", ""), 2, "--stores: none given"),
     ],
@@ -362,10 +362,10 @@ def test_jobs_say_alike_what_is_wrong(
 
 
 NO_ARCHIVES = [
-    ("{there}/a-file", 1, "The archive path .*/a-file.* can not be used: "),
-    ("{there}/nowhere", 1, "The archive path .*/nowhere can not be used: no archive is there"),
+    ("{there}/a-file", 1, "The archive path .*/a-file.* cannot be used: "),
+    ("{there}/nowhere", 1, "The archive path .*/nowhere cannot be used: no archive is there"),
     ("", 2, "archive path: none is given"),
-    ("s3://bucket/archive", 2, "archive path: s3://bucket/archive is no directory"),
+    ("s3://bucket/archive", 2, "archive path: s3://bucket/archive is not a directory"),
 ]
 """A path, the exit code, what is said."""
 

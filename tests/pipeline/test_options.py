@@ -39,7 +39,7 @@ def test_the_case_of_a_name_does_not_matter() -> None:
 
 @pytest.mark.parametrize("text", ["", " ", ",", " , "])
 def test_a_list_of_topics_that_names_none_does_not_mean_all(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="option topics: names none"):
+    with pytest.raises(InvalidArgument, match="option topics: names no topic"):
         read_options(STORES | {"topics": text})
 
 
@@ -99,10 +99,13 @@ def test_bounds_for_all_and_for_some() -> None:
         (STORES | {"startingOfsets": "latest"}, "did you mean startingOffsets"),
         (STORES | {"quark": "1"}, "option quark: is not known; known: .*topicsPattern"),
         (STORES | {"topics": "a", "topicsPattern": "b"}, "give one"),
-        (STORES | {"topicsPattern": "("}, "no regular expression"),
+        (STORES | {"topicsPattern": "("}, "is not a regular expression"),
         (STORES | {"startingOffsets": "soon"}, "option startingOffsets: 'soon'"),
         (STORES | {"startingOffsets": "{"}, "not JSON"),
-        (STORES | {"startingOffsets": '{"orders": 1}'}, "is not as orders/0x10"),
+        (
+            STORES | {"startingOffsets": '{"orders": 1}'},
+            "is not TOPIC/SESSION, such as orders/0x10",
+        ),
         (STORES | {"startingOffsets": '{"orders/1": -3}'}, "-3 is neither"),
         (STORES | {"startingOffsets": '{"orders/1": true}'}, "True is neither"),
         (
@@ -111,7 +114,7 @@ def test_bounds_for_all_and_for_some() -> None:
         ),
         (STORES | {"endingOffsets": '{"a/1": 1, "a/1": 1}'}, "endingOffsets: a/0x1 is named twice"),
         (STORES | {"endingOffsets": "latest", "endingTimestamp": "1"}, "give one"),
-        (STORES | {"minPartitions": "0"}, "from 1 on"),
+        (STORES | {"minPartitions": "0"}, "is not a whole number of at least 1"),
         (STORES | {"failOnDataLoss": "maybe"}, "neither true nor false"),
     ],
 )

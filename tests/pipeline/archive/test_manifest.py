@@ -1,4 +1,4 @@
-"""Manifests: written down and read back, and what can not be one; names of files."""
+"""Manifests: written down and read back, and what cannot be one; names of files."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
         ),
         ([source(0, 99)], [file(0, 99)], "epochs of"),
         ([source(10, 99)], [file(0, 99, (1, 0), (4, 50))], "outside of"),
-        ([], [file(0, 9)], "not among the sources"),
+        ([], [file(0, 9)], "which is not one of the sources"),
         (
             [source(0, 9, Lineage((Term(1, 0),)), losses=(HeldRange(5, 9, 1),))],
             [file(0, 9)],
-            "yet lost",
+            "archived and lost",
         ),
-        ([source(0, 9)], [file(0, 9)], "begins behind its end"),
+        ([source(0, 9)], [file(0, 9)], "begins after its last number"),
     ],
 )
 def test_a_contradiction_is_found(
@@ -138,7 +138,7 @@ def test_other_values_of_a_manifest_do_not_go_unnoticed(value: object) -> None:
         changed = json.loads(to_json(WHOLE))
         changed["sources"][0][place] = value
         if changed != json.loads(to_json(WHOLE)):
-            with pytest.raises(ArchiveInvalid, match="the checksum of what it says is"):
+            with pytest.raises(ArchiveInvalid, match="the checksum of its values is"):
                 from_json(json.dumps(changed), "x")
 
 
@@ -147,7 +147,9 @@ def test_a_manifest_without_a_checksum_is_refused_and_says_what_to_do() -> None:
     del values["crc32c"]
     with pytest.raises(ArchiveInvalid, match="it has no checksum"):
         from_json(json.dumps(values), "x")
-    with pytest.raises(ArchiveInvalid, match=r"before the first release.*archive to another path"):
+    with pytest.raises(
+        ArchiveInvalid, match=r"before the first release.*Archive .* to another path"
+    ):
         from_json(json.dumps(values | {"format": 1}), "x")
 
 
@@ -198,7 +200,7 @@ def test_a_manifest_names_nothing_that_is_no_file_with_messages(path: str) -> No
         replace(WHOLE, dropped=(Dropped(path, 1),)),
         replace(WHOLE, files=(replace(WHOLE.files[0], path=path), WHOLE.files[1])),
     ):
-        with pytest.raises(ArchiveInvalid, match="is no file of an archive"):
+        with pytest.raises(ArchiveInvalid, match="is not a file of an archive"):
             from_json(to_json(changed), "x")
 
 
@@ -229,5 +231,5 @@ def test_a_manifest_that_is_no_text_is_a_damaged_one(tmp_path: Path) -> None:
     directory.commit(WHOLE)
     (written,) = (tmp_path / "manifest").iterdir()
     written.write_bytes(b"\xff\xfe" + written.read_bytes())
-    with pytest.raises(ArchiveInvalid, match="it is no text"):
+    with pytest.raises(ArchiveInvalid, match="it is not text"):
         directory.newest()

@@ -58,7 +58,7 @@ def test_a_store_that_was_not_named_leaves_the_verdict_open(
     (source,) = json.loads(capsys.readouterr().out)["sources"]
     assert source["outcome"] == "not known"
     assert source["findings"][0]["stores"] == ["s2"]
-    assert source["findings"][0]["detail"].endswith("not among the stores that were asked")
+    assert source["findings"][0]["detail"].endswith("it is not one of the stores that were asked")
 
 
 @pytest.mark.usefixtures("without_spark")

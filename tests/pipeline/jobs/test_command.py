@@ -64,7 +64,7 @@ def test_a_path_that_is_no_archive_is_found_out_first(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(ArchiveUnusable, match="no archive is there"):
             jobs.run_restore(layout, str(path), told=print)
-    with pytest.raises(InvalidArgument, match="on file systems"):
+    with pytest.raises(InvalidArgument, match="on a file system"):
         jobs.run_restore(layout, "s3://bucket/archive", told=print)
 
 

@@ -211,6 +211,7 @@ def test_a_position_of_a_source_that_is_not_read_is_refused(group: Group, option
     for name in ("begins-here/0x11", "not-selected/0x10"):
         given = {"stores": group.stores, "topics": "begins-here", option: json.dumps({name: 5})}
         with pytest.raises(
-            InvalidArgument, match=f"option {option}: {name} is not among .* are 1: begin"
+            InvalidArgument,
+            match=f"option {option}: {name} is not one of the sources to read, which are 1: begin",
         ):
             BatchReader(read_options(given), ARROW).partitions()

@@ -46,7 +46,7 @@ def test_a_source_that_the_start_does_not_name_is_read_from_its_beginning() -> N
 
 
 def test_going_back_is_an_error() -> None:
-    with pytest.raises(OffsetsBehind, match="has come to 5, but its end is now said to be 4"):
+    with pytest.raises(OffsetsBehind, match="at 5, but its end is now said to be 4"):
         forward({A: 5}, {A: 4})
 
 

@@ -187,7 +187,7 @@ def test_fewer_partitions_than_before_are_found_out(spark: SparkSession, group: 
     write(numbers(spark, 2000, 2), group, topic="layout", writeId="layout")
     with pytest.raises(PySparkException, match="belong to no task of this attempt") as raised:
         write(numbers(spark, 2000, 1), group, topic="layout", writeId="layout")
-    assert "1,000 rows of it" in str(raised.value)
+    assert "wrote 1,000 rows that belong to no task" in str(raised.value)
 
 
 @pytest.mark.parametrize(

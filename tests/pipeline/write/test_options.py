@@ -48,7 +48,7 @@ def test_what_spark_puts_there_is_no_mistake() -> None:
         ({"stores": ""}, "option stores: is missing"),
         ({"stores": "nonsense"}, "stores"),
         ({"groups": "x=h:1"}, "option stores: is part of"),
-        ({"intergroup": "all"}, "option intergroup: is of no use"),
+        ({"intergroup": "all"}, "option intergroup: has no effect without the option groups"),
         ({"topic": "a\nb"}, "option topic"),
         ({"batchId": "7"}, "option batchId: is the number of a batch of writeId"),
         ({"writeId": "w", "batchId": "-1"}, "batchId: -1 is negative"),

@@ -65,7 +65,7 @@ def _quiet(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SourceArchived:
-    """What the job archived of one source."""
+    """The result of archiving one source."""
 
     source: SourceName
     first: int
@@ -131,10 +131,11 @@ def archive(
 ) -> ArchiveReport:
     """Archive every stable message that the archive does not have yet.
 
-    run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
-    selects: returns whether a topic is to be archived.
-    parts: the number of tasks that run at the same time.
-    told: a function that gets lines about the progress.
+    - run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
+    - selects: returns whether a topic is to be archived.
+    - parts: the number of tasks that run at the same time.
+    - told: a function that gets lines about the progress.
+
     A source that cannot be archived is in the report, and hinders no other source.
     Raises Unreachable, ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveUnusable.
     """

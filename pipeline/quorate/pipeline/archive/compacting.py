@@ -2,7 +2,7 @@
 
 A new manifest names the new files instead of the old ones. The old ones are deleted later, because
 readers may still use them. Every batch is made again from its rows, and its checksum is compared,
-so that no loss and no change goes unnoticed. What a file looks like is in
+so that no loss and no change goes unnoticed. Files are written and read in
 quorate.pipeline.archive.files.
 """
 
@@ -71,8 +71,9 @@ def compact(
 ) -> CompactReport:
     """Replace small files with consecutive messages of one source and one day by larger ones.
 
-    run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
-    told: a function that gets lines about the progress.
+    - run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
+    - told: a function that gets lines about the progress.
+
     Raises ArchiveInvalid, ArchiveNewer, ArchiveChanged, ArchiveUnusable.
     """
     began = time.monotonic()

@@ -2,7 +2,7 @@
 
 A manifest becomes visible whole or not at all, and each version only once. If two jobs write one
 version, the first wins. So far an archive is a directory that all workers reach under one path.
-What a manifest says is in quorate.pipeline.archive.manifest.
+The content of a manifest is in quorate.pipeline.archive.manifest.
 """
 
 from __future__ import annotations

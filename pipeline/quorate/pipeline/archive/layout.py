@@ -1,11 +1,13 @@
 """The layout of an archive: names of its directories and files.
 
-A file is named by its content. So the same content always has the same name, and two jobs that
-archive at the same time cannot overwrite each other's files with other content. Nothing here
-touches a file.
+A file is named by its content, so the same content always has the same name. Two jobs that archive
+at the same time cannot overwrite each other's files with other content. Nothing here touches a
+file.
 
     <archive>/manifest/00000000000000000007.json      the newest one lists what the archive has
+
     <archive>/data/topic=orders/day=2026-11-21/0x10-00000000000000000000-…0099-1a2b3c4d.parquet
+
     <archive>/data/…/.writing-<random>                 not complete, and no part of the archive
 """
 

@@ -1,8 +1,8 @@
 """The plan of a rebuild: what an archive has of a source, from an older manifest and from files.
 
 The facts of each file were read from the file and checked. A source ends at the first hole behind
-what is known. A number in a hole may be an accepted loss, or may have been in a file that is gone,
-and only the lost manifest knew which. Nothing here touches a file.
+what is known. A number in a hole may be an accepted loss, or may have been in a file that is gone.
+Only the lost manifest knew which. Nothing here touches a file.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def rebuilt(
 ) -> Rebuilt | None:
     """Put a source together from its files. Return None if there is nothing of it.
 
-    known: the source in the older manifest; None if that does not have it.
-    files: all existing valid files of the source, also those that the older manifest does not name.
-    Their ranges may overlap.
+    - known: the source in the older manifest; None if that does not have it.
+    - files: all existing valid files of the source, also those that the older manifest does not
+      name. Their ranges may overlap.
     """
     candidates = sorted(files, key=lambda each: (each.first, -each.last))
     if not candidates:

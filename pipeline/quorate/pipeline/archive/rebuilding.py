@@ -2,7 +2,7 @@
 
 It starts from the newest valid manifest. Files that this does not name are read from end to end,
 and the checksum of every batch in them is compared. The job asks neither stores nor Spark. The
-damaged manifest stays where it is, and a new version follows it. What may be taken for archived is
+damaged manifest stays where it is, and a new version follows it. Which files count as archived is
 decided in quorate.pipeline.archive.rebuild_plan.
 """
 

@@ -35,10 +35,10 @@ SCHEMA = pa.schema(
 )
 """The columns that Spark reads, and these:
 
-timestamp_ns: the time of the batch, in ns since 1970.
-batch_first: the number of the first message of the batch.
-batch_checksum: the crc32c of the batch.
-marker: on the last message of a batch, the marker that the application committed with it.
+- timestamp_ns: the time of the batch, in ns since 1970.
+- batch_first: the number of the first message of the batch.
+- batch_checksum: the crc32c of the batch.
+- marker: on the last message of a batch, the marker that the application committed with it.
 """
 
 REPEATED = (

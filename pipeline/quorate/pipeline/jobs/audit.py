@@ -41,12 +41,13 @@ def audit(
 ) -> AuditReport:
     """Compare the stable messages that these stores have.
 
-    run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
-    addresses: host:port of every store of the policies. A missing one counts as not seen.
-    selects: returns whether the audit includes a topic.
-    thorough: read and check every message at every store, not only digests.
-    parts: the number of tasks that run at the same time.
-    told: a function that gets lines about the progress.
+    - run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
+    - addresses: host:port of every store of the policies. A missing one counts as not seen.
+    - selects: returns whether the audit includes a topic.
+    - thorough: read and check every message at every store, not only digests.
+    - parts: the number of tasks that run at the same time.
+    - told: a function that gets lines about the progress.
+
     Raises Unreachable if no store answers, InvalidArgument if two addresses are one store.
     """
     began = time.monotonic()

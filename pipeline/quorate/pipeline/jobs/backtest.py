@@ -94,9 +94,12 @@ def backtest(
 
     The order is that of time, topic, source and sequence number. A source whose clock was put back
     is replayed in the order of its clock. Ctrl-C ends the replay, and the report says so.
-    table: the rows of format("quorate").
-    speed: times faster than the original; quorate.pipeline.jobs.replay.FLAT_OUT waits for nothing.
-    told: a function that gets a line about the progress every second.
+
+    - table: the rows of format("quorate").
+    - speed: times faster than the original; quorate.pipeline.jobs.replay.FLAT_OUT waits for
+      nothing.
+    - told: a function that gets a line about the progress every second.
+
     Raises InvalidArgument, and FunctionFailed, caused by the error of the function.
     """
     report = BacktestReport(ReplayProgress())
@@ -118,9 +121,11 @@ def backtest_to(
 
     Payload, key and properties stay. The properties original-time and original-topic are added.
     `backtest` explains the order and the pace.
-    to: the topic; `{topic}` in it stands for the topic of the message.
-    name: a replay with the same name, of the same table, goes on where the last one ended. So each
-    message is sent once.
+
+    - to: the topic; `{topic}` in it stands for the topic of the message.
+    - name: a replay with the same name, of the same table, goes on where the last one ended. So
+      each message is sent once.
+
     Raises as Source.open and Source.send, and WriteNotOurs.
     """
     report = BacktestReport(ReplayProgress())

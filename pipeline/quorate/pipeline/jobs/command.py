@@ -1,7 +1,7 @@
 """The jobs, as the command, `python -m quorate.pipeline` and `spark-submit` call them.
 
 Here arguments become a report. Each argument is checked before Spark starts, because that takes
-seconds. What a job does is in a module of its own.
+seconds. The work of each job is in a module of its own.
 """
 
 from __future__ import annotations
@@ -250,8 +250,9 @@ def run_stats(
 ) -> StatsReport:
     """Run `quorate stats`.
 
-    since, until: times that limit the messages.
-    picture: a file to draw the report into; None: draw nothing.
+    - since, until: times that limit the messages.
+    - picture: a file to draw the report into; None: draw nothing.
+
     Raises UnknownTopic, InvalidArgument, JavaNotFound, the errors of reading the table, and OSError
     if the picture cannot be written.
     """
@@ -294,7 +295,7 @@ def run_backtest(
 ) -> BacktestReport:
     """Run `quorate backtest`.
 
-    function: `module:name`. speed: a number, or `max`.
+    function: `module:name`; speed: a number, or `max`.
     Raises UnknownTopic, InvalidArgument, JavaNotFound, and as
     quorate.pipeline.jobs.backtest.backtest_to.
     """

@@ -89,8 +89,9 @@ class TopicsSink:
     ) -> None:
         """to: the topic; `{topic}` in it stands for the topic of the message.
 
-        name: the name of the replay; one with the same name goes on where the last one ended.
-        timeout: seconds to wait for enough stores.
+        - name: the name of the replay; one with the same name goes on where the last one ended.
+        - timeout: seconds to wait for enough stores.
+
         Raises InvalidArgument.
         """
         check_target(to)

@@ -154,12 +154,13 @@ def restore(
 ) -> RestoreReport:
     """Give these stores every message of an archive.
 
-    run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
-    layout: the stores, and the policy of the streams from now on. A source whose archived policies
-    name only these stores keeps them.
-    selects: returns whether a topic is to be restored.
-    told: a function that gets lines about the progress.
-    patience: seconds for which a store that is not ready is asked again.
+    - run: runs the tasks, as quorate.pipeline.archive.tasks.on_spark does.
+    - layout: the stores, and the policy of the streams from now on. A source whose archived
+      policies name only these stores keeps them.
+    - selects: returns whether a topic is to be restored.
+    - told: a function that gets lines about the progress.
+    - patience: seconds for which a store that is not ready is asked again.
+
     The report lists what could not be restored.
     Raises ArchiveInvalid, ArchiveNewer, ArchiveUnusable.
     """

@@ -242,7 +242,7 @@ def check_named(option: str, bounds: ReadBounds, sources: Mapping[SourceName, Kn
         close = difflib.get_close_matches(str(name), known) or known[:_NAMED]
         raise InvalidArgument(
             f"option {option}",
-            f"{name} is not one of the {len(known):,} sources to read: "
+            f"{name} is not one of the sources to read, which are {len(known):,}: "
             f"{', '.join(close)}{', …' if len(close) < len(known) else ''}; correct its name, or "
             "leave it out",
         )

@@ -80,6 +80,7 @@ def limited_by_bytes(
     """Return the end of about the next bytes_max bytes, and of one message at least.
 
     Each source gets a share in proportion to the messages that it has left.
+
     message_bytes: the rough size of a message of each source; a missing source counts as 0 bytes.
     """
     backlog = forward(start, end)

@@ -229,6 +229,6 @@ def _check(options: ReadOptions) -> None:
     if not options.cursor and any(each.kind in moving for each in options.start.all()):
         raise InvalidArgument(
             "option cursorName",
-            "is missing. A stream that starts at the latest message or at a time keeps its start "
-            "in a cursor, because Spark forgets it if the query stops before its first batch ends",
+            "is missing. A stream that starts at the latest message or at a time needs a cursor to "
+            "keep its start. Spark forgets it if the query stops before its first batch ends",
         )

@@ -1,6 +1,6 @@
 """Making of Spark sessions: Java, the settings for the data source, and its registration.
 
-Users call this through `quorate.pipeline.session`. What a job does with a session is not here.
+Users call this through `quorate.pipeline.session`. Nothing here runs a job.
 """
 
 from __future__ import annotations

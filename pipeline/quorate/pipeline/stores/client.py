@@ -222,8 +222,9 @@ class Stores:
     ) -> Iterator[Piece]:
         """Yield the messages [first, last], each once and in order; they must be stable.
 
-        lineage: the lineage of the source in its KnownSource.
-        turn: a number that decides which store the reader asks first.
+        - lineage: the lineage of the source in its KnownSource.
+        - turn: a number that decides which store the reader asks first.
+
         Raises as quorate.pipeline.stores.fetch.fetch.
         """
         return fetch(call_fetch, self._order(source, turn), source, lineage, first, last)
@@ -237,8 +238,8 @@ class Stores:
         """Tell every store up to which number an archive holds each source.
 
         A store may then release these messages. Returns, by address, why a store was not told all.
-        A store that does not yet know that so much is stable refuses; it is told the next time,
-        and is not among the returned ones.
+        A store that does not yet know that so much is stable refuses. It is not among the returned
+        ones, because it is told the next time.
         """
         failed: dict[str, QuorateError] = {}
         for address in (*self.addresses, *self.all_others()):

@@ -70,7 +70,7 @@ def checked_options(
     if overwrite:
         raise InvalidArgument(
             "outputMode" if streaming else "mode",
-            "can only be append: messages that were sent cannot be taken back",
+            "only append is possible: messages that were sent cannot be taken back",
         )
     options = write_options(given, streaming=streaming)
     named = [(field.name, field.dataType.simpleString()) for field in schema.fields]

@@ -35,8 +35,8 @@ def newest_markers(
 ) -> dict[SourceName, list[bytes]]:
     """Return the application markers of the newest batch of each wanted source, at all stores.
 
-    The function asks until the answering stores are a blocking set, so that together they have
-    everything that may be stable.
+    The function asks until the answering stores are a blocking set. Together these have everything
+    that may be stable.
     timeout: seconds after which it raises NoQuorum.
     """
     deadline = time.monotonic() + timeout

@@ -29,8 +29,8 @@ _TYPES = {
 def check_columns(columns: Sequence[tuple[str, str]], topic: str) -> None:
     """Raise InvalidArgument with every problem if rows of these columns cannot be written.
 
-    columns: the name of each, and its type as Spark writes it.
-    topic: the topic of all rows; empty: the column `topic` has it.
+    - columns: the name of each, and its type as Spark writes it.
+    - topic: the topic of all rows; empty: the column `topic` has it.
     """
     problems = list(_problems(columns, topic))
     if problems:
