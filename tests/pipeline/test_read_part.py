@@ -22,6 +22,7 @@ from quorate.pipeline.stores.planning import (
     Part,
     SourceRange,
 )
+from quorate.protocol.answers import Piece
 from quorate.protocol.framing import encode_batch, read_header
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, Term

@@ -21,6 +21,7 @@ from quorate.pipeline.stores.client import (
     Stores,
 )
 from quorate.pipeline.stores.planning import SourceRange
+from quorate.protocol.answers import Piece
 from quorate.protocol.errors import MissingMessages, QuorateError
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage, diverges_at

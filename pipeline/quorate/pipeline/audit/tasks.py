@@ -168,18 +168,21 @@ class Reader:
                         break
                     part = Range(answer.first, min(answer.last, wanted.last))
                     reached = part.last + 1
-                    if kind == "missing" and missing.why == v1.LOOKUP_RELEASED:
-                        continue  # the store released it since it answered that it holds it
-                    if kind == "missing":
-                        what = _MISSING.get(missing.why, Kind.UNREADABLE)
-                        wrong(what, part.first, part.last, missing.detail)
-                        continue
-                    frame = fetched.batch
-                    try:
-                        take(frame, _checked(frame, segment, part, store), part)
-                        self.read += len(part)
-                    except CorruptBatch as error:
-                        wrong(Kind.UNREADABLE, part.first, part.last, error.detail)
+                    match answer:
+                        case v1.Missing(why=v1.LOOKUP_RELEASED):
+                            pass  # the store released it since it answered that it holds it
+                        case v1.Missing():
+                            what = _MISSING.get(answer.why, Kind.UNREADABLE)
+                            wrong(what, part.first, part.last, answer.detail)
+                        case Corrupt():
+                            wrong(Kind.UNREADABLE, part.first, part.last, answer.error.detail)
+                        case Piece():
+                            try:
+                                _check_lineage(answer, segment, store)
+                                take(answer.frame, answer.header, part)
+                                self.read += len(part)
+                            except CorruptBatch as error:
+                                wrong(Kind.UNREADABLE, part.first, part.last, error.detail)
         except UnknownTopic:
             pass
         except QuorateError as error:
@@ -205,23 +208,11 @@ _MISSING = {
 }
 
 
-def _fetch(address: str, request: v1.FetchRequest) -> Call:
-    call: Call = StoreStub(channel_to(address)).Fetch(request)
-    return call
-
-
-def _checked(frame: bytes, segment: Segment, part: Range, store: str) -> BatchHeader:
-    where = f"from {store}"
-    header = check_batch(frame, where)
-    if (
-        header.source != segment.source
-        or not header.first <= part.first <= part.last <= header.last
-    ):
-        raise CorruptBatch(where, f"it is {header.source} [{header.first}, {header.last}]")
-    epochs = {segment.lineage.epoch_at(part.first), segment.lineage.epoch_at(part.last)}
-    if epochs != {header.epoch}:
-        raise CorruptBatch(where, f"its epoch is {header.epoch}, which is not in force there")
-    return header
+def _check_lineage(piece: Piece, segment: Segment, store: str) -> None:
+    epoch, lineage = piece.header.epoch, segment.lineage
+    if not lineage.epoch_at(piece.first) == epoch == lineage.epoch_at(piece.last):
+        detail = f"it is of epoch {epoch}, which is not in force there"
+        raise CorruptBatch(f"from {store}", detail)
 
 
 # Comparing digests.

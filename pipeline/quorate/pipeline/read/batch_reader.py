@@ -33,6 +33,7 @@ from quorate.pipeline.stores.planning import (
     SourceRange,
     plan,
 )
+from quorate.protocol.answers import Piece
 from quorate.protocol.errors import InvalidArgument, UnknownTopic
 from quorate.protocol.identity import SourceName
 

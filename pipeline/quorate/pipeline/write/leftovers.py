@@ -1,7 +1,7 @@
-"""The markers that the sources of a write left at the stores, read without taking a source over.
+"""Reading on the stores how far the sources of a write came, without registering as them.
 
-This also reads what is not yet stable, unlike all other reading: an attempt that died may have left
-rows that become stable later. Nothing here writes, and nothing here judges a marker.
+No other reader of the pipeline looks at messages that are not stable. This one does: an attempt
+that died may have left rows that become stable later.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ _RETRY_SECONDS = 0.2
 def newest_markers(
     layout: Layout, wanted: Callable[[SourceName], bool], timeout: float
 ) -> dict[SourceName, list[bytes]]:
-    """Return the application markers of the newest batch of each wanted source, at all stores.
+    """Return the different markers of the newest batch of each wanted source, as stores have it.
 
-    The function asks until the answering stores are a blocking set. Together these have everything
-    that may be stable.
-    timeout: seconds after which it raises NoQuorum.
+    Asks until the stores that answered are a blocking set, so that they have every message that may
+    be stable. Raises NoQuorum if they are not after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -67,7 +66,7 @@ def newest_markers(
 
 
 def _highs(address: str, wanted: Callable[[SourceName], bool]) -> Iterator[tuple[SourceName, int]]:
-    """Yield the highest number that this store holds of the stream of each wanted source."""
+    """Yield each wanted source, and its highest number at this store that belongs to its stream."""
     request = InventoryRequest(protocol_version=PROTOCOL_VERSION)
     answers: Iterator[InventoryResponse] = StoreStub(channel_to(address)).Inventory(
         request, timeout=ANSWER_SECONDS_MAX
@@ -80,24 +79,16 @@ def _highs(address: str, wanted: Callable[[SourceName], bool]) -> Iterator[tuple
 
 
 def _marker(address: str, source: SourceName, number: int) -> bytes:
-    """Return the marker of the batch with this number, which the store listed.
+    """Return the marker of the batch with this number, which the store has.
 
-    Raises BrokenAnswer, CorruptBatch, and grpc.RpcError.
+    Raises QuorateError or grpc.RpcError: why the store does not tell.
     """
-    request = FetchRequest(
-        source=source_to_wire(source), first=number, last=number, protocol_version=PROTOCOL_VERSION
-    )
-    reading = AnswerReading(address, Range(number, number))
-    for response in StoreStub(channel_to(address)).Fetch(request, timeout=ANSWER_SECONDS_MAX):
-        for kind, answer in reading.answers(response):
-            if kind != "fetched":
-                why = answer.missing.detail or "it has no more"
-                raise BrokenAnswer(address, f"it lists {number} of {source}, but answers: {why}")
-            header = check_batch(answer.fetched.batch, f"from {address}")
-            if header.source != source or not header.first <= number <= header.last:
-                raise CorruptBatch(
-                    f"from {address}", f"it is not the batch that was asked for: {header}"
-                )
+    wanted = Range(number, number)
+    request = fetch_request(source, wanted)
+    reading = AnswerReading(address, source, wanted)
+    responses = StoreStub(channel_to(address)).Fetch(request, timeout=ANSWER_SECONDS_MAX)
+    match next(reading.answers(next(responses, None))):
+        case Piece(header=header):
             return header.marker
         case Corrupt(error=error):
             raise error
