@@ -18,7 +18,7 @@ COUNTS = {
     "store": 0,
     "source": 6,
     "receiver": 0,
-    "pipeline": 271,
+    "pipeline": 0,
     "console": 1,
     "bench": 0,
     "docs": 0,
