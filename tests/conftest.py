@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.sharing import ports_of, share
 
 # Before anything imports gRPC: what it does in a fork ends one in ten of those that start Java.
@@ -34,9 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
     or none while it is down, a port looks free."""
     shared: dict[str, Any] | None = getattr(config, "workerinput", None)
     if shared is not None:
-        from quorate.console.group import children
-
-        children._PORTS = ports_of(shared["workerid"], shared["workercount"], children._PORTS)
+        ports = seams.CHILDREN_PORTS.real()
+        mine = ports_of(shared["workerid"], shared["workercount"], ports)
+        seams.CHILDREN_PORTS.replace(pytest.MonkeyPatch(), mine)
 
 
 @pytest.fixture(autouse=True)

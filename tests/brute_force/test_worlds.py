@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 
 import pytest
+from tests import seams
 from tests.brute_force import judge as judging
 from tests.brute_force.exploring import Found, explore, walk_in
 from tests.brute_force.judge import Judge
@@ -30,9 +31,6 @@ from tests.brute_force.worlds import (
     WORLDS,
     every_policy,
 )
-
-from quorate.protocol import recovery
-from quorate.protocol.policy import Policy
 
 STATES_MAX = 60_000
 """No mutation needs more to be found."""
@@ -77,11 +75,11 @@ def test_nothing_stable_is_lost_in_larger_worlds() -> None:
 
 
 def _no_floor(to: pytest.MonkeyPatch) -> None:
-    to.setattr(recovery, "_may_be_stable_upto", lambda *given: given[-1])
+    seams.RECOVERY_MAY_BE_STABLE_UPTO.replace(to, lambda *given: given[-1])
 
 
 def _no_blocking_set(to: pytest.MonkeyPatch) -> None:
-    to.setattr(Policy, "blocks", lambda _, stores: bool(stores))
+    seams.POLICY_BLOCKS.replace(to, lambda _, stores: bool(stores))
 
 
 def _limbo_vouches(to: pytest.MonkeyPatch) -> None:

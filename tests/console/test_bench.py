@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 
 from quorate.console.bench import latency, receiver_process, source_process
 from quorate.console.bench.driver import BenchOutcome
@@ -221,7 +222,7 @@ def test_the_fault_is_at_half_way_and_sending_outlasts_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 5
-    monkeypatch.setattr(source_process, "_clock", lambda: now)
+    seams.BENCH_SOURCE_PROCESS_CLOCK.replace(monkeypatch, lambda: now)
     more = source_process._milestones(settings(messages=4 * BLOCK, pause_store=2.0))
     assert [more(n * BLOCK) for n in (0, 1)] == [False, False]
     assert capsys.readouterr().out == ""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests import seams
 from typer.testing import CliRunner
 
-from quorate.console.group import status
 from quorate.console.main import app
 from quorate.protocol.errors import QuorateError, Unreachable
 from quorate.protocol.exit_codes import UNHEALTHY
@@ -34,7 +34,7 @@ def shown(to: pytest.MonkeyPatch, *arguments: str) -> str:
             away: Unreachable(away.address, "refused"),
         }
 
-    to.setattr(status, "ask_all", ask_all)
+    seams.GROUP_STATUS_ASK_ALL.replace(to, ask_all)
     command = ["status", "--stores", "a=h:1,b=h:2,c=h:3", *arguments]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == UNHEALTHY

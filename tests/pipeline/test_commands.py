@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
+from tests import seams
 from tests.pipeline.contents import by_source, payloads
 from tests.pipeline.group import Group, numbered
 from typer.testing import CliRunner
@@ -19,9 +20,6 @@ from typer.testing import CliRunner
 from quorate.console import main
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.errors import TaskFailed
-from quorate.pipeline.jobs import (
-    backtest,
-)
 from quorate.pipeline.jobs import (
     command as jobs,
 )
@@ -57,7 +55,7 @@ def _published(group: Group) -> None:
 @pytest.fixture
 def _on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The session of all tests: one of its own would stop that."""
-    monkeypatch.setattr(jobs, "_session", lambda *_: contextlib.nullcontext(spark))
+    seams.JOBS_COMMAND_SESSION.replace(monkeypatch, lambda *_: contextlib.nullcontext(spark))
 
 
 @pytest.fixture
@@ -65,7 +63,7 @@ def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def starts(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(jobs, "_session", starts)
+    seams.JOBS_COMMAND_SESSION.replace(monkeypatch, starts)
 
 
 def quorate(*arguments: str) -> Any:
@@ -165,8 +163,8 @@ def test_what_fails_in_spark_is_an_error_and_no_trace(
         def stop(self) -> None:
             """Not this one."""
 
-    monkeypatch.setattr("quorate.pipeline.session", lambda *_, **__: Lasting())
-    monkeypatch.setattr(jobs, "_check_table", lambda *_: None)
+    seams.PIPELINE_SESSION.replace(monkeypatch, lambda *_, **__: Lasting())
+    seams.JOBS_COMMAND_CHECK_TABLE.replace(monkeypatch, lambda *_: None)
     result = quorate("stats", "--stores", group.stores, "--topic", "gone-meanwhile")
     assert result.exit_code == 1, result.output
     assert "A task of the job failed" in result.stderr
@@ -187,7 +185,7 @@ def test_a_java_that_dies_is_called_that(error: Exception, monkeypatch: pytest.M
         def stop(self) -> None:
             raise error
 
-    monkeypatch.setattr("quorate.pipeline.session", lambda *_, **__: Dead())
+    seams.PIPELINE_SESSION.replace(monkeypatch, lambda *_, **__: Dead())
     job = jobs._session("stats", lambda _: None)
     with pytest.raises(TaskFailed, match="Java, which runs Spark, has ended"), job:
         raise error
@@ -239,7 +237,7 @@ def test_backtest_that_is_interrupted_says_so_and_goes_on(
     named = ("--to", "commands.replayed", "--name", "nightly", "--until", "2100-01-01")
     command = ("backtest", *on(group), *named, "--speed", "max", "-o", "json")
     with monkeypatch.context() as patch:
-        patch.setattr(backtest, "WallClock", Impatient)
+        seams.BACKTEST_JOB_WALL_CLOCK.replace(patch, Impatient)
         result = quorate(*command)
     assert result.exit_code == 130, result.output
     first = json.loads(result.stdout)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests import seams
 from tests.pipeline.archive.support import ORDERS, FakeStores, Stream, batch, here
 from tests.pipeline.group import Group
 from typer.testing import CliRunner
@@ -99,7 +100,7 @@ def test_the_function_that_is_shown_is_called_as_the_document_says(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     Path("sizes.py").write_text(code)
-    monkeypatch.setattr(jobs, "_session", lambda *_: contextlib.nullcontext(spark))
+    seams.JOBS_COMMAND_SESSION.replace(monkeypatch, lambda *_: contextlib.nullcontext(spark))
     topic = "documentation.orders"
     group.publish(topic, [b"1", b"22", b"1", b"4444", b"333"])
     _, *given = shlex.split(command[2:].replace("orders", topic))
@@ -167,7 +168,7 @@ def check_options(
 
 
 def test_options_of_reading_are_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "Options", Recorded)
+    seams.PIPELINE_OPTIONS_OPTIONS.replace(monkeypatch, Recorded)
     options.read_options({"stores": "h:1"})
     check_options(
         option_table(section("## Reading")),
@@ -177,7 +178,7 @@ def test_options_of_reading_are_those_that_there_are(monkeypatch: pytest.MonkeyP
 
 
 def test_options_of_writing_are_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_options, "Options", Recorded)
+    seams.OPTIONS_IN_WRITE_OPTIONS.replace(monkeypatch, Recorded)
 
     def read(given: dict[str, str]) -> Any:
         where = {"groups": "a=h:1"} if "intergroup" in given or not given else {"stores": "h:1"}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import seams
 
 from quorate.protocol.attributes import NO_ATTRIBUTES, encode_attributes
 from quorate.protocol.errors import CorruptBatch
-from quorate.protocol.fields import Field
 from quorate.protocol.framing import (
     HEADER_BYTES,
     check_batch,
@@ -198,7 +196,7 @@ def test_a_batch_without_messages_is_none() -> None:
 )
 def test_a_sealed_body_that_is_no_list_of_messages(body: bytes) -> None:
     """The checksum is right: what wrote it was wrong."""
-    with patch.object(Field, "repeated", lambda _, values: b"".join(values)):
+    with seams.FIELD_REPEATED.replaced(lambda _, values: b"".join(values)):
         frame = encode_batch(SOURCE, 1, 0, [body, b""], 0)
     with pytest.raises(CorruptBatch):
         read_payloads(frame, check_batch(frame))

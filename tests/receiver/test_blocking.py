@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.receiver.fakes import NAME, Group
 
 from quorate.protocol.errors import Deregistered, Fenced, InvalidArgument, UnknownTopic
@@ -108,7 +109,7 @@ def test_errors_are_the_same(group: Group) -> None:
 
 @pytest.mark.expects_log(r"receiver of \S+ ends")
 def test_the_older_of_two_is_fenced(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.05)
+    seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 0.05)
     group.store(9)
     older = opened(group)
     take(older, 5)

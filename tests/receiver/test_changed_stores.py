@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests import seams
 from tests.receiver.fakes import NAME, FakeStore, Group
 from tests.receiver.support import numbers, opened, position_is, take, told
 
@@ -24,8 +25,8 @@ GONE = "directory of|does not register the receiver"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.io.source_session.HOUSEKEEPING_SECONDS", 0.1)
-    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.1)
+    seams.SOURCE_SESSION_HOUSEKEEPING_SECONDS.replace(monkeypatch, 0.1)
+    seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 0.1)
 
 
 async def test_the_new_one_is_joined_once_the_others_say_that_they_still_take_it(

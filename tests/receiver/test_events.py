@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from tests import seams
 
 import quorate.receiver
 from quorate.protocol.identity import SourceName
 from quorate.receiver import Event, ProxyServes, RegistrationComplete
-from quorate.receiver import events as module
 from quorate.receiver.events import Events
 
 NAME = SourceName("orders", 7)
@@ -34,7 +34,7 @@ def test_what_a_registration_came_to() -> None:
 
 
 async def test_who_does_not_take_them_loses_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT", 3)
+    seams.RECEIVER_EVENTS_KEPT.replace(monkeypatch, 3)
     events = Events()
     early = events.stream()
     waiting = asyncio.ensure_future(anext(early))

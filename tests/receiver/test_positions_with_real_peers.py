@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from tests import seams
 from tests.receiver.real_peers import QUICK, Stores, numbered, receiver, send, source, take
 from tests.receiver.support import told
 
@@ -22,8 +23,8 @@ from quorate.receiver.blocking import Receiver as BlockingReceiver
 
 @pytest.fixture(autouse=True)
 def _repeated_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.1)
-    monkeypatch.setattr("quorate.receiver.io.source_session.HOUSEKEEPING_SECONDS", 0.1)
+    seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 0.1)
+    seams.SOURCE_SESSION_HOUSEKEEPING_SECONDS.replace(monkeypatch, 0.1)
 
 
 @pytest.mark.parametrize(

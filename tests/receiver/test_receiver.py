@@ -6,6 +6,7 @@ import asyncio
 from typing import cast
 
 import pytest
+from tests import seams
 from tests.protocol.broken_answers import BREACHES, Breach, name_of
 from tests.receiver.fakes import NAME, Group, frame
 from tests.receiver.support import nothing_above, numbers, opened, position_is, take, told
@@ -112,7 +113,7 @@ async def test_what_reaches_the_stores_alone_is_found(group: Group) -> None:
 async def test_requests_are_spread_over_the_stores(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.receiver.protocol.fetch_plan.CHUNK_MESSAGES_MAX", 20)
+    seams.FETCH_PLAN_CHUNK_MESSAGES_MAX.replace(monkeypatch, 20)
     await group.announce()
     group.store(599)
     async with await opened(group) as receiver:
@@ -125,7 +126,7 @@ async def test_requests_are_spread_over_the_stores(
 async def test_one_bad_store_costs_nothing(
     group: Group, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    monkeypatch.setattr("quorate.receiver.protocol.fetch_plan.CHUNK_MESSAGES_MAX", 20)
+    seams.FETCH_PLAN_CHUNK_MESSAGES_MAX.replace(monkeypatch, 20)
     await group.announce()
     group.store(299)
     bad = group.served()[0]
@@ -150,7 +151,7 @@ async def test_a_store_that_breaks_off_costs_nothing_and_says_no_to_nothing(
     group: Group, monkeypatch: pytest.MonkeyPatch, breach: Breach
 ) -> None:
     """It alone has some of the messages, and gives them once it is sound again."""
-    monkeypatch.setattr("quorate.receiver.protocol.fetch_plan.CHUNK_MESSAGES_MAX", 40)
+    seams.FETCH_PLAN_CHUNK_MESSAGES_MAX.replace(monkeypatch, 40)
     await group.announce()
     group.store(299)
     bad = group.served()[0]
@@ -193,9 +194,9 @@ async def test_a_gap_needs_a_no_from_everyone(
 async def test_what_nobody_can_vouch_for_is_waited_for_until_its_loss_is_accepted(
     group: Group, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    monkeypatch.setattr("quorate.receiver.io.source_session.HOUSEKEEPING_SECONDS", 0.05)
-    monkeypatch.setattr("quorate.receiver.io.source_session.STALLED_SECONDS", 0.1)
-    monkeypatch.setattr("quorate.receiver.protocol.fetch_plan.NO_SECONDS", 0.1)
+    seams.SOURCE_SESSION_HOUSEKEEPING_SECONDS.replace(monkeypatch, 0.05)
+    seams.SOURCE_SESSION_STALLED_SECONDS.replace(monkeypatch, 0.1)
+    seams.FETCH_PLAN_NO_SECONDS.replace(monkeypatch, 0.1)
     await group.announce(live=False)
     await group.source.stop()
     group.store(29)
@@ -258,8 +259,8 @@ async def test_a_corrupt_live_batch_comes_from_elsewhere(group: Group) -> None:
 async def test_while_one_may_have_it_there_is_no_gap(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.receiver.io.source_session.HOUSEKEEPING_SECONDS", 0.05)
-    monkeypatch.setattr("quorate.receiver.io.source_session.STALLED_SECONDS", 0.1)
+    seams.SOURCE_SESSION_HOUSEKEEPING_SECONDS.replace(monkeypatch, 0.05)
+    seams.SOURCE_SESSION_STALLED_SECONDS.replace(monkeypatch, 0.1)
     await group.announce()
     group.store(29)
     for served in (*group.served()[:2], group.source.served):
@@ -279,7 +280,7 @@ async def test_without_room_the_store_that_has_what_is_missing_is_waited_for(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that lack it can give only what there is no room for."""
-    monkeypatch.setattr("quorate.receiver.io.source_session.FRAME_BYTES_MAX", 1 << 40)
+    seams.SOURCE_SESSION_FRAME_BYTES_MAX.replace(monkeypatch, 1 << 40)
     await group.announce()
     group.store(99)
     a, *others = group.served()
@@ -431,7 +432,7 @@ async def test_a_clean_end_is_told_and_everything_is_delivered(group: Group) -> 
 
 
 async def test_a_silent_live_stream_is_left(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.io.source_session.SILENCE_SECONDS_MAX", 0.1)
+    seams.SOURCE_SESSION_SILENCE_SECONDS_MAX.replace(monkeypatch, 0.1)
     await group.announce()
     async with await opened(group) as receiver:
         await told(receiver, SourceAttached)
@@ -501,7 +502,7 @@ async def test_memory_is_bounded_and_what_overflowed_is_fetched(
         bound = 2000
         receiver._inbox._bytes_max = bound
         receiver._room.live_bytes_max = receiver._room.fetched_bytes_max = bound
-        monkeypatch.setattr("quorate.receiver.io.source_session.FRAME_BYTES_MAX", 300)
+        seams.SOURCE_SESSION_FRAME_BYTES_MAX.replace(monkeypatch, 300)
         highest = 0
         for last in range(49, 1000, 50):
             group.send(last, live=last % 200 != 49)

@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.foreign import NOT_GRPC, answering
 from tests.receiver.fakes import NAME, Group
 from tests.receiver.support import QUICK, numbers, opened, position_is, take, told
@@ -264,8 +265,8 @@ async def test_a_flush_counts_nothing_that_stores_took_of_a_stream_that_is_over(
 async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.receiver.io.source_session.HOUSEKEEPING_SECONDS", 0.02)
-    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.05)
+    seams.SOURCE_SESSION_HOUSEKEEPING_SECONDS.replace(monkeypatch, 0.02)
+    seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 0.05)
     await group.announce()
     group.store(24)
     async with await opened(group) as receiver:
@@ -283,7 +284,7 @@ async def test_a_store_that_lost_the_receiver_gets_to_know_it_again(
 async def test_of_two_with_one_identity_the_older_is_fenced(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.receiver.io.acknowledge.REPEAT_SECONDS", 0.05)
+    seams.RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS.replace(monkeypatch, 0.05)
     await group.announce()
     group.store(24)
     older = await opened(group)
@@ -433,7 +434,7 @@ async def test_not_a_store() -> None:
 
 @pytest.mark.expects_log("directory of|does not register the receiver")
 async def test_another_version(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.receiver.io.watch_directory.PROTOCOL_VERSION", 99)
+    seams.WATCH_DIRECTORY_PROTOCOL_VERSION.replace(monkeypatch, 99)
     with pytest.raises(VersionMismatch):
         await opened(group)
 

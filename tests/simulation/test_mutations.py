@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import pytest
+from tests import seams
 from tests.simulation import store_upkeep
 from tests.simulation.checker import Checker
 from tests.simulation.circumstances import (
@@ -39,7 +39,6 @@ from tests.simulation.test_scripts import (
 )
 from tests.simulation.weather import LASTING
 
-from quorate.protocol import recovery
 from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import StorageFailed
 from quorate.protocol.framing import (
@@ -51,21 +50,14 @@ from quorate.protocol.framing import (
 )
 from quorate.protocol.limits import SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, Term
-from quorate.protocol.policy import Group, IntragroupRule, Membership, Policy
+from quorate.protocol.policy import Group, IntragroupRule
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.protocol.recovery import Decision, Lost, NeedMore
-from quorate.receiver.cursor import Cursor
-from quorate.receiver.io import fetch as fetching
+from quorate.protocol.recovery import Decision
 from quorate.receiver.protocol.consumed import Acknowledgements
 from quorate.receiver.protocol.fetch_plan import (
     Answer,
     FetchPlan,
     ProvenGap,
-)
-from quorate.receiver.protocol.stream import Stream
-from quorate.source.protocol import (
-    registration,
-    resend_plan,
 )
 from quorate.source.protocol.registration import (
     Grant,
@@ -73,15 +65,9 @@ from quorate.source.protocol.registration import (
 )
 from quorate.source.protocol.retention import Retention
 from quorate.source.protocol.store_cursors import Streams
-from quorate.store.rpc import fetch
-from quorate.store.rules import acceptor as store_core
 from quorate.store.rules import (
-    readmission,
-    repair_plan,
     retention,
-    store_runs,
 )
-from quorate.store.rules import stream as stream_rules
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.lifetimes import (
     Lives,
@@ -95,30 +81,26 @@ from quorate.store.rules.receivers import Receivers
 from quorate.store.rules.repair_plan import OwnView
 from quorate.store.rules.source_state import (
     AppendStream,
-    Change,
     SourceState,
 )
 from quorate.store.rules.store_identity import (
-    Met,
     Standing,
 )
 from quorate.store.rules.stream import SourceStreams
-from quorate.store.storage import index
-from quorate.store.storage.clean_shutdown import Run
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
-_real_decide = recovery.decide
-_real_begin = StoreCore.begin
-_real_promise = StoreCore.promise
-_real_again = resend_plan.sent_again
-_real_skip = SourceStreams.skip
-_real_register = Receivers.register
+_real_decide = seams.DECIDE_IN_SOURCE_REGISTRATION.real()
+_real_begin = seams.STORE_CORE_BEGIN.real()
+_real_promise = seams.STORE_CORE_PROMISE.real()
+_real_again = seams.RESEND_PLAN_SENT_AGAIN.real()
+_real_skip = seams.SOURCE_STREAMS_SKIP.real()
+_real_register = seams.RECEIVERS_REGISTER.real()
 
 
 def _promise_leaves_the_stream(to: pytest.MonkeyPatch) -> None:
     """A promise does not end the stream of the lower epoch."""
-    to.setattr(SourceState, "end_stream", lambda *_: ())
+    seams.SOURCE_STATE_END_STREAM.replace(to, lambda *_: ())
 
 
 def _begin_below_the_promise(to: pytest.MonkeyPatch) -> None:
@@ -132,7 +114,7 @@ def _begin_below_the_promise(to: pytest.MonkeyPatch) -> None:
         membership: Any,
         instance: bytes,
         *rest: Any,
-    ) -> Change[int]:
+    ) -> Any:
         state = self.sources.get(source)
         if state is not None and state.registration.begun_epoch < epoch:
             state.registration = dataclasses.replace(
@@ -140,7 +122,7 @@ def _begin_below_the_promise(to: pytest.MonkeyPatch) -> None:
             )
         return _real_begin(self, source, epoch, lineage, membership, instance, *rest)
 
-    to.setattr(StoreCore, "begin", begin)
+    seams.STORE_CORE_BEGIN.replace(to, begin)
 
 
 def _same_promise_to_anyone(to: pytest.MonkeyPatch) -> None:
@@ -152,7 +134,7 @@ def _same_promise_to_anyone(to: pytest.MonkeyPatch) -> None:
             state.registration = dataclasses.replace(state.registration, promised_to=instance)
         return _real_promise(self, source, epoch, instance, *rest)
 
-    to.setattr(StoreCore, "promise", promise)
+    seams.STORE_CORE_PROMISE.replace(to, promise)
 
 
 def _promise_is_not_durable(to: pytest.MonkeyPatch) -> None:
@@ -163,27 +145,27 @@ def _promise_is_not_durable(to: pytest.MonkeyPatch) -> None:
         state = change.answer.state
         return dataclasses.replace(change, writes=() if state.held.ranges else change.writes)
 
-    to.setattr(StoreCore, "promise", promise)
+    seams.STORE_CORE_PROMISE.replace(to, promise)
 
 
 def _no_blocking_set(to: pytest.MonkeyPatch) -> None:
     """Whoever has answered by the end of the interval is enough to decide."""
 
-    def decide(*arguments: Any) -> Decision | NeedMore | Lost:
-        with patch.object(Policy, "blocks", lambda _, stores: bool(stores)):
+    def decide(*arguments: Any) -> Any:
+        with seams.POLICY_BLOCKS.replaced(lambda _, stores: bool(stores)):
             return _real_decide(*arguments)
 
-    to.setattr(registration, "decide", decide)
+    seams.DECIDE_IN_SOURCE_REGISTRATION.replace(to, decide)
 
 
 def _no_floor(to: pytest.MonkeyPatch) -> None:
     """What may have been stable on silent stores does not count."""
-    to.setattr(recovery, "_may_be_stable_upto", lambda *given: given[-1])
+    seams.RECOVERY_MAY_BE_STABLE_UPTO.replace(to, lambda *given: given[-1])
 
 
 def _nothing_is_set_aside(to: pytest.MonkeyPatch) -> None:
     """A store keeps its tail when it takes a lineage over that does not have it."""
-    to.setattr(store_core, "diverges_at", lambda *_: SEQUENCE_MAX)
+    seams.DIVERGES_AT_IN_ACCEPTOR.replace(to, lambda *_: SEQUENCE_MAX)
 
 
 def _acknowledged_before_the_sync(to: pytest.MonkeyPatch) -> None:
@@ -205,7 +187,7 @@ def _gaps_are_taken(to: pytest.MonkeyPatch) -> None:
         self._check_open(stream)
         stream.expected = header.first
 
-    to.setattr(SourceStreams, "_check_next", check_next)
+    seams.SOURCE_STREAMS_CHECK_NEXT.replace(to, check_next)
 
 
 def _lose_frames(to: pytest.MonkeyPatch) -> None:
@@ -232,7 +214,7 @@ def _unstable_is_forgotten(to: pytest.MonkeyPatch) -> None:
             self.base += 1
         self._settled = max(self._settled, self.base)
 
-    to.setattr(Retention, "trim", trim)
+    seams.SOURCE_RETENTION_TRIM.replace(to, trim)
 
 
 def _unstable_is_acknowledged(to: pytest.MonkeyPatch) -> None:
@@ -241,13 +223,13 @@ def _unstable_is_acknowledged(to: pytest.MonkeyPatch) -> None:
     def position(self: Acknowledgements, _: int) -> int | None:
         return self.consumed_upto()
 
-    to.setattr(Acknowledgements, "position", position)
+    seams.ACKNOWLEDGEMENTS_POSITION.replace(to, position)
 
 
 def _what_is_under_way_is_acknowledged(to: pytest.MonkeyPatch) -> None:
     """A receiver acknowledges a batch that its application is still at work on."""
-    real = Cursor.count
-    to.setattr(Cursor, "count", lambda self, **_: real(self, last_is_done=True))
+    real = seams.RECEIVER_CURSOR_COUNT.real()
+    seams.RECEIVER_CURSOR_COUNT.replace(to, lambda self, **_: real(self, last_is_done=True))
 
 
 def _one_no_is_a_gap(to: pytest.MonkeyPatch) -> None:
@@ -262,18 +244,18 @@ def _one_no_is_a_gap(to: pytest.MonkeyPatch) -> None:
                     return ProvenGap(first, min(upto, stream.missing()[0].last), ())
         return None
 
-    to.setattr(FetchPlan, "gap", gap)
+    seams.FETCH_PLAN_GAP.replace(to, gap)
     to.setattr(store_upkeep, "REPAIR_SECONDS", 2.0)
 
 
 def _not_yet_is_a_no(to: pytest.MonkeyPatch) -> None:
     """A store says that it does not have what it may yet get."""
-    to.setattr(fetch, "_behind", lambda _, __, first, last: Range(first, last))
+    seams.STORE_FETCH_BEHIND.replace(to, lambda _, __, first, last: Range(first, last))
 
 
 def _unreadable_is_absent(to: pytest.MonkeyPatch) -> None:
     """A store answers of a batch that it can not read that it does not have it."""
-    real = fetch._pack_lacking
+    real = seams.STORE_FETCH_PACK_LACKING.real()
 
     class Packing(AnswerPacking):
         def missing(self, part: Range, why: v1.Lookup, detail: str) -> None:
@@ -285,18 +267,19 @@ def _unreadable_is_absent(to: pytest.MonkeyPatch) -> None:
         others: Any = SimpleNamespace(missing=partial(AnswerPacking.missing, packing))
         real(others, *rest)
 
-    to.setattr(fetch, "AnswerPacking", Packing)
-    to.setattr(fetch, "_pack_lacking", pack_lacking)
+    seams.ANSWER_PACKING_IN_STORE_FETCH.replace(to, Packing)
+    seams.STORE_FETCH_PACK_LACKING.replace(to, pack_lacking)
 
 
 def _unknown_is_a_no(to: pytest.MonkeyPatch) -> None:
     """A receiver takes it for a "no" that a store can not say."""
-    to.setitem(fetching._ANSWERS, v1.LOOKUP_UNKNOWN, Answer.ABSENT)
+    answers = seams.RECEIVER_FETCH_ANSWERS
+    answers.replace(to, {**answers.real(), v1.LOOKUP_UNKNOWN: Answer.ABSENT})
 
 
 def _nothing_is_held_back(to: pytest.MonkeyPatch) -> None:
     """A receiver that wants what is stable is handed everything."""
-    to.setattr(Stream, "_limit", lambda _: SEQUENCE_MAX)
+    seams.RECEIVER_STREAM_LIMIT.replace(to, lambda _: SEQUENCE_MAX)
 
 
 def _positions_are_made_up(to: pytest.MonkeyPatch) -> None:
@@ -308,12 +291,12 @@ def _positions_are_made_up(to: pytest.MonkeyPatch) -> None:
         answer = dataclasses.replace(change.answer, acknowledged_upto=high)
         return dataclasses.replace(change, answer=answer)
 
-    to.setattr(Receivers, "register", register)
+    seams.RECEIVERS_REGISTER.replace(to, register)
 
 
 def _set_aside_counts_as_held(to: pytest.MonkeyPatch) -> None:
     """What was set aside still counts as held."""
-    real = StoreCore._set_aside
+    real = seams.STORE_CORE_SET_ASIDE.real()
 
     def set_aside(self: StoreCore, state: Any, first: int) -> Any:
         before = RangeSet(state.held.ranges)
@@ -321,7 +304,7 @@ def _set_aside_counts_as_held(to: pytest.MonkeyPatch) -> None:
         state.held.ranges = before
         return answer
 
-    to.setattr(StoreCore, "_set_aside", set_aside)
+    seams.STORE_CORE_SET_ASIDE.replace(to, set_aside)
 
 
 def _old_epochs_are_sent(to: pytest.MonkeyPatch) -> None:
@@ -332,7 +315,7 @@ def _old_epochs_are_sent(to: pytest.MonkeyPatch) -> None:
             epoch = read_header(own).epoch
             yield from _real_again(epoch, kept_upto, [own])
 
-    to.setattr(resend_plan, "sent_again", again)
+    seams.RESEND_PLAN_SENT_AGAIN.replace(to, again)
 
 
 def _retries_get_new_numbers(to: pytest.MonkeyPatch) -> None:
@@ -346,13 +329,13 @@ def _retries_get_new_numbers(to: pytest.MonkeyPatch) -> None:
             batch = _encoded(header, epoch, first, *messages)
             yield first, kept_upto, batch
 
-    to.setattr(resend_plan, "sent_again", again)
+    seams.RESEND_PLAN_SENT_AGAIN.replace(to, again)
 
 
 def _stores_take_any_epoch(to: pytest.MonkeyPatch) -> None:
     """A store takes a batch of an epoch that its lineage does not name."""
     _old_epochs_are_sent(to)
-    real = SourceStreams.append
+    real = seams.SOURCE_STREAMS_APPEND.real()
 
     def append(self: SourceStreams, stream: AppendStream, frame: bytes, stable_upto: int) -> Any:
         epoch, stream.epoch = stream.epoch, read_header(frame).epoch
@@ -361,27 +344,30 @@ def _stores_take_any_epoch(to: pytest.MonkeyPatch) -> None:
         finally:
             stream.epoch = epoch
 
-    to.setattr(SourceStreams, "append", append)
-    to.setattr(stream_rules, "_check_belongs", lambda *_: None)
+    seams.SOURCE_STREAMS_APPEND.replace(to, append)
+    seams.STORE_STREAM_CHECK_BELONGS.replace(to, lambda *_: None)
 
 
 def _numbers_are_used_twice(to: pytest.MonkeyPatch) -> None:
     """A source that sends a store what it has already, with other content."""
-    real_opened, real_frame = Streams.opened, Streams.next_frame
+    real_opened, real_frame = (
+        seams.STORE_CURSORS_OPENED.real(),
+        seams.STORE_CURSORS_NEXT_FRAME.real(),
+    )
     held: dict[tuple[int, str], int] = {}
 
-    def opened(self: Streams, store: str, next_sequence: int, *rest: Any) -> bool:
+    def opened(self: Streams, store: str, next_sequence: int, *rest: Any) -> Any:
         held[id(self), store] = next_sequence
         return real_opened(self, store, min(next_sequence, rest[-1].first), *rest)
 
-    def next_frame(self: Streams, store: str, *rest: Any) -> bytes | None:
+    def next_frame(self: Streams, store: str, *rest: Any) -> Any:
         frame = real_frame(self, store, *rest)
         if frame is None or self.cursors[store].next_sequence > held[id(self), store]:
             return frame
         return _other_content(frame)
 
-    to.setattr(Streams, "opened", opened)
-    to.setattr(Streams, "next_frame", next_frame)
+    seams.STORE_CURSORS_OPENED.replace(to, opened)
+    seams.STORE_CURSORS_NEXT_FRAME.replace(to, next_frame)
 
 
 def _encoded(
@@ -415,7 +401,7 @@ def _skips_of_unstable_are_taken(to: pytest.MonkeyPatch) -> None:
         stream.state.held.stable_upto = max(stream.state.held.stable_upto, last)
         return _real_skip(self, stream, first, last)
 
-    to.setattr(SourceStreams, "skip", skip)
+    seams.SOURCE_STREAMS_SKIP.replace(to, skip)
 
 
 # Limbo, and stores that are not to be believed.
@@ -423,45 +409,45 @@ def _skips_of_unstable_are_taken(to: pytest.MonkeyPatch) -> None:
 
 def _limbo_is_a_no(to: pytest.MonkeyPatch) -> None:
     """What a store in limbo lacks counts as if it had never been there."""
-    real = Registration.promised
+    real = seams.SOURCE_REGISTRATION_PROMISED.real()
 
-    def promised(self: Registration, store: str, epoch: int, grant: Grant) -> bool:
+    def promised(self: Registration, store: str, epoch: int, grant: Grant) -> Any:
         promise = dataclasses.replace(grant.promise, limbo=False)
         return real(self, store, epoch, dataclasses.replace(grant, promise=promise))
 
-    to.setattr(Registration, "promised", promised)
+    seams.SOURCE_REGISTRATION_PROMISED.replace(to, promised)
 
 
 def _limbo_ends_at_what_is_known_stable(to: pytest.MonkeyPatch) -> None:
     """A store leaves limbo with what others were told is stable, not with what may be stable."""
-    real = readmission._lacking
+    real = seams.READMISSION_RULES_LACKING.real()
 
-    def lacking(decision: Decision, me: str) -> RangeSet:
+    def lacking(decision: Decision, me: str) -> Any:
         wanted = real(decision, me)
         wanted.remove(decision.stable_upto + 1, SEQUENCE_MAX)
         return wanted
 
-    to.setattr(readmission, "_lacking", lacking)
+    seams.READMISSION_RULES_LACKING.replace(to, lacking)
 
 
 def _copies_are_not_told(to: pytest.MonkeyPatch) -> None:
     """G4: a store whose disk was put back goes on with what it finds."""
-    to.setattr(Standing, "check_remembered", lambda *_: "")
+    seams.STANDING_CHECK_REMEMBERED.replace(to, lambda *_: "")
 
 
 def _commits_are_compared_with_the_present_run_alone(to: pytest.MonkeyPatch) -> None:
     """G4: what a peer knew of is compared with what was there when the present run began."""
-    to.setattr(store_runs, "_later", lambda _, known: known[-1:])
+    seams.STORE_RUNS_LATER.replace(to, lambda _, known: known[-1:])
 
 
 def _stores_serve_before_they_ask(to: pytest.MonkeyPatch) -> None:
     """A store that starts vouches for what it finds until a peer contradicts it."""
-    to.setattr(Standing, "begin_check", lambda *_: None)
+    seams.STANDING_BEGIN_CHECK.replace(to, lambda *_: None)
 
 
 def _reboots_go_unnoticed(to: pytest.MonkeyPatch) -> None:
     """A store that did not sync goes on after its host went down as if it had everything."""
-    to.setattr(Run, "may_have_lost", lambda *_: False)
+    seams.RUN_MAY_HAVE_LOST.replace(to, lambda *_: False)
 
 
 def _the_clock_decides_alone(to: pytest.MonkeyPatch) -> None:
@@ -470,19 +456,19 @@ def _the_clock_decides_alone(to: pytest.MonkeyPatch) -> None:
     def overdue(self: Lives, who: Who) -> bool:
         return self.marked(who)
 
-    to.setattr(Lives, "overdue", overdue)
+    seams.LIVES_OVERDUE.replace(to, overdue)
 
 
 def _greetings_hide_what_was_known(to: pytest.MonkeyPatch) -> None:
     """A peer forgets what a store was when that greets with less."""
-    real = Standing.met
+    real = seams.STANDING_MET.real()
 
-    def met(self: Standing, greeting: store_v1.Greeting, *since: int) -> Met:
+    def met(self: Standing, greeting: store_v1.Greeting, *since: int) -> Any:
         greeting.run.commits_before = 1 << 60
         del greeting.former_runs[:]
         return real(self, greeting, *since)
 
-    to.setattr(Standing, "met", met)
+    seams.STANDING_MET.replace(to, met)
 
 
 def _one_copy_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
@@ -492,7 +478,7 @@ def _one_copy_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
         told = max(party.stable_upto for party in among.order)
         return max(party.held.contiguous_upto(told + 1) for party in among.order)
 
-    to.setattr(Gathering, "look", look)
+    seams.GATHERING_LOOK.replace(to, look)
 
 
 def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
@@ -508,22 +494,22 @@ def _failed_syncs_are_tried_again(to: pytest.MonkeyPatch) -> None:
 
 def _nobody_repairs(to: pytest.MonkeyPatch) -> None:
     """What a store missed is made up for by nobody."""
-    to.setattr(repair_plan, "lacking", lambda *_: RangeSet())
+    seams.REPAIR_PLAN_LACKING.replace(to, lambda *_: RangeSet())
 
 
 def _repair_waits_for_a_pause(to: pytest.MonkeyPatch) -> None:
     """A store to which a source streams puts off what it missed until the source has left."""
-    real = repair_plan.lacking
+    real = seams.REPAIR_PLAN_LACKING.real()
 
     def lacking(own: OwnView, stable: int) -> RangeSet:
         return RangeSet() if own.live else real(own, stable)
 
-    to.setattr(repair_plan, "lacking", lacking)
+    seams.REPAIR_PLAN_LACKING.replace(to, lacking)
 
 
 def _what_was_let_go_is_missed(to: pytest.MonkeyPatch) -> None:
     """A decision wants also what stores have let go on purpose."""
-    to.setattr(recovery, "released_below", lambda *_: 0)
+    seams.RECOVERY_RELEASED_BELOW.replace(to, lambda *_: 0)
 
 
 def _what_is_unstable_is_let_go(to: pytest.MonkeyPatch) -> None:
@@ -533,7 +519,7 @@ def _what_is_unstable_is_let_go(to: pytest.MonkeyPatch) -> None:
         state.held.stable_upto = state.held.next_sequence - 1
         return retention.Limit(state.held.stable_upto, "")
 
-    to.setattr(retention, "limit", limit)
+    seams.RETENTION_RULES_LIMIT.replace(to, limit)
 
 
 def _repair_follows_the_open_tail(to: pytest.MonkeyPatch) -> None:
@@ -543,19 +529,19 @@ def _repair_follows_the_open_tail(to: pytest.MonkeyPatch) -> None:
         ends = [item.last for peer in peers for item in peer.held]
         return int(max((own.stable_upto, *ends)))
 
-    to.setattr(repair_plan, "stable_upto", stable_upto)
+    seams.REPAIR_PLAN_STABLE_UPTO.replace(to, stable_upto)
 
 
 def _active_stores_are_enough(to: pytest.MonkeyPatch) -> None:
     """`all-active` asks for those that are active, however few."""
-    real = Group.holds
+    real = seams.GROUP_HOLDS.real()
 
-    def holds(self: Group, holders: Any, active: Any) -> bool:
+    def holds(self: Group, holders: Any, active: Any) -> Any:
         if self.rule is IntragroupRule.ALL_ACTIVE and active:
             return all(store in holders for store in self.stores if store in active)
         return real(self, holders, active)
 
-    to.setattr(Group, "holds", holds)
+    seams.GROUP_HOLDS.replace(to, holds)
 
 
 # Changing the stores.
@@ -563,8 +549,8 @@ def _active_stores_are_enough(to: pytest.MonkeyPatch) -> None:
 
 def _only_the_new_stores_count(to: pytest.MonkeyPatch) -> None:
     """A begin record does not say where it came from."""
-    to.setattr(Membership, "policies", property(lambda self: self.to_policies))
-    real = Registration._adopt
+    seams.MEMBERSHIP_POLICIES.replace(to, property(lambda self: self.to_policies))
+    real = seams.SOURCE_REGISTRATION_ADOPT.real()
 
     def adopt(self: Registration, decision: Decision, now: float) -> None:
         real(self, decision, now)
@@ -572,7 +558,7 @@ def _only_the_new_stores_count(to: pytest.MonkeyPatch) -> None:
             self.membership, from_policies=(self._policy,), to_policies=(self._policy,)
         )
 
-    to.setattr(Registration, "_adopt", adopt)
+    seams.SOURCE_REGISTRATION_ADOPT.replace(to, adopt)
 
 
 def _predecessors_are_not_named(to: pytest.MonkeyPatch) -> None:
@@ -584,7 +570,7 @@ def _predecessors_are_not_named(to: pytest.MonkeyPatch) -> None:
         real(self, *arguments, **named)
 
     to.setattr(SourceInstance, "__init__", init)
-    to.setattr(Registration, "_may_go_on", lambda *_: True)
+    seams.SOURCE_REGISTRATION_MAY_GO_ON.replace(to, lambda *_: True)
 
 
 # For which messages an epoch is in force.
@@ -593,7 +579,7 @@ def _predecessors_are_not_named(to: pytest.MonkeyPatch) -> None:
 def _begun_epochs_add_up(to: pytest.MonkeyPatch) -> None:
     """A store takes for its lineage all epochs that it has begun, besides those that it is told: so
     what a minority has begun voids what was kept by those who never heard of it."""
-    real = StoreCore._follow
+    real = seams.STORE_CORE_FOLLOW.real()
 
     def follow(self: StoreCore, state: Any, record: Any, lineage: Lineage, *rest: Any) -> Any:
         terms: list[Term] = []
@@ -603,7 +589,7 @@ def _begun_epochs_add_up(to: pytest.MonkeyPatch) -> None:
             terms.append(term)
         return real(self, state, record, Lineage(tuple(terms)), *rest)
 
-    to.setattr(StoreCore, "_follow", follow)
+    seams.STORE_CORE_FOLLOW.replace(to, follow)
 
 
 MUTATIONS = (
@@ -790,7 +776,7 @@ def test_other_content_under_a_number_that_is_held_is_reported(
         return len(told)
 
     assert reports() > 0
-    monkeypatch.setattr(index, "same_content", lambda *_: True)
+    seams.SAME_CONTENT_IN_INDEX.replace(monkeypatch, lambda *_: True)
     assert reports() == 0
 
 

@@ -9,27 +9,24 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.simulation.circumstances import PAIR, SAFETY, THREE
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Mutation, missed
 from tests.simulation.test_mutations import _promise_leaves_the_stream
 
-from quorate.protocol import recovery
 from quorate.protocol.identity import SourceName
 from quorate.protocol.wire import membership_from_wire
 from quorate.receiver.protocol.consumed import Acknowledgements
-from quorate.store.rules import source_tombstones
 from quorate.store.rules.deregistration import Verdict
 from quorate.store.rules.identities import Identities
 from quorate.store.rules.identity_records import Tombstone
 from quorate.store.rules.lifetimes import (
     Lifetimes,
-    Lives,
 )
 from quorate.store.rules.peer_knowledge import PeerAnswer
 from quorate.store.rules.receivers import Receivers
 from quorate.store.rules.source_state import SourceState
-from quorate.store.tasks import lifecycle
 from quorate.store.tasks.lifecycle import Keeper
 from quorate.v1 import store_pb2 as store_v1
 
@@ -40,12 +37,12 @@ def _who_deleted_it_never_had_it(to: pytest.MonkeyPatch) -> None:
     def in_the_way(self: Identities, source: SourceName, *_: Any) -> None:
         self.settled.add(source)
 
-    to.setattr(Identities, "in_the_way", in_the_way)
+    seams.IDENTITIES_IN_THE_WAY.replace(to, in_the_way)
 
 
 def _one_store_deletes_for_all(to: pytest.MonkeyPatch) -> None:
     """A store vouches for what it lacks of a source as soon as it has deleted that itself."""
-    to.setattr(lifecycle, "settled", lambda *_: True)
+    seams.SETTLED_IN_LIFECYCLE.replace(to, lambda *_: True)
 
 
 def _a_blocking_set_deletes_for_all(to: pytest.MonkeyPatch) -> None:
@@ -56,44 +53,44 @@ def _a_blocking_set_deletes_for_all(to: pytest.MonkeyPatch) -> None:
         policies = membership_from_wire(membership).policies if membership is not None else ()
         return bool(policies) and all(policy.blocks(policy.stores & sure) for policy in policies)
 
-    to.setattr(source_tombstones, "_know_everything", know_everything)
+    seams.SOURCE_TOMBSTONES_KNOW_EVERYTHING.replace(to, know_everything)
 
 
 def _signs_of_life_do_not_count(to: pytest.MonkeyPatch) -> None:
     """A store deletes a source when its own start is long ago, whoever it heard since."""
-    to.setattr(Lives, "silent", lambda self, _: self.observed.now)
+    seams.LIVES_SILENT.replace(to, lambda self, _: self.observed.now)
 
 
 def _deleting_forgets_the_promise(to: pytest.MonkeyPatch) -> None:
     """A store that deleted a source lets an epoch in that it had fenced."""
-    to.setattr(Identities, "check_outlives", lambda *_: None)
+    seams.IDENTITIES_CHECK_OUTLIVES.replace(to, lambda *_: None)
 
 
 def _anyone_may_deregister(to: pytest.MonkeyPatch) -> None:
     """A store deletes a source when an instance says so that was fenced."""
-    to.setattr(lifecycle, "judge_source", lambda *_: Verdict.BURY)
+    seams.JUDGE_SOURCE_IN_LIFECYCLE.replace(to, lambda *_: Verdict.BURY)
 
 
 def _nobody_is_told_what_was_ended(to: pytest.MonkeyPatch) -> None:
     """What a store that was away has of a stream that was deregistered counts."""
-    to.setattr(recovery, "ended_upto", lambda _: 0)
+    seams.RECOVERY_ENDED_UPTO.replace(to, lambda _: 0)
 
 
 def _positions_outlive_their_stream(to: pytest.MonkeyPatch) -> None:
     """A receiver goes on acknowledging what it had of a stream that begins anew."""
-    real = Acknowledgements.withdraw
+    real = seams.ACKNOWLEDGEMENTS_WITHDRAW.real()
 
     def withdraw(self: Acknowledgements, first: int) -> None:
         sent = self._sent
         real(self, first)
         self._sent = sent
 
-    to.setattr(Acknowledgements, "withdraw", withdraw)
+    seams.ACKNOWLEDGEMENTS_WITHDRAW.replace(to, withdraw)
 
 
 def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
     """A store deletes a source because another one does not know it."""
-    real = Keeper._look_at
+    real = seams.KEEPER_LOOK_AT.real()
 
     async def look_at(self: Keeper, state: SourceState, news: Sequence[PeerAnswer]) -> None:
         if all(state.name in answer.sources for answer in news):
@@ -101,12 +98,12 @@ def _what_a_peer_lacks_is_deleted(to: pytest.MonkeyPatch) -> None:
         else:
             await self._bury(state, store_v1.DELETION_EXPIRED)
 
-    to.setattr(Keeper, "_look_at", look_at)
+    seams.KEEPER_LOOK_AT.replace(to, look_at)
 
 
 def _limbo_is_given_up_at_once(to: pytest.MonkeyPatch) -> None:
     """A store deletes what it can not vouch for, though there are others that can."""
-    to.setattr(lifecycle, "given_up", lambda *_: True)
+    seams.GIVEN_UP_IN_LIFECYCLE.replace(to, lambda *_: True)
 
 
 # Identities that are used twice.
@@ -114,7 +111,7 @@ def _limbo_is_given_up_at_once(to: pytest.MonkeyPatch) -> None:
 
 def _fenced_receivers_are_heard(to: pytest.MonkeyPatch) -> None:
     """A store takes the position of a receiver that another one has fenced."""
-    real = Receivers.acknowledge
+    real = seams.RECEIVERS_ACKNOWLEDGE.real()
 
     def acknowledge(
         self: Receivers, source: SourceName, session_id: int, _: int, upto: int, *rest: Any
@@ -124,7 +121,7 @@ def _fenced_receivers_are_heard(to: pytest.MonkeyPatch) -> None:
             return real(self, source, session_id, 0, upto, *rest)
         return real(self, source, session_id, record.epoch, upto, rest[0], record.instance)
 
-    to.setattr(Receivers, "acknowledge", acknowledge)
+    seams.RECEIVERS_ACKNOWLEDGE.replace(to, acknowledge)
 
 
 MORTAL = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 import pytest
+from tests import seams
 from tests.simulation.guards import Guard
 from tests.simulation.receiver_actor import REPEAT_SECONDS, ReceiverInstance
 from tests.simulation.script import Script, play
@@ -22,7 +23,6 @@ from tests.simulation.test_receiver_ends import (
     _frozen_and_forgotten,
 )
 
-from quorate.receiver.protocol import registration
 from quorate.receiver.protocol.registration import Registration
 from quorate.receiver.protocol.start_position import StoreAnswer
 
@@ -33,7 +33,7 @@ def _old_answers_count_as_taking_it(to: pytest.MonkeyPatch) -> None:
     def took_last(self: Registration) -> Set[str]:
         return self._joining
 
-    to.setattr(Registration, "_took_last", took_last)
+    seams.RECEIVER_REGISTRATION_TOOK_LAST.replace(to, took_last)
 
 
 def _one_begins_while_another_contests_its_epoch(script: Script) -> None:
@@ -60,13 +60,13 @@ def _one_begins_while_another_contests_its_epoch(script: Script) -> None:
 
 def _only_the_epoch_that_is_left_is_over(to: pytest.MonkeyPatch) -> None:
     """Who comes to a higher epoch than any that was over ends none below it."""
-    real = registration.over_before
+    real = seams.RECEIVER_REGISTRATION_OVER_BEFORE.real()
 
     def over_before(epoch: int, ended_epoch: int, answers: Mapping[str, StoreAnswer]) -> int:
         is_new = all(each.is_new for each in answers.values())
         return real(epoch, ended_epoch, answers) if is_new else ended_epoch
 
-    to.setattr(registration, "over_before", over_before)
+    seams.RECEIVER_REGISTRATION_OVER_BEFORE.replace(to, over_before)
 
 
 def _comes_and_goes(script: Script, frozen: ReceiverInstance) -> None:
@@ -102,7 +102,7 @@ def _one_store_is_enough_to_go_on(to: pytest.MonkeyPatch) -> None:
     def takers(self: Registration) -> Set[str]:
         return self.stores.keys()
 
-    to.setattr(Registration, "_takers", takers)
+    seams.RECEIVER_REGISTRATION_TAKERS.replace(to, takers)
 
 
 def _wakes_where_nobody_knows_its_successor(script: Script) -> None:

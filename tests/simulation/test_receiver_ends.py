@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.simulation.disk import Snapshot
 from tests.simulation.endings import AGES, Mortality
 from tests.simulation.guards import Guard, Mutation, missed
@@ -21,14 +22,9 @@ from tests.simulation.weather import LASTING
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.identity import SourceName
 from quorate.receiver.options import AcknowledgeMode
-from quorate.receiver.protocol import registration
 from quorate.receiver.protocol.registration import Phase
 from quorate.store.rules import (
-    acceptor,
-    readmission,
-    receiver_positions,
     receiver_tombstones,
-    source_tombstones,
 )
 from quorate.store.rules.identities import Identities
 from quorate.store.rules.lifetimes import (
@@ -42,11 +38,9 @@ from quorate.store.rules.receiver_tombstones import (
 )
 from quorate.store.rules.receivers import (
     Receivers,
-    Registered,
 )
 from quorate.store.rules.reg_ids import RegIds
 from quorate.store.rules.source_state import (
-    Change,
     SourceState,
 )
 from quorate.store.storage.interface import Write
@@ -109,7 +103,7 @@ def _ends_leave_no_mark(to: pytest.MonkeyPatch) -> None:
             return []
         return self.forget_receiver(state, session_id, reg_ids)
 
-    to.setattr(Identities, "end_receiver", end_receiver)
+    seams.IDENTITIES_END_RECEIVER.replace(to, end_receiver)
 
 
 def _an_old_row_comes_back(script: Script) -> None:
@@ -157,9 +151,9 @@ def _an_old_row_comes_back_since_it_started(script: Script) -> None:
 
 def _tombstones_forget_ends(to: pytest.MonkeyPatch) -> None:
     """A store that gives a deleted source back does not know any more whose end it was told."""
-    real = source_tombstones.brought_back
-    to.setattr(
-        source_tombstones, "brought_back", lambda tombstone: real(replace(tombstone, ended={}))
+    real = seams.SOURCE_TOMBSTONES_BROUGHT_BACK.real()
+    seams.SOURCE_TOMBSTONES_BROUGHT_BACK.replace(
+        to, lambda tombstone: real(replace(tombstone, ended={}))
     )
 
 
@@ -185,16 +179,14 @@ def _told_where_its_source_expires(script: Script) -> None:
 
 def _tombstones_say_that_a_receiver_is_forgotten(to: pytest.MonkeyPatch) -> None:
     """One that has deleted the source is told of the end of a receiver, and remembers nothing."""
-    real = Keeper._deregister_receiver
+    real = seams.KEEPER_DEREGISTER_RECEIVER.real()
 
-    async def deregister(
-        self: Keeper, source: SourceName, *asked: Any
-    ) -> store_v1.DeregisterResponse:
+    async def deregister(self: Keeper, source: SourceName, *asked: Any) -> Any:
         if source in self._identities.tombstones:
             return store_v1.DeregisterResponse()
         return await real(self, source, *asked)
 
-    to.setattr(Keeper, "_deregister_receiver", deregister)
+    seams.KEEPER_DEREGISTER_RECEIVER.replace(to, deregister)
 
 
 def _deregistered_while_its_source_is_deleted_at_one(script: Script) -> None:
@@ -222,7 +214,9 @@ def _deregistered_while_its_source_is_deleted_at_one(script: Script) -> None:
 
 def _answers_of_before_the_end_count(to: pytest.MonkeyPatch) -> None:
     """A receiver believes a store that has not heard that it had ended."""
-    to.setattr(registration, "without_outdated", lambda answers, _: (answers, frozenset()))
+    seams.RECEIVER_REGISTRATION_WITHOUT_OUTDATED.replace(
+        to, lambda answers, _: (answers, frozenset())
+    )
 
 
 def _only_the_receiver_can_tell(script: Script) -> None:
@@ -236,15 +230,15 @@ def _only_the_receiver_can_tell(script: Script) -> None:
 
 def _registering_is_acknowledging(to: pytest.MonkeyPatch) -> None:
     """Whoever registers has acknowledged what was acknowledged before."""
-    real = Receivers.register
+    real = seams.RECEIVERS_REGISTER.real()
 
-    def register(self: Receivers, *asked: Any, **more: Any) -> Change[Registered]:
+    def register(self: Receivers, *asked: Any, **more: Any) -> Any:
         change = real(self, *asked, **more)
         record = change.answer.state.receivers[asked[1]]
         record.confirmed_epoch = record.epoch
         return change
 
-    to.setattr(Receivers, "register", register)
+    seams.RECEIVERS_REGISTER.replace(to, register)
 
 
 def _registered_before_it_was_told(script: Script) -> None:
@@ -267,9 +261,9 @@ def _registered_before_it_was_told(script: Script) -> None:
 
 def _disks_that_were_put_back_have_a_say(to: pytest.MonkeyPatch) -> None:
     """A store that leaves limbo keeps the receivers that it has."""
-    real = receiver_positions.take_over
+    real = seams.RECEIVER_POSITIONS_TAKE_OVER.real()
 
-    def take_over(state: SourceState, *known: Any) -> list[Write]:
+    def take_over(state: SourceState, *known: Any) -> Any:
         before = {each: record.acknowledged_upto for each, record in state.receivers.items()}
         for record in state.receivers.values():
             record.instance = b"as if it had registered since"
@@ -278,7 +272,7 @@ def _disks_that_were_put_back_have_a_say(to: pytest.MonkeyPatch) -> None:
             record.acknowledged_upto = max(record.acknowledged_upto, before.get(session_id, -1))
         return writes
 
-    to.setattr(receiver_positions, "take_over", take_over)
+    seams.RECEIVER_POSITIONS_TAKE_OVER.replace(to, take_over)
 
 
 def _an_old_disk_is_put_back(script: Script) -> None:
@@ -305,15 +299,15 @@ def _an_old_disk_is_put_back(script: Script) -> None:
 
 def _ends_are_forgotten_at_once(to: pytest.MonkeyPatch) -> None:
     """Nobody waits for a store that is away."""
-    to.setattr(receiver_tombstones, "next_step", lambda *_: Step.FORGET)
-    to.setattr(receiver_tombstones, "REMEMBERED_SECONDS", 0.0)
+    seams.RECEIVER_TOMBSTONES_NEXT_STEP.replace(to, lambda *_: Step.FORGET)
+    seams.RECEIVER_TOMBSTONES_REMEMBERED_SECONDS.replace(to, 0.0)
 
 
 def _ends_are_forgotten_before_it_is_known_who_has_to_hear(to: pytest.MonkeyPatch) -> None:
     """A store that was promised an epoch, and heard no more, waits for nobody."""
-    real = Forgetting.look
+    real = seams.FORGETTING_LOOK.real()
 
-    def look(self: Forgetting, state: SourceState, *heard: Any) -> list[Write]:
+    def look(self: Forgetting, state: SourceState, *heard: Any) -> Any:
         record = state.registration
         state.registration = replace(record, begun_epoch=max(record.begun_epoch, 1))
         try:
@@ -321,7 +315,7 @@ def _ends_are_forgotten_before_it_is_known_who_has_to_hear(to: pytest.MonkeyPatc
         finally:
             state.registration = record
 
-    to.setattr(Forgetting, "look", look)
+    seams.FORGETTING_LOOK.replace(to, look)
 
 
 def _told_before_it_begins(script: Script) -> None:
@@ -354,7 +348,7 @@ def _told_before_it_begins(script: Script) -> None:
 
 def _epochs_are_used_again(to: pytest.MonkeyPatch) -> None:
     """A new receiver takes the first epoch that no store refuses."""
-    to.setattr(registration, "unspent", lambda epoch, _: epoch)
+    seams.RECEIVER_REGISTRATION_UNSPENT.replace(to, lambda epoch, _: epoch)
 
 
 def _frozen(script: Script) -> ReceiverInstance:
@@ -395,8 +389,8 @@ def _frozen_while_it_ends(script: Script) -> None:
 
 def _peers_do_not_tell_what_is_spent(to: pytest.MonkeyPatch) -> None:
     """A store knows only of those that were over at itself."""
-    for module in (receiver_tombstones, readmission):
-        to.setattr(module, "spent_epoch", lambda _: 0)
+    for seam in (seams.SPENT_EPOCH_IN_RECEIVER_TOMBSTONES, seams.SPENT_EPOCH_IN_READMISSION_RULES):
+        seam.replace(to, lambda _: 0)
 
 
 def _all_stores_are_refilled_since(script: Script) -> None:
@@ -409,7 +403,7 @@ def _all_stores_are_refilled_since(script: Script) -> None:
 
 def _those_that_expire_leave_nothing(to: pytest.MonkeyPatch) -> None:
     """Only who is deregistered counts."""
-    to.setattr(Identities, "expire_receiver", Identities.forget_receiver)
+    seams.IDENTITIES_EXPIRE_RECEIVER.replace(to, Identities.forget_receiver)
 
 
 def _frozen_until_its_time_is_over(script: Script) -> None:
@@ -430,17 +424,17 @@ def _those_that_expire_are_over_everywhere(to: pytest.MonkeyPatch) -> None:
     ) -> list[Write]:
         return self.end_receiver(state, session_id, state.receivers[session_id].epoch, reg_ids)
 
-    to.setattr(Identities, "expire_receiver", expire)
+    seams.IDENTITIES_EXPIRE_RECEIVER.replace(to, expire)
 
 
 def _signs_of_life_do_not_count(to: pytest.MonkeyPatch) -> None:
     """A store deletes a receiver when its own start is long ago, though it heard it since."""
-    real = Lives.silent
+    real = seams.LIVES_SILENT.real()
 
     def silent(self: Lives, who: Who) -> float:
         return self.observed.now if who.receiver else real(self, who)
 
-    to.setattr(Lives, "silent", silent)
+    seams.LIVES_SILENT.replace(to, silent)
 
 
 def _lives_on(script: Script) -> None:
@@ -452,8 +446,8 @@ def _lives_on(script: Script) -> None:
 
 def _streams_that_begin_anew_use_epochs_again(to: pytest.MonkeyPatch) -> None:
     """What was over with a stream that is deleted is nobody's concern any more."""
-    for module in (acceptor, source_tombstones):
-        to.setattr(module, "spent_by_all", lambda state: state.registration.spent_receiver_epoch)
+    for seam in (seams.SPENT_BY_ALL_IN_ACCEPTOR, seams.SPENT_BY_ALL_IN_SOURCE_TOMBSTONES):
+        seam.replace(to, lambda state: state.registration.spent_receiver_epoch)
 
 
 def _frozen_while_its_source_begins_anew(script: Script) -> None:

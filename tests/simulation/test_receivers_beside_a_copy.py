@@ -7,16 +7,12 @@ not reach the others, so that it does not hear that these know the copy as C by 
 from __future__ import annotations
 
 import pytest
+from tests import seams
 from tests.simulation.guards import Guard
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.script import LOOK_SECONDS, Script, play
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.test_receiver_ends import HIGHEST, KEPT, A, B, C, _begin
-
-from quorate.receiver.protocol import (
-    deregistration,
-    registration,
-)
 
 
 def _copy_takes_its_place(script: Script) -> StoreActor:
@@ -47,7 +43,7 @@ def _end_at_a_and_c(script: Script, copied: StoreActor) -> ReceiverInstance:
 
 def _what_a_former_one_was_told_is_known(to: pytest.MonkeyPatch) -> None:
     """Whoever answers under a store's name has told that store."""
-    to.setattr(deregistration, "replaced", lambda _: set())
+    seams.REPLACED_IN_RECEIVER_DEREGISTRATION.replace(to, lambda _: set())
 
 
 def _ended_at_a_former_one(script: Script) -> None:
@@ -114,7 +110,7 @@ def test_none_begins_with_a_former_one(monkeypatch: pytest.MonkeyPatch) -> None:
     and B, would not be fenced."""
     for guarded in (True, False):
         if not guarded:
-            monkeypatch.setattr(registration, "replaced", lambda _: set())
+            seams.REPLACED_IN_RECEIVER_REGISTRATION.replace(monkeypatch, lambda _: set())
         begins: list[bool] = []
 
         def look(script: Script, begins: list[bool] = begins) -> None:

@@ -9,28 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
-from unittest.mock import patch
 
 import pytest
+from tests import seams
 from tests.simulation.endings import AGES, Mortality
 from tests.simulation.guards import Guard
 from tests.simulation.receiver_actor import ReceiverInstance
 from tests.simulation.rules import Party, Setup, majority_of
 from tests.simulation.script import LOOK_SECONDS, Script, play
 
-from quorate.protocol import recovery
 from quorate.protocol.lineage import Lineage
 from quorate.protocol.policy import Policy
 from quorate.protocol.ranges import HeldRange, Range, RangeSet
-from quorate.protocol.recovery import Decision, Lost, NeedMore
-from quorate.receiver.protocol.consumed import Acknowledgements
-from quorate.receiver.protocol.live_stream import Following
+from quorate.protocol.recovery import Decision
 from quorate.receiver.protocol.stream import Stream
-from quorate.source.protocol import (
-    catch_up,
-    registration,
-)
-from quorate.source.protocol.catch_up import BringingUp
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.frames import Packed
 from quorate.source.protocol.registration import (
@@ -40,11 +32,6 @@ from quorate.source.protocol.registration import (
     Registration,
 )
 from quorate.store.engine import Engine
-from quorate.store.rules import (
-    deregistration,
-    readmission,
-    repair_plan,
-)
 from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.lifetimes import Lifetimes
 from quorate.store.rules.repair_plan import (
@@ -55,7 +42,6 @@ from quorate.store.rules.source_state import (
     Change,
     SourceState,
 )
-from quorate.store.tasks import lifecycle
 
 A, B, C = "store1", "store2", "store3"
 ALL = (A, B, C)
@@ -81,7 +67,7 @@ def _begin(script: Script) -> None:
 
 def _stores_count_before_they_begin(to: pytest.MonkeyPatch) -> None:
     """What a store said in its promise counts towards stability before it has begun."""
-    real = SourceCore._begin
+    real = seams.SOURCE_CORE_BEGIN.real()
 
     def begin(self: SourceCore, decision: Decision) -> None:
         real(self, decision)
@@ -89,7 +75,7 @@ def _stores_count_before_they_begin(to: pytest.MonkeyPatch) -> None:
             self.tracker.join(store)
             self.tracker.acknowledge(store, held.contiguous_upto(self.stable_upto + 1))
 
-    to.setattr(SourceCore, "_begin", begin)
+    seams.SOURCE_CORE_BEGIN.replace(to, begin)
 
 
 def _an_older_epoch_begins_late(script: Script) -> None:
@@ -132,7 +118,7 @@ def _void_batches_are_kept(to: pytest.MonkeyPatch) -> None:
     def belonging(_: Lineage, held: Iterable[HeldRange]) -> RangeSet:
         return RangeSet(Range(item.first, item.last) for item in held)
 
-    to.setattr(Lineage, "belonging", belonging)
+    seams.LINEAGE_BELONGING.replace(to, belonging)
 
 
 def _void_under_the_same_number(script: Script) -> None:
@@ -156,16 +142,19 @@ def _void_under_the_same_number(script: Script) -> None:
 
 def _old_answers_count(to: pytest.MonkeyPatch) -> None:
     """A late answer to a request of an older epoch counts for the present one."""
-    real_promised, real_begun = Registration.promised, Registration.begun
+    real_promised, real_begun = (
+        seams.SOURCE_REGISTRATION_PROMISED.real(),
+        seams.SOURCE_REGISTRATION_BEGUN.real(),
+    )
 
-    def promised(self: Registration, store: str, _: int, grant: Grant) -> bool:
+    def promised(self: Registration, store: str, _: int, grant: Grant) -> Any:
         return real_promised(self, store, self.epoch, grant)
 
-    def begun(self: Registration, store: str, _: int, *rest: Any) -> bool:
+    def begun(self: Registration, store: str, _: int, *rest: Any) -> Any:
         return real_begun(self, store, self.epoch, *rest)
 
-    to.setattr(Registration, "promised", promised)
-    to.setattr(Registration, "begun", begun)
+    seams.SOURCE_REGISTRATION_PROMISED.replace(to, promised)
+    seams.SOURCE_REGISTRATION_BEGUN.replace(to, begun)
 
 
 def _a_promise_is_heard_late(script: Script) -> None:
@@ -201,7 +190,7 @@ def _a_promise_is_heard_late(script: Script) -> None:
 
 def _new_stores_are_believed_at_once(to: pytest.MonkeyPatch) -> None:
     """The old stores are let go before the new ones have what was stable on them."""
-    to.setattr(BringingUp, "ready", lambda *_: True)
+    seams.BRINGING_UP_READY.replace(to, lambda *_: True)
 
 
 def _old_stores_are_switched_off(script: Script) -> None:
@@ -231,7 +220,7 @@ def _old_stores_are_switched_off(script: Script) -> None:
 
 def _what_was_let_go_is_not_brought_up(to: pytest.MonkeyPatch) -> None:
     """Of what the old stores let go the new ones need not know."""
-    to.setattr(catch_up._Look, "known", lambda _, held: held)
+    seams.CATCH_UP_LOOK_KNOWN.replace(to, lambda _, held: held)
 
 
 def _switched_off_after_they_let_go(script: Script) -> None:
@@ -272,14 +261,14 @@ def _switched_off_after_they_let_go(script: Script) -> None:
 
 def _lineages_are_lists_of_begins(to: pytest.MonkeyPatch) -> None:
     """A store adds an epoch to those that it has begun, whatever lineage comes with it."""
-    real = StoreCore._follow
+    real = seams.STORE_CORE_FOLLOW.real()
 
     def follow(self: StoreCore, state: Any, record: Any, lineage: Lineage, *rest: Any) -> Any:
         last = lineage.terms[-1]
         before = [term for term in state.lineage.terms if term.first < last.first]
         return real(self, state, record, Lineage((*before, last)), *rest)
 
-    to.setattr(StoreCore, "_follow", follow)
+    seams.STORE_CORE_FOLLOW.replace(to, follow)
 
 
 def _a_minority_began_in_between(script: Script) -> None:
@@ -318,7 +307,7 @@ def _answers_before_the_commit(to: pytest.MonkeyPatch) -> None:
         self.submit(state, change.writes)
         return change.answer
 
-    to.setattr(Engine, "made_durable", made_durable)
+    seams.STORE_ENGINE_MADE_DURABLE.replace(to, made_durable)
 
 
 def _a_promise_is_lost_in_a_crash(script: Script) -> None:
@@ -344,7 +333,7 @@ def _others_promises_are_taken_back_too(to: pytest.MonkeyPatch) -> None:
     def may_matter(state: SourceState) -> bool:
         return bool(state.registration.begun_epoch or state.held.ranges or state.limbo)
 
-    to.setattr(deregistration, "_may_matter", may_matter)
+    seams.STORE_DEREGISTRATION_MAY_MATTER.replace(to, may_matter)
 
 
 def _taken_back_when_a_minority_has_begun(script: Script) -> None:
@@ -380,7 +369,7 @@ def _taken_back_when_a_minority_has_begun(script: Script) -> None:
 
 def _unreadable_is_a_no(to: pytest.MonkeyPatch) -> None:
     """A store vouches though it can not read what it had."""
-    to.setattr(StoreCore, "doubt_of", StoreCore.limbo_of)
+    seams.STORE_CORE_DOUBT_OF.replace(to, StoreCore.limbo_of)
 
 
 def _only_copy_left_turns(script: Script) -> None:
@@ -408,7 +397,7 @@ def _who_stood_back_learns_nothing(to: pytest.MonkeyPatch) -> None:
         policies = peer.membership.policies if peer.membership else ()
         return any(own.store in policy.stores for policy in policies)
 
-    to.setattr(repair_plan, "_names", names)
+    seams.REPAIR_PLAN_NAMES.replace(to, names)
 
 
 def _stands_back_with_a_tail_that_turned(script: Script) -> None:
@@ -430,12 +419,13 @@ def _stands_back_with_a_tail_that_turned(script: Script) -> None:
 
 def _a_stable_set_is_enough(to: pytest.MonkeyPatch) -> None:
     """A decision needs no more stores than a message does."""
+    real = seams.DECIDE_IN_SOURCE_REGISTRATION.real()
 
-    def decide(*arguments: Any) -> Decision | NeedMore | Lost:
-        with patch.object(Policy, "blocks", Policy.stable):
-            return recovery.decide(*arguments)
+    def decide(*arguments: Any) -> Any:
+        with seams.POLICY_BLOCKS.replaced(Policy.stable):
+            return real(*arguments)
 
-    to.setattr(registration, "decide", decide)
+    seams.DECIDE_IN_SOURCE_REGISTRATION.replace(to, decide)
 
 
 def _the_other_group_has_it(script: Script) -> None:
@@ -454,12 +444,12 @@ def _the_other_group_has_it(script: Script) -> None:
 
 def _hung_stores_are_waited_for(to: pytest.MonkeyPatch) -> None:
     """A source registers when all have answered, however long that takes."""
-    real = Registration.decide
+    real = seams.SOURCE_REGISTRATION_DECIDE.real()
 
-    def decide(self: Registration, _: float, own: OwnKnowledge) -> Decision | None:
+    def decide(self: Registration, _: float, own: OwnKnowledge) -> Any:
         return real(self, self._started_at, own)
 
-    to.setattr(Registration, "decide", decide)
+    seams.SOURCE_REGISTRATION_DECIDE.replace(to, decide)
 
 
 def _one_store_hangs(script: Script) -> None:
@@ -476,7 +466,7 @@ def _one_store_hangs(script: Script) -> None:
 
 def _withdrawn_stays_consumed(to: pytest.MonkeyPatch) -> None:
     """A receiver goes on counting from what was withdrawn."""
-    to.setattr(Acknowledgements, "withdraw", lambda *_: None)
+    seams.ACKNOWLEDGEMENTS_WITHDRAW.replace(to, lambda *_: None)
 
 
 def _consumed_and_withdrawn(script: Script) -> None:
@@ -520,7 +510,7 @@ def _receivers_take_void_batches(to: pytest.MonkeyPatch) -> None:
     def valid(_: Stream, __: Any, first: int, last: int) -> Range | None:
         return Range(first, last) if first <= last else None
 
-    to.setattr(Stream, "_valid", valid)
+    seams.RECEIVER_STREAM_VALID.replace(to, valid)
 
 
 def _a_store_gives_what_is_void(script: Script) -> None:
@@ -544,13 +534,13 @@ def _stable_of_any_epoch(to: pytest.MonkeyPatch) -> None:
     goes over to a newer epoch with its receivers attached has kept all that it sent them, or ends.
     So this guard matters only without that one: both are taken out together.
     """
-    real = Stream.stable
+    real = seams.RECEIVER_STREAM_STABLE.real()
 
     def stable(self: Stream, upto: int, _: int) -> None:
         real(self, upto, self.lineage.epoch)
 
-    to.setattr(Stream, "stable", stable)
-    to.setattr(Following, "_lacks_lineage", lambda *_: False)
+    seams.RECEIVER_STREAM_STABLE.replace(to, stable)
+    seams.FOLLOWING_LACKS_LINEAGE.replace(to, lambda *_: False)
 
 
 def _stable_in_a_lineage_that_is_not_known(script: Script) -> None:
@@ -579,7 +569,7 @@ def _stable_in_a_lineage_that_is_not_known(script: Script) -> None:
 
 def _replaced_ones_come_back(to: pytest.MonkeyPatch) -> None:
     """A source that was open says nothing of that when it registers anew."""
-    to.setattr(Registration, "decided_epoch", 0)
+    seams.SOURCE_REGISTRATION_DECIDED_EPOCH.replace(to, 0)
 
 
 def _replaced_and_told_so_by_one(script: Script) -> None:
@@ -605,15 +595,15 @@ def _replaced_and_told_so_by_one(script: Script) -> None:
 
 def _whoever_begins_is_a_holder(to: pytest.MonkeyPatch) -> None:
     """A source counts a store that takes no messages as having all of them."""
-    real = SourceCore.release
+    real = seams.SOURCE_CORE_RELEASE.real()
 
-    def release(self: SourceCore, packed: Packed, now: float) -> bytes:
+    def release(self: SourceCore, packed: Packed, now: float) -> Any:
         frame = real(self, packed, now)
         for store in self.streams.state_only():
             self.tracker.rejoin(store, packed.last)
         return frame
 
-    to.setattr(SourceCore, "release", release)
+    seams.SOURCE_CORE_RELEASE.replace(to, release)
 
 
 def _one_of_three_keeps_state(script: Script) -> None:
@@ -629,12 +619,12 @@ def _one_of_three_keeps_state(script: Script) -> None:
 
 def _says_that_it_holds_nothing(to: pytest.MonkeyPatch) -> None:
     """A store that takes no messages any more says that it has none, though it has some."""
-    real = SourceState.held_by_epoch
+    real = seams.SOURCE_STATE_HELD_BY_EPOCH.real()
 
     def held_by_epoch(self: SourceState) -> tuple[HeldRange, ...]:
         return real(self) if self.takes_data else ()
 
-    to.setattr(SourceState, "held_by_epoch", held_by_epoch)
+    seams.SOURCE_STATE_HELD_BY_EPOCH.replace(to, held_by_epoch)
 
 
 def _stable_on_one_that_turns(script: Script, turn: Callable[[], None]) -> None:
@@ -667,7 +657,7 @@ def _turns_with_what_it_has(script: Script) -> None:
 
 def _fetches_nothing_to_leave_limbo(to: pytest.MonkeyPatch) -> None:
     """A wiped store that takes no messages vouches for having none, whatever it had."""
-    to.setattr(readmission, "not_kept_elsewhere", lambda *_: RangeSet())
+    seams.NOT_KEPT_ELSEWHERE_IN_READMISSION_RULES.replace(to, lambda *_: RangeSet())
 
 
 def _turns_and_is_wiped(script: Script) -> None:
@@ -680,7 +670,7 @@ def _turns_and_is_wiped(script: Script) -> None:
 
 def _expires_under_who_waits(to: pytest.MonkeyPatch) -> None:
     """A source that waits for stores does not show the others that it lives."""
-    to.setattr(Registration, "time_passes", lambda *_: None)
+    seams.SOURCE_REGISTRATION_TIME_PASSES.replace(to, lambda *_: None)
 
 
 def _the_others_are_away_for_long(script: Script) -> None:
@@ -699,7 +689,7 @@ def _the_others_are_away_for_long(script: Script) -> None:
 
 def _expired_stays_expired(to: pytest.MonkeyPatch) -> None:
     """A store that let a source expire gives nothing back before that streams again elsewhere."""
-    to.setattr(lifecycle, "asked_for", lambda *_: None)
+    seams.ASKED_FOR_IN_LIFECYCLE.replace(to, lambda *_: None)
 
 
 def _one_let_it_expire_and_one_lost_it(script: Script) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.simulation.disk import CachedDisk
 from tests.simulation.guards import Guard
 from tests.simulation.script import LOOK_SECONDS, Script
@@ -26,18 +27,17 @@ from quorate.store.rules.proxy_election import (
     Party,
     _rank,
 )
-from quorate.store.tasks import lifecycle
 
 
 def _one_look_is_enough_for_a_proxy(to: pytest.MonkeyPatch) -> None:
     """A proxy takes for stable what enough stores have held, each at some time."""
-    real = Gathering.look
+    real = seams.GATHERING_LOOK.real()
 
-    def look(self: Gathering, now: float, among: Electorate) -> int:
+    def look(self: Gathering, now: float, among: Electorate) -> Any:
         confirmed = real(self, now, among)
         return max(confirmed, self._seen.upto if self._seen is not None else NOTHING)
 
-    to.setattr(Gathering, "look", look)
+    seams.GATHERING_LOOK.replace(to, look)
 
 
 def _in_order(script: Script) -> list[str]:
@@ -87,7 +87,7 @@ def _wiped_before_another_one_has_it(script: Script) -> None:
 
 def _limbo_is_never_given_up(to: pytest.MonkeyPatch) -> None:
     """A store in limbo waits for somebody who vouches, though nobody will any more."""
-    to.setattr(lifecycle, "given_up", lambda *_: False)
+    seams.GIVEN_UP_IN_LIFECYCLE.replace(to, lambda *_: False)
 
 
 def _in_limbo_while_the_others_delete_it(script: Script) -> None:
@@ -115,12 +115,12 @@ def _in_limbo_while_the_others_delete_it(script: Script) -> None:
 
 def _who_can_not_read_says_no(to: pytest.MonkeyPatch) -> None:
     """What a store does not name while the stream moves it never had, readable or not."""
-    real = BringingUp.answered
+    real = seams.BRINGING_UP_ANSWERED.real()
 
     def answered(self: BringingUp, *looked: Any, **_: object) -> None:
         real(self, *looked)
 
-    to.setattr(BringingUp, "answered", answered)
+    seams.BRINGING_UP_ANSWERED.replace(to, answered)
 
 
 def _moves_past_what_can_not_be_read(script: Script) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Set
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Guard
 from tests.simulation.rules import Party, Setup, majority_of
@@ -17,24 +18,16 @@ from tests.simulation.script import Free, Script, play
 from tests.simulation.source_actor import SourceInstance
 from tests.simulation.test_scripts import ALL, NEW, A, B, C, D, E, _begin
 
-from quorate.protocol import recovery
 from quorate.protocol.consensus import Behaviour
 from quorate.protocol.errors import SourceDeleted
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import NOTHING
 from quorate.protocol.recovery import Decision
 from quorate.protocol.wire import membership_from_wire
-from quorate.source.protocol import registration
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.registration import (
     Phase,
-    Registration,
 )
-from quorate.store.rules import (
-    acceptor,
-    source_tombstones,
-)
-from quorate.store.rules.identities import Identities
 from quorate.store.rules.identity_records import Tombstone
 from quorate.store.rules.lifetimes import (
     Lifetimes,
@@ -50,10 +43,6 @@ from quorate.store.rules.source_tombstones import (
     gone_everywhere,
 )
 from quorate.store.storage import records
-from quorate.store.tasks import (
-    lifecycle,
-    readmission,
-)
 from quorate.store.tasks.lifecycle import Keeper
 
 MORTAL = {"mortality": Mortality(Lifetimes(0.0, 20.0))}
@@ -94,7 +83,7 @@ def _until_told(script: Script, source: SourceInstance) -> None:
 
 def _ends_are_not_told(to: pytest.MonkeyPatch) -> None:
     """A source takes what was deleted for what is missing, and may be found yet."""
-    to.setattr(registration, "ended_upto", lambda _: 0)
+    seams.ENDED_UPTO_IN_SOURCE_REGISTRATION.replace(to, lambda _: 0)
 
 
 def _cut_off_while_all_is_deleted(script: Script) -> None:
@@ -112,8 +101,8 @@ def _begins_go_on_with_what_was_deleted(to: pytest.MonkeyPatch) -> None:
     A source that hears of the end decides anew by itself, so that this matters only for what it has
     sent before: both are taken out together.
     """
-    to.setattr(acceptor, "check_not_ended", lambda *_: None)
-    to.setattr(Registration, "_was_decided_without", lambda *_: False)
+    seams.CHECK_NOT_ENDED_IN_ACCEPTOR.replace(to, lambda *_: None)
+    seams.SOURCE_REGISTRATION_WAS_DECIDED_WITHOUT.replace(to, lambda *_: False)
 
 
 def _decided_before_all_is_deleted(script: Script) -> None:
@@ -135,7 +124,7 @@ def _decided_before_all_is_deleted(script: Script) -> None:
 
 def _copies_trust_their_tombstones(to: pytest.MonkeyPatch) -> None:
     """A store that was put back vouches for what it lacks of a source that it once deleted."""
-    to.setattr(Identities, "enter_limbo", lambda _: [])
+    seams.IDENTITIES_ENTER_LIMBO.replace(to, lambda _: [])
 
 
 def _put_back_to_before_it_began_anew(script: Script) -> None:
@@ -168,7 +157,7 @@ def _deletions_of_different_times_are_one(to: pytest.MonkeyPatch) -> None:
     def is_gone(_: Keeper, __: SourceName, tombstone: Tombstone, view: View) -> bool:
         return gone_everywhere(tombstone, view)
 
-    to.setattr(Keeper, "_is_gone_at_once", is_gone)
+    seams.KEEPER_IS_GONE_AT_ONCE.replace(to, is_gone)
 
 
 def _keep_alive(script: Script, stores: set[str]) -> None:
@@ -230,14 +219,14 @@ def _given_back_while_another_deletes_it(script: Script) -> None:
 
 def _new_streams_begin_with_nothing(to: pytest.MonkeyPatch) -> None:
     """Where stores know of no stream, what a publish store kept of one is not sent again."""
-    real = SourceCore._begin
+    real = seams.SOURCE_CORE_BEGIN.real()
 
     def begin(self: SourceCore, decision: Decision) -> None:
         if decision.kept_upto == NOTHING:
             self._unstable = []
         real(self, decision)
 
-    to.setattr(SourceCore, "_begin", begin)
+    seams.SOURCE_CORE_BEGIN.replace(to, begin)
 
 
 def _found_stable_by_others_and_deleted(script: Script) -> None:
@@ -256,8 +245,8 @@ def _found_stable_by_others_and_deleted(script: Script) -> None:
 
 def _ended_streams_count(to: pytest.MonkeyPatch) -> None:
     """A source goes on with what a store has of a stream that was ended elsewhere."""
-    to.setattr(recovery, "without_ended", dict)
-    to.setattr(registration, "without_ended", dict)
+    seams.RECOVERY_WITHOUT_ENDED.replace(to, dict)
+    seams.WITHOUT_ENDED_IN_SOURCE_REGISTRATION.replace(to, dict)
 
 
 def _deregistered_while_one_was_away(script: Script) -> None:
@@ -276,7 +265,7 @@ def _deregistered_while_one_was_away(script: Script) -> None:
 
 def _whoever_has_it_is_believed(to: pytest.MonkeyPatch) -> None:
     """A store gives back what it deleted at the word of one that the source has left behind."""
-    to.setattr(source_tombstones, "_believed", lambda _, view: view.peers.keys())
+    seams.SOURCE_TOMBSTONES_BELIEVED.replace(to, lambda _, view: view.peers.keys())
 
 
 def _at_the_word_of_one_left_behind(script: Script) -> None:
@@ -316,7 +305,7 @@ def _only_where_it_goes_is_believed(to: pytest.MonkeyPatch) -> None:
         assert membership is not None
         return membership_from_wire(membership).to_policies[-1].stores
 
-    to.setattr(source_tombstones, "_believed", believed)
+    seams.SOURCE_TOMBSTONES_BELIEVED.replace(to, believed)
 
 
 def _expired_in_the_middle_of_a_move(script: Script) -> None:
@@ -340,8 +329,8 @@ def _expired_in_the_middle_of_a_move(script: Script) -> None:
 
 def _who_asks_again_is_not_heard(to: pytest.MonkeyPatch) -> None:
     """A store that let a source expire goes only by newer promises of its peers."""
-    real = source_tombstones.asked_for
-    to.setattr(lifecycle, "asked_for", lambda tombstone, view, _: real(tombstone, view))
+    real = seams.ASKED_FOR_IN_LIFECYCLE.real()
+    seams.ASKED_FOR_IN_LIFECYCLE.replace(to, lambda tombstone, view, _: real(tombstone, view))
 
 
 def _expired_where_it_was_cut_off(script: Script) -> None:
@@ -368,14 +357,14 @@ def _expired_where_it_was_cut_off(script: Script) -> None:
 
 def _whoever_was_named_is_waited_for(to: pytest.MonkeyPatch) -> None:
     """A store waits for all that the source named when it was heard last."""
-    real = source_tombstones.others
+    real = seams.SOURCE_TOMBSTONES_OTHERS.real()
 
-    def others(record: records.Registration, me: str) -> frozenset[str]:
+    def others(record: records.Registration, me: str) -> Any:
         information = record.information
         named = information.stores if information is not None else ()
         return real(record, me) | {store.name for store in named} - {me}
 
-    to.setattr(source_tombstones, "others", others)
+    seams.SOURCE_TOMBSTONES_OTHERS.replace(to, others)
 
 
 def _switched_off_before_all_know_that_they_were_left(script: Script) -> None:
@@ -409,7 +398,7 @@ def _switched_off_before_all_know_that_they_were_left(script: Script) -> None:
 
 def _what_was_ended_comes_back(to: pytest.MonkeyPatch) -> None:
     """A store gives back what was ended, if it was told since that the next stream is, too."""
-    to.setattr(lifecycle, "begun_anew", lambda *_: False)
+    seams.BEGUN_ANEW_IN_LIFECYCLE.replace(to, lambda *_: False)
 
 
 def _deregistered_again_at_one_store(script: Script) -> None:
@@ -446,13 +435,13 @@ def _deregistered_again_at_one_store(script: Script) -> None:
 
 def _nobody_is_asked_what_all_have_deleted(to: pytest.MonkeyPatch) -> None:
     """A store takes a stream over as if who says nothing of it had never had it."""
-    real: Any = readmission.__dict__["leave"]
+    real = seams.LEAVE_IN_READMISSION.real()
 
     def leave(*known: Any) -> Stay | Ask | Adoption:
         outcome: Stay | Ask | Adoption = real(*known)
         return real(*known[:7], outcome.addresses) if isinstance(outcome, Ask) else outcome
 
-    to.setattr(readmission, "leave", leave)
+    seams.LEAVE_IN_READMISSION.replace(to, leave)
 
 
 def _all_have_deleted(script: Script, *stores: str) -> None:

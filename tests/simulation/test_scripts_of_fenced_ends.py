@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.simulation.endings import Mortality
 from tests.simulation.guards import Guard
 from tests.simulation.script import Script
@@ -17,13 +18,10 @@ from tests.simulation.test_scripts import ALL, FIVE, NEW, OLD, A, B, C, D, E, _b
 from tests.simulation.test_scripts_of_ends import _until_deleted
 
 from quorate.protocol.identity import SourceName
-from quorate.store.rules import source_tombstones
 from quorate.store.rules.identities import Identities
 from quorate.store.rules.identity_records import Tombstone
 from quorate.store.rules.lifetimes import Lifetimes
 from quorate.store.rules.peer_knowledge import SourceKnowledge
-from quorate.store.storage.interface import Write
-from quorate.store.tasks import lifecycle
 from quorate.v1.store_pb2 import DELETION_DEREGISTERED
 
 WEATHER: dict[str, Any] = {"lets_go": False, "mortality": Mortality(Lifetimes(0.0, 2000.0))}
@@ -34,17 +32,15 @@ EVERYONE = (*ALL, D, E)
 
 def _what_was_settled_stays_settled(to: pytest.MonkeyPatch) -> None:
     """A store that vouches for an earlier end vouches at once for the next one it is told of."""
-    real = Identities.deregistered
+    real = seams.IDENTITIES_DEREGISTERED.real()
 
-    def deregistered(
-        self: Identities, source: SourceName, epoch: int, steady: float
-    ) -> list[Write]:
+    def deregistered(self: Identities, source: SourceName, epoch: int, steady: float) -> Any:
         settled, unlisted = set(self.settled), set(self.unlisted)
         writes = real(self, source, epoch, steady)
         self.settled, self.unlisted = settled, unlisted
         return writes
 
-    to.setattr(Identities, "deregistered", deregistered)
+    seams.IDENTITIES_DEREGISTERED.replace(to, deregistered)
 
 
 def _promised_by_b_and_c(script: Script, first: SourceInstance) -> SourceInstance:
@@ -177,7 +173,7 @@ def _ended_where_it_began(script: Script) -> None:
 
 def _one_that_is_told_is_enough(to: pytest.MonkeyPatch) -> None:
     """A store is sure of a deregistration that it alone was told of."""
-    to.setattr(source_tombstones, "_know_everything", lambda *_: True)
+    seams.SOURCE_TOMBSTONES_KNOW_EVERYTHING.replace(to, lambda *_: True)
 
 
 def _what_never_began_is_ended(to: pytest.MonkeyPatch) -> None:
@@ -190,7 +186,7 @@ def _what_never_began_is_ended(to: pytest.MonkeyPatch) -> None:
             tombstone.registration.ended_epoch,
         )
 
-    to.setattr(source_tombstones, "ended_epoch", ended_epoch)
+    seams.SOURCE_TOMBSTONES_ENDED_EPOCH.replace(to, ended_epoch)
 
 
 def _promised_only(script: Script, *away: str) -> SourceInstance:
@@ -226,7 +222,7 @@ def _who_had_no_part_tells_of_the_end(to: pytest.MonkeyPatch) -> None:
     def tells_end(known: SourceKnowledge, upto: int) -> bool:
         return max(known.promised_epoch, known.deleted_upto) >= upto
 
-    to.setattr(source_tombstones, "_tells_end", tells_end)
+    seams.SOURCE_TOMBSTONES_TELLS_END.replace(to, tells_end)
 
 
 def _told_who_had_no_part(script: Script) -> None:
@@ -258,7 +254,7 @@ def _told_who_had_no_part(script: Script) -> None:
 
 def _rules_of_then_are_enough(to: pytest.MonkeyPatch) -> None:
     """A store that was away when the stores changed goes by the policy that it has begun under."""
-    to.setattr(source_tombstones, "_begun_since", lambda *_: ())
+    seams.SOURCE_TOMBSTONES_BEGUN_SINCE.replace(to, lambda *_: ())
 
 
 def _ended_where_the_new_stores_are_unknown(script: Script) -> None:
@@ -358,7 +354,7 @@ def _ended_where_those_that_were_left_are_all_that_is_known(script: Script) -> N
 
 def _nobody_tells_of_a_later_end(to: pytest.MonkeyPatch) -> None:
     """Of what was deregistered while a store was away that deleted the stream before."""
-    to.setattr(lifecycle, "deregistered_since", lambda *_: 0)
+    seams.DEREGISTERED_SINCE_IN_LIFECYCLE.replace(to, lambda *_: 0)
 
 
 def _away_while_the_next_stream_ended(script: Script) -> None:

@@ -8,43 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from unittest.mock import patch
 
 import pytest
+from tests import seams
 from tests.simulation.guards import Guard
 from tests.simulation.script import LOOK_SECONDS, STEP_SECONDS, Free, Script
 from tests.simulation.store_actor import StoreActor
 from tests.simulation.test_mutations import _commits_are_compared_with_the_present_run_alone
 from tests.simulation.test_scripts import FIVE, A, B, C, D, E, _begin
 
-from quorate.protocol.policy import Policy
-from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.registration import Phase
-from quorate.store.rules import readmission as readmission_rules
-from quorate.store.rules import store_runs
-from quorate.store.rules.acceptor import StoreCore
 from quorate.store.rules.peer_knowledge import Heard
 from quorate.store.rules.store_identity import (
-    Met,
     Standing,
     _with_former,
 )
-from quorate.store.tasks import peer_answers, readmission
 from quorate.v1.store_pb2 import Greeting
 
 
 def _limbo_ends_by_anyone(to: pytest.MonkeyPatch) -> None:
     """A store leaves limbo whoever has answered."""
-    real = readmission_rules.leave
+    real = seams.LEAVE_IN_READMISSION.real()
 
     def leave(*arguments: Any) -> Any:
         with (
-            patch.object(Policy, "stable", lambda *_: True),
-            patch.object(Policy, "blocks", lambda *_: True),
+            seams.POLICY_STABLE.replaced(lambda *_: True),
+            seams.POLICY_BLOCKS.replaced(lambda *_: True),
         ):
             return real(*arguments)
 
-    to.setattr(readmission, "leave", leave)
+    seams.LEAVE_IN_READMISSION.replace(to, leave)
 
 
 def _only_one_that_lags_is_heard(script: Script) -> None:
@@ -72,7 +65,7 @@ def _until_it_vouches(script: Script, store: str) -> None:
 
 def _replaced_stores_go_unnoticed(to: pytest.MonkeyPatch) -> None:
     """G3: nobody tells a source that a store came back with another incarnation."""
-    to.setattr(SourceCore, "known", lambda *_: [])
+    seams.SOURCE_CORE_KNOWN.replace(to, lambda *_: [])
 
 
 def _wiped_after_acknowledging(script: Script) -> None:
@@ -91,7 +84,7 @@ def _wiped_after_acknowledging(script: Script) -> None:
 
 def _answers_of_who_has_not_noted_count(to: pytest.MonkeyPatch) -> None:
     """A wiped store leaves limbo by the word of peers that do not know yet that it was."""
-    to.setattr(peer_answers, "knows", lambda *_: True)
+    seams.KNOWS_IN_PEER_ANSWERS.replace(to, lambda *_: True)
 
 
 def _wiped_and_greets_once(script: Script) -> None:
@@ -114,12 +107,12 @@ def _wiped_and_greets_once(script: Script) -> None:
 
 def _late_greetings_are_news(to: pytest.MonkeyPatch) -> None:
     """Whoever greets under another incarnation is the newer one."""
-    real = Standing.met
+    real = seams.STANDING_MET.real()
 
-    def met(self: Standing, greeting: Greeting, _: int | None = None) -> Met:
+    def met(self: Standing, greeting: Greeting, _: int | None = None) -> Any:
         return real(self, greeting, self.moment)
 
-    to.setattr(Standing, "met", met)
+    seams.STANDING_MET.replace(to, met)
 
 
 def _wiped_twice_and_greets_late(script: Script) -> None:
@@ -142,7 +135,7 @@ def _wiped_twice_and_greets_late(script: Script) -> None:
 
 def _any_of_two_begins(to: pytest.MonkeyPatch) -> None:
     """A store begins, and takes data, of whoever dealt with a copy of it before."""
-    to.setattr(Standing, "check_named", lambda *_: None)
+    seams.STANDING_CHECK_NAMED.replace(to, lambda *_: None)
 
 
 def _begins_of_forgotten_promises(to: pytest.MonkeyPatch) -> None:
@@ -154,7 +147,7 @@ def _begins_of_forgotten_promises(to: pytest.MonkeyPatch) -> None:
     """
     _replaced_stores_go_unnoticed(to)
     _any_of_two_begins(to)
-    to.setattr(StoreCore, "_was_promised", staticmethod(lambda *_: True))
+    seams.STORE_CORE_WAS_PROMISED.replace(to, staticmethod(lambda *_: True))
 
 
 def _wiped_after_promising(script: Script) -> None:
@@ -177,7 +170,7 @@ def _wiped_after_promising(script: Script) -> None:
 
 def _runs_are_not_compared(to: pytest.MonkeyPatch) -> None:
     """G4: nobody asks whether a directory has been through the run that a peer has met."""
-    to.setattr(store_runs, "_was_through", lambda *_: True)
+    seams.STORE_RUNS_WAS_THROUGH.replace(to, lambda *_: True)
 
 
 def _starts_again_and_meets_b_alone(script: Script, meet_b: Free) -> None:
@@ -241,15 +234,15 @@ def _put_back_and_commits_anew(script: Script) -> None:
 def _a_store_may_come_after_itself(to: pytest.MonkeyPatch) -> None:
     """Who hears that one of two comes after the other takes it over, though it is known that the
     other one comes after that."""
-    real = Standing.heard_of
+    real = seams.STANDING_HEARD_OF.real()
 
-    def heard_of(self: Standing, greeting: Greeting) -> Met:
+    def heard_of(self: Standing, greeting: Greeting) -> Any:
         known = self.peers.get(greeting.store_name)
         if known is None or known.incarnation not in greeting.former:
             return real(self, greeting)
         return self._remember(_with_former(greeting, known), known)
 
-    to.setattr(Standing, "heard_of", heard_of)
+    seams.STANDING_HEARD_OF.replace(to, heard_of)
 
 
 def _of_two_each_comes_after_the_other(script: Script) -> None:
@@ -324,13 +317,13 @@ def _one_of_two_promises_the_other_begins(script: Script) -> None:
 
 def _wiped_stores_found(to: pytest.MonkeyPatch) -> None:
     """Some blank stores found a group, though not every peer has answered."""
-    real = Standing.founders
+    real = seams.STANDING_FOUNDERS.real()
 
     def founders(self: Standing, _: Any, heard: Mapping[str, Heard]) -> Any:
         blank = {address: item for address, item in heard.items() if item.answer.blank}
         return real(self, blank.keys(), blank) if blank else ()
 
-    to.setattr(Standing, "founders", founders)
+    seams.STANDING_FOUNDERS.replace(to, founders)
 
 
 def _two_of_three_are_wiped(script: Script) -> None:
@@ -347,7 +340,7 @@ def _two_of_three_are_wiped(script: Script) -> None:
 
 def _filled_stores_found(to: pytest.MonkeyPatch) -> None:
     """A store that has a part of what its peers had takes part in founding a new group."""
-    to.setattr(Standing, "fill", lambda _: ())
+    seams.STANDING_FILL.replace(to, lambda _: ())
 
 
 def _all_but_a_filled_one_are_wiped(script: Script) -> None:

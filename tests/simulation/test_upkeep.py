@@ -7,6 +7,7 @@ As in quorate's tests.simulation.test_mutations and test_scripts: each guard is 
 from __future__ import annotations
 
 import pytest
+from tests import seams
 from tests.simulation.checker import Checker
 from tests.simulation.circumstances import THREE
 from tests.simulation.guards import Guard, Mutation, missed
@@ -18,7 +19,6 @@ from tests.simulation.test_scripts import ALL, A, B, C, _begin
 
 from quorate.protocol.framing import check_batch
 from quorate.protocol.ranges import Range, RangeSet
-from quorate.store.rules import digest
 from quorate.store.storage.index import entries
 from quorate.store.storage.interface import (
     Table,
@@ -29,7 +29,6 @@ from quorate.store.storage.records import (
     pack_index,
     position_key,
 )
-from quorate.store.tasks.scrub import Scrub
 from quorate.v1 import messages_pb2 as v1
 
 
@@ -39,12 +38,12 @@ def _nobody_scrubs(to: pytest.MonkeyPatch) -> None:
     async def check(*_: object) -> int:
         return 0
 
-    to.setattr(Scrub, "check", check)
+    seams.SCRUB_CHECK.replace(to, check)
 
 
 def _digests_always_agree(to: pytest.MonkeyPatch) -> None:
     """Whoever compares finds no difference."""
-    to.setattr(digest, "differing", lambda *_: [])
+    seams.DIGEST_DIFFERING.replace(to, lambda *_: [])
 
 
 def all_have_three(script: Script) -> None:

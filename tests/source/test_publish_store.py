@@ -1,11 +1,12 @@
 from pathlib import Path
 
 import pytest
+from tests import seams
 
 from quorate.protocol.errors import CorruptBatch, DataDirectoryInUse, StorageFailed
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.identity import SourceName
-from quorate.source import FilePublishStore, publish_store
+from quorate.source import FilePublishStore
 
 NAME = SourceName("orders", 0x10)
 
@@ -49,7 +50,7 @@ def test_it_remembers_who_it_belongs_to_even_when_all_is_stable(tmp_path: Path) 
 def test_segments_that_are_all_stable_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish_store, "_SEGMENT_BYTES", 1)
+    seams.PUBLISH_STORE_SEGMENT_BYTES.replace(monkeypatch, 1)
     store = filled(tmp_path, 10)
     assert len(list(tmp_path.glob("*.segment"))) == 10
     store.settle(13)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests import seams
 from tests.source.fake_store import FakeStore
 from tests.source.real_stores import RealStores
 from tests.source.support import open_source
@@ -19,7 +20,6 @@ from quorate.source import (
     SourceOptions,
     WaitingForStores,
 )
-from quorate.source.io import store_session
 
 pytestmark = pytest.mark.expects_log("does not take")
 
@@ -72,8 +72,11 @@ async def test_who_waits_to_be_asked_again_is_asked_what_is_new_at_once(
     stores: list[FakeStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that has promised is asked less and less often while others are waited for."""
-    for setting in ("_RETRY_SECONDS_FIRST", "_RETRY_SECONDS_MAX"):
-        monkeypatch.setattr(store_session, setting, 1e6)
+    for setting in (
+        seams.STORE_SESSION_RETRY_SECONDS_FIRST,
+        seams.STORE_SESSION_RETRY_SECONDS_MAX,
+    ):
+        setting.replace(monkeypatch, 1e6)
     first, second, third = stores
     second.answering.clear()
     third.answering.clear()

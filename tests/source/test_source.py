@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.foreign import NOT_GRPC, answering
 from tests.source.fake_store import FakeStore
 from tests.source.support import QUICK, addresses, event_of, open_source
@@ -52,7 +53,6 @@ from quorate.source import (
     StoreCaughtUp,
     StoreUnresponsive,
 )
-from quorate.source.io import engine
 
 Stores = list[FakeStore]
 
@@ -81,7 +81,7 @@ async def test_all_stores_are_asked_to_begin_at_once(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nothing but the decision itself may wake who asks them.
-    monkeypatch.setattr(engine, "_TICK_SECONDS", 1000.0)
+    seams.SOURCE_ENGINE_TICK_SECONDS.replace(monkeypatch, 1000.0)
     source = await open_source(stores, timeout=5.0)
     await source.close()
 

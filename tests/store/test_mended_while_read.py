@@ -6,18 +6,17 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 import pytest
+from tests import seams
+from tests.seams import Seam
 from tests.store.support import ORDERS, Client, batch, payload, running
 
 from quorate.protocol.framing import check_batch
 from quorate.protocol.ranges import Range, RangeSet
 from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
-from quorate.store.rpc import service
-from quorate.store.storage import reader
 from quorate.store.storage.interface import (
     Table,
     Write,
@@ -53,8 +52,8 @@ async def begun(node: StoreNode, client: Client) -> Engine:
     return engine
 
 
-async def spoil_until_read(engine: Engine, module: ModuleType, to: pytest.MonkeyPatch) -> None:
-    """Damage [10, 19] until the module reads it: before it says so, others have it mended."""
+async def spoil_until_read(engine: Engine, reading: Seam, to: pytest.MonkeyPatch) -> None:
+    """Damage [10, 19] until this seam reads it. Before it says so, others have it mended."""
     key, good = next(
         (key, value)
         for key, value in engine.reads.scan(Table.JOURNAL, b"", b"\xff" * 8, 9)
@@ -69,19 +68,21 @@ async def spoil_until_read(engine: Engine, module: ModuleType, to: pytest.Monkey
         mended = (Write(Table.JOURNAL, key, good), *state.read_well(10, 19))
         await engine.writer.durable(engine.submit(state, mended))
 
+    real_read = reading.real()
+
     def read(*arguments: Any) -> list[StoredBatch]:
-        found = reader.read(*arguments)
+        found: list[StoredBatch] = real_read(*arguments)
         if any(each.problem for each in found):
             asyncio.run_coroutine_threadsafe(mend(), loop).result(30)
         return found
 
-    to.setattr(module, "read", read)
+    reading.replace(to, read)
 
 
 async def test_a_fetch_reads_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path) as node, Client(node.address) as client:
         engine = await begun(node, client)
-        await spoil_until_read(engine, service, monkeypatch)
+        await spoil_until_read(engine, seams.READ_IN_STORE_SERVICE, monkeypatch)
         fetched = await client.fetch()
         assert fetched.messages == {number: payload(number) for number in range(MESSAGES)}
         assert not engine.core.sources[ORDERS].unreadable
@@ -95,7 +96,7 @@ async def test_a_scrub_reads_it_again(
 
     async with running(tmp_path) as node, Client(node.address) as client:
         engine = await begun(node, client)
-        await spoil_until_read(engine, scrub, monkeypatch)
+        await spoil_until_read(engine, seams.READ_IN_SCRUB, monkeypatch)
         checking = scrub.Scrub(engine, in_threads(executor), ScrubRecord(), 0.0)
         assert await checking.check(engine.core.sources[ORDERS], 0, at_once) == MESSAGES
         assert checking.unreadable == 0
@@ -107,7 +108,7 @@ async def test_a_comparison_leaves_it_for_the_next(
 ) -> None:
     async with running(tmp_path) as node, Client(node.address) as client:
         engine = await begun(node, client)
-        await spoil_until_read(engine, comparing, monkeypatch)
+        await spoil_until_read(engine, seams.READ_IN_COMPARISON, monkeypatch)
         comparison = comparing.Comparing(engine, in_threads(executor), cast(Any, None))
         theirs = batch(10, 19)
         header = check_batch(theirs, "of a peer")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.store.support import ORDERS, TRADES, Client, batch, configuration, payload, running
 
 from quorate.protocol.errors import (
@@ -24,7 +25,6 @@ from quorate.protocol.errors import (
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
 from quorate.store.node import StoreNode
-from quorate.store.rpc import service
 from quorate.store.storage.data_directory import DataDirectory
 from quorate.store.storage.interface import Write
 from quorate.store.storage.reader import StoredBatch
@@ -60,7 +60,7 @@ async def test_what_is_deleted_while_it_is_read_leaves_nothing_behind(
         assert deleted.wait(60)
         return [StoredBatch(wanted[3], b"", "it is gone")]
 
-    monkeypatch.setattr(service, "read", slow)
+    seams.READ_IN_STORE_SERVICE.replace(monkeypatch, slow)
     async with running(tmp_path) as node, Client(node.address) as client:
         await (await client.stream()).append(0, 9)
         fetching = asyncio.create_task(client.fetch())
@@ -221,7 +221,8 @@ async def test_the_first_failure_stops_the_store_and_loses_nothing(
             assert node._engine is not None
             monkeypatch.setattr(node._engine.writer, "_check_room", fail)
         else:
-            monkeypatch.setattr(RocksStorage, when, fail)
+            writing = {"write": seams.ROCKS_STORAGE_WRITE, "sync": seams.ROCKS_STORAGE_SYNC}
+            writing[when].replace(monkeypatch, fail)
         await stream.batch(batch(10, 19))
         assert isinstance(await stream.ended(), StorageFailed)
         with pytest.raises(StorageFailed, match="No space left"):
@@ -246,7 +247,7 @@ async def test_after_a_failed_sync_what_was_only_cached_is_in_doubt(
         def fail(*_: object) -> None:
             raise StorageFailed("disk", "Input/output error")
 
-        monkeypatch.setattr(RocksStorage, "sync", fail)
+        seams.ROCKS_STORAGE_SYNC.replace(monkeypatch, fail)
         with pytest.raises(StorageFailed):
             await client.promise(2, b"a")
         with pytest.raises(StorageFailed):
@@ -267,7 +268,7 @@ async def test_an_unforeseen_error_of_a_write_stops_the_store_too(
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(RocksStorage, "sync", fail)
+    seams.ROCKS_STORAGE_SYNC.replace(monkeypatch, fail)
     async with Client(node.address) as client:
         with pytest.raises(StorageFailed, match="Input/output error"):
             await client.promise()
@@ -279,14 +280,14 @@ async def test_what_memory_is_enough_for_is_acknowledged_before_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics = [{"pattern": "orders", "durability": "memory"}]
-    write, may_write = RocksStorage.write, threading.Event()
+    write, may_write = seams.ROCKS_STORAGE_WRITE.real(), threading.Event()
     may_write.set()
 
     def slow(self: RocksStorage, writes: Iterable[Write]) -> None:
         assert may_write.wait(60)
         write(self, writes)
 
-    monkeypatch.setattr(RocksStorage, "write", slow)
+    seams.ROCKS_STORAGE_WRITE.replace(monkeypatch, slow)
     async with running(tmp_path, topic=topics) as node, Client(node.address) as client:
         await client.promise()
         await client.begin()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.store.support import ORDERS, Client, Stream, batch, running
 from tests.store.tasks.test_retention import (
     FIRST,
@@ -16,8 +17,6 @@ from tests.store.tasks.test_retention import (
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
-from quorate.store.rpc import append
-from quorate.store.tasks import retention
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -27,8 +26,8 @@ SOURCE = source_to_wire(ORDERS)
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "ROUND_SECONDS", 0.02)
-    monkeypatch.setattr(append, "RECEIVERS_SECONDS", 0.001)
+    seams.RETENTION_ROUND_SECONDS.replace(monkeypatch, 0.02)
+    seams.STORE_APPEND_RECEIVERS_SECONDS.replace(monkeypatch, 0.001)
 
 
 async def register(client: Client, session_id: int, epoch: int = 1, **fields: Any) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.store.support import ORDERS, TRADES, Client, payload, running
 from tests.store.tasks.test_retention import (
     FIRST,
@@ -41,9 +42,9 @@ LATER = (Term(2, 100), Term(3, 110))
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "ROUND_SECONDS", 0.02)
-    monkeypatch.setattr(retention, "SEARCH_SECONDS", 0.05)
-    monkeypatch.setattr(retention, "COMPACT_SECONDS", 0.0)
+    seams.RETENTION_ROUND_SECONDS.replace(monkeypatch, 0.02)
+    seams.RETENTION_SEARCH_SECONDS.replace(monkeypatch, 0.05)
+    seams.RETENTION_COMPACT_SECONDS.replace(monkeypatch, 0.0)
 
 
 async def until(client: Client, so: Callable[[store_v1.StatusResponse], bool]) -> Any:
@@ -94,7 +95,7 @@ async def deregister(client: Client) -> None:
 async def rounds(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Return once retention has looked around so many times more."""
     done, seen = asyncio.Event(), 0
-    round_of = retention.Releasing.round
+    round_of = seams.RELEASING_ROUND.real()
 
     async def looked(self: retention.Releasing) -> None:
         nonlocal seen
@@ -105,10 +106,10 @@ async def rounds(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
             if seen >= count:
                 done.set()
 
-    monkeypatch.setattr(retention.Releasing, "round", looked)
+    seams.RELEASING_ROUND.replace(monkeypatch, looked)
     async with asyncio.timeout(20):
         await done.wait()
-    monkeypatch.setattr(retention.Releasing, "round", round_of)
+    seams.RELEASING_ROUND.replace(monkeypatch, round_of)
 
 
 async def sent(client: Client, epoch: int, first: int, last: int) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.protocol.broken_answers import (
     Breach,
     answers_of,
@@ -38,25 +39,16 @@ from quorate.protocol.ranges import Range
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.store.node import StoreNode
 from quorate.store.rpc import (
-    fetch,
     service,
 )
 from quorate.store.rules import repair_plan
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.stream import SourceStreams
-from quorate.store.storage import reader
 from quorate.store.storage.interface import (
     Table,
     Write,
 )
 from quorate.store.storage.records import index_key
-from quorate.store.tasks import (
-    fetcher,
-    peer_polling,
-    peer_views,
-    repair,
-    scrub,
-)
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -68,11 +60,11 @@ SECOND = Lineage((Term(1, 0), Term(2, 50)))
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repair, "ROUND_SECONDS", 0.02)
-    monkeypatch.setattr(repair, "BACK_OFF_SECONDS_MAX", 0.05)
-    monkeypatch.setattr(repair, "COMPARE_SECONDS", 0.02)
-    monkeypatch.setattr(peer_polling, "ROUND_SECONDS", 0.02)
-    monkeypatch.setattr(peer_views, "KEPT_SECONDS", 0.0)
+    seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 0.02)
+    seams.REPAIR_BACK_OFF_SECONDS_MAX.replace(monkeypatch, 0.05)
+    seams.REPAIR_COMPARE_SECONDS.replace(monkeypatch, 0.02)
+    seams.PEER_POLLING_ROUND_SECONDS.replace(monkeypatch, 0.02)
+    seams.PEER_VIEWS_KEPT_SECONDS.replace(monkeypatch, 0.0)
 
 
 class Group:
@@ -198,13 +190,13 @@ async def test_while_the_source_streams_only_holes_are_filled(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_streaming = asyncio.Event()
-    mend = repair.Repair._mend
+    mend = seams.REPAIR_MEND.real()
 
-    async def mend_while_streaming(*arguments: Any, **named: Any) -> bool:
+    async def mend_while_streaming(*arguments: Any, **named: Any) -> Any:
         await is_streaming.wait()
         return await mend(*arguments, **named)
 
-    monkeypatch.setattr(repair.Repair, "_mend", mend_while_streaming)
+    seams.REPAIR_MEND.replace(monkeypatch, mend_while_streaming)
     one, two = await group.start("s1"), await group.start("s2")
     await begin(one)
     stream = await one.open()
@@ -315,8 +307,8 @@ async def test_the_source_itself_may_bring_what_can_not_be_read(group: Group) ->
 async def test_the_scrub_finds_rot_and_it_is_repaired(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MIN", 1 << 30)
-    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MAX", 1 << 30)
+    seams.SCRUB_BYTES_PER_SECOND_MIN.replace(monkeypatch, 1 << 30)
+    seams.SCRUB_BYTES_PER_SECOND_MAX.replace(monkeypatch, 1 << 30)
     for name in ("s1", "s2"):
         async with group.alone(name) as client:
             await begin(client)
@@ -343,8 +335,8 @@ async def test_the_scrub_finds_rot_and_it_is_repaired(
 async def test_what_could_not_be_read_for_a_while_is_believed_again(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MIN", 1 << 30)
-    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MAX", 1 << 30)
+    seams.SCRUB_BYTES_PER_SECOND_MIN.replace(monkeypatch, 1 << 30)
+    seams.SCRUB_BYTES_PER_SECOND_MAX.replace(monkeypatch, 1 << 30)
     async with group.alone("s1") as client:
         await begin(client)
         await fill(client, 0, 199, 199)
@@ -360,9 +352,9 @@ async def test_what_could_not_be_read_for_a_while_is_believed_again(
 async def test_the_scrub_goes_on_where_it_was(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrub, "SAVE_SECONDS", 0.0)
-    monkeypatch.setattr(scrub, "_CHUNK_BATCHES_MAX", 4)
-    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MIN", 20_000)
+    seams.SCRUB_SAVE_SECONDS.replace(monkeypatch, 0.0)
+    seams.SCRUB_CHUNK_BATCHES_MAX.replace(monkeypatch, 4)
+    seams.SCRUB_BYTES_PER_SECOND_MIN.replace(monkeypatch, 20_000)
     one = await group.start("s1")
     await begin(one)
     await fill(one, 0, 499, 499)
@@ -371,7 +363,7 @@ async def test_the_scrub_goes_on_where_it_was(
     before = (await until(one, lambda status: status.repair.scrub.messages > 100)).repair.scrub
     assert before.part < 1
     await group.stop("s1")
-    monkeypatch.setattr(scrub, "BYTES_PER_SECOND_MIN", 1 << 30)
+    seams.SCRUB_BYTES_PER_SECOND_MIN.replace(monkeypatch, 1 << 30)
     one = await group.start("s1", scrub_interval_seconds=3600.0)
     after = (await until(one, lambda status: status.repair.scrub.passes == 1)).repair.scrub
     assert after.messages <= 500 - before.messages + 40, "at most one chunk is read twice"
@@ -443,12 +435,12 @@ async def test_in_what_a_store_differed_that_was_replaced_is_not_told_any_more(
 ) -> None:
     """It has to be compared again from the first number on, and that at once."""
     one, _ = await differing(group, {"salt": "other "})
-    view_of = peer_views.view_of
+    view_of = seams.PEER_VIEWS_VIEW_OF.real()
 
     def replaced(*told: Any) -> Any:
         return dataclasses.replace(view_of(*told), incarnation=b"new", held=())
 
-    monkeypatch.setattr(peer_views, "view_of", replaced)
+    seams.PEER_VIEWS_VIEW_OF.replace(monkeypatch, replaced)
     await until(one, lambda status: not status.repair.divergent)
 
 
@@ -486,7 +478,7 @@ SOME_BREACHES = (stops_without_its_end, says_nothing_for_ever, goes_on_after_its
 
 def break_off(monkeypatch: pytest.MonkeyPatch, store: str, breach: Breach) -> list[int]:
     """Have this store answer fetches so; returns where each one begins."""
-    sound = service.Service.Fetch
+    sound = seams.SERVICE_FETCH.real()
     begun: list[int] = []
 
     async def fetch(self: service.Service, request: v1.FetchRequest, context: Any) -> Any:
@@ -499,7 +491,7 @@ def break_off(monkeypatch: pytest.MonkeyPatch, store: str, breach: Breach) -> li
         for response in breach(answers_of([each async for each in responses])):
             yield response
 
-    monkeypatch.setattr(service.Service, "Fetch", fetch)
+    seams.SERVICE_FETCH.replace(monkeypatch, fetch)
     return begun
 
 
@@ -515,12 +507,12 @@ async def test_a_peer_that_breaks_off_is_followed_by_the_next(
             if name != "s2":
                 await fill(client, 0, 99, 99)
     begun = break_off(monkeypatch, "s1", breach)
-    errands = repair_plan.errands
+    errands = seams.REPAIR_PLAN_ERRANDS.real()
 
     def first_of_s1(*arguments: Any) -> list[repair_plan.Errand]:
         return sorted(errands(*arguments), key=lambda errand: errand.peer.store)
 
-    monkeypatch.setattr(repair_plan, "errands", first_of_s1)
+    seams.REPAIR_PLAN_ERRANDS.replace(monkeypatch, first_of_s1)
     await group.start("s1")
     await group.start("s3")
     two = await group.start("s2")
@@ -552,11 +544,11 @@ async def test_with_a_peer_that_breaks_off_nothing_is_compared(
 async def test_a_repair_that_was_cut_off_goes_on(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetcher, "_STEP_BYTES", 2000)
+    seams.FETCHER_STEP_BYTES.replace(monkeypatch, 2000)
     one = await group.start("s1")
     await begin(one)
     await fill(one, 0, 999, 999)
-    fill_one, reached = SourceStreams.fill, asyncio.Event()
+    fill_one, reached = seams.SOURCE_STREAMS_FILL.real(), asyncio.Event()
 
     def cut(self: SourceStreams, state: SourceState, *arguments: Any) -> Any:
         change = fill_one(self, state, *arguments)
@@ -566,7 +558,7 @@ async def test_a_repair_that_was_cut_off_goes_on(
         return change
 
     with monkeypatch.context() as patch:
-        patch.setattr(SourceStreams, "fill", cut)
+        seams.SOURCE_STREAMS_FILL.replace(patch, cut)
         await group.start("s2")
         await asyncio.wait_for(reached.wait(), 20)
     await group.stop("s2")
@@ -610,7 +602,7 @@ async def test_a_repair_that_was_killed_goes_on(
     await fill(one, 0, 999, 999)
     wanted: list[int] = []
     let, half = threading.Event(), asyncio.Event()
-    loop, read = asyncio.get_running_loop(), reader.read
+    loop, read = asyncio.get_running_loop(), seams.READ_IN_STORE_SERVICE.real()
 
     def slow(*arguments: Any) -> Any:
         wanted.append(arguments[3].first)
@@ -621,8 +613,8 @@ async def test_a_repair_that_was_killed_goes_on(
 
     async with running(tmp_path / "s2", "s2", scrub_interval_seconds=0.0):
         pass
-    monkeypatch.setattr(service, "read", slow)
-    monkeypatch.setattr(fetch, "_CHUNK_BATCHES_MAX", 4)
+    seams.READ_IN_STORE_SERVICE.replace(monkeypatch, slow)
+    seams.STORE_FETCH_CHUNK_BATCHES_MAX.replace(monkeypatch, 4)
     try:
         async with (
             process(group, tmp_path / "s2", "s2") as victim,

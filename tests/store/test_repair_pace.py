@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
+from tests import seams
 from tests.store.deleted import engine_of
 from tests.store.support import FIRST_LINEAGE, ORDERS, TRADES, World, batch
 
@@ -24,7 +25,6 @@ from quorate.store.rules.peer_knowledge import (
 )
 from quorate.store.rules.repair_plan import PeerView
 from quorate.store.rules.source_state import SourceState
-from quorate.store.tasks import fetcher
 from quorate.store.tasks.comparison import (
     Comparing,
     asked_by,
@@ -176,7 +176,7 @@ async def filled(world: World, time: Time) -> Filler:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """A store with a source that has begun; what is busy makes a step of each batch."""
-    monkeypatch.setattr(fetcher, "_STEP_BYTES_BUSY", 1)
+    seams.FETCHER_STEP_BYTES_BUSY.replace(monkeypatch, 1)
     world = World()
     world.stream()
     return world
@@ -202,7 +202,7 @@ async def test_an_idle_store_fetches_without_a_rest(
     world: World, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """What it fetches itself is no news that would make it busy."""
-    monkeypatch.setattr(fetcher, "_STEP_BYTES", step)
+    seams.FETCHER_STEP_BYTES.replace(monkeypatch, step)
     time = Time(world, busy=False)
     filler = await filled(world, time)
     assert time.rested == 0

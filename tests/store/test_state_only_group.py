@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests import seams
 from tests.store.group import Group
 from tests.store.support import ORDERS, batch
 
@@ -13,7 +14,6 @@ from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.limits import PROTOCOL_VERSION, SEQUENCE_MAX
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
-from quorate.store.tasks.repair import Repair
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
 
@@ -136,7 +136,7 @@ async def test_one_that_turns_and_is_wiped_fetches_what_would_be_lost(
         return True
 
     # Once a has it, too, there is nothing to fetch.
-    monkeypatch.setattr(Repair, "_mend", mend_nothing)
+    seams.REPAIR_MEND.replace(monkeypatch, mend_nothing)
     await begin(group, "a", "b")
     await hold(group, "b", 99)
     async with group.client("b") as client:

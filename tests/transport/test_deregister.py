@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests import seams
 
 from quorate.protocol.errors import Fenced, QuorateError, Unreachable
-from quorate.transport import deregister
 from quorate.transport.deregister import deregister_at
 from quorate.v1.store_pb2 import DeregisterRequest, DeregisterResponse
 
@@ -30,7 +30,7 @@ class Stub:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deregister, "RETRY_SECONDS", 0.0)
+    seams.DEREGISTER_RETRY_SECONDS.replace(monkeypatch, 0.0)
 
 
 async def told(*script: DeregisterResponse | Exception) -> tuple[object, list[QuorateError]]:

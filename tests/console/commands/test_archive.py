@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from tests import seams
 from typer.testing import CliRunner
 
 from quorate.console import main
 from quorate.pipeline.archive.archiving import ArchiveReport, SourceArchived
 from quorate.pipeline.archive.compacting import CompactReport
 from quorate.pipeline.errors import ArchiveChanged, ArchiveDiffers
-from quorate.pipeline.jobs import command
 from quorate.pipeline.jobs.restore import (
     RestoreReport,
     StoreRestored,
@@ -48,8 +48,9 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
         return run
 
-    for name in ("archive", "compact", "restore"):
-        monkeypatch.setattr(command, f"run_{name}", job(name))
+    seams.JOBS_COMMAND_RUN_ARCHIVE.replace(monkeypatch, job("archive"))
+    seams.JOBS_COMMAND_RUN_COMPACT.replace(monkeypatch, job("compact"))
+    seams.JOBS_COMMAND_RUN_RESTORE.replace(monkeypatch, job("restore"))
     return calls
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.pipeline.audit.test_verdict import WHOLE, facts
 from typer.testing import CliRunner, Result
 
 from quorate.console.main import app
 from quorate.pipeline.audit.facts import Finding, Kind, StoreFacts
 from quorate.pipeline.audit.verdict import AuditOutcome, AuditReport, judge
-from quorate.pipeline.jobs import command as jobs
 from quorate.protocol import exit_codes
 from quorate.protocol.errors import Unreachable
 
@@ -32,7 +32,7 @@ def audited(
         options["told"]("comparing")
         return report
 
-    monkeypatch.setattr(jobs, "run_audit", run_audit)
+    seams.JOBS_COMMAND_RUN_AUDIT.replace(monkeypatch, run_audit)
     command = ["audit", "--stores", "a=h:1,b=h:2,c=h:3", *arguments]
     return CliRunner().invoke(app, command, env={"COLUMNS": "200"}), asked
 
@@ -95,6 +95,6 @@ def test_a_group_of_which_no_store_answers_is_unreachable(
     def run_audit(*_: Any, **__: Any) -> AuditReport:
         raise Unreachable("h:1", "refused")
 
-    monkeypatch.setattr(jobs, "run_audit", run_audit)
+    seams.JOBS_COMMAND_RUN_AUDIT.replace(monkeypatch, run_audit)
     result = CliRunner().invoke(app, ["audit", "--stores", "h:1"])
     assert result.exit_code == exit_codes.UNREACHABLE

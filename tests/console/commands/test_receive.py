@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Self
 
 import pytest
+from tests import seams
 
 from quorate import receiver
 from quorate.console.commands.receive import _Receiving
@@ -54,7 +55,7 @@ async def test_what_happened_is_shown_to_the_last_however_soon_it_ends(
     async def opened(**_: Any) -> Receiver:
         return Receiver()
 
-    monkeypatch.setattr(receiver.Receiver, "open", opened)
+    seams.RECEIVER_OPEN.replace(monkeypatch, opened)
     settings = GroupSettings(
         Layout(Policy.majority_of("a"), (StoreAddress("a", "127.0.0.1:2"),)), Output.JSONL, 1.0
     )

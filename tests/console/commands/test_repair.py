@@ -14,16 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.store.support import ORDERS, Client, batch, running
 from typer.testing import CliRunner
 
-from quorate.console.commands import repair as repair_command
-from quorate.console.group import (
-    repair as repairing,
-)
-from quorate.console.group import (
-    status as group_status,
-)
 from quorate.console.group.repair import (
     parse_range,
     parse_source,
@@ -32,7 +26,6 @@ from quorate.console.main import app
 from quorate.protocol.errors import InvalidArgument, QuorateError, Unreachable
 from quorate.protocol.identity import StoreAddress
 from quorate.protocol.ranges import Range
-from quorate.store.tasks import repair
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1.store_pb2 import StatusResponse
 
@@ -95,7 +88,7 @@ class Group:
 
 @pytest.fixture
 async def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Group]:
-    monkeypatch.setattr(repair, "ROUND_SECONDS", 3600.0)  # only when asked
+    seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 3600.0)  # only when asked
     async with AsyncExitStack() as stack:
         clients = []
         for name in ("s1", "s2"):
@@ -192,7 +185,7 @@ def _all_answer_but(to: pytest.MonkeyPatch, silent: str) -> None:
             for store in stores
         }
 
-    to.setattr(group_status, "ask_all", ask_all)
+    seams.GROUP_STATUS_ASK_ALL.replace(to, ask_all)
 
 
 def test_a_loss_that_no_store_records_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,8 +213,8 @@ def test_people_are_asked_before_anything_is_recorded(
 
     told: list[StoreAddress] = []
     _all_answer_but(monkeypatch, "")
-    monkeypatch.setattr(repairing, "accept", accept)
-    monkeypatch.setattr(repair_command, "people_watch", lambda *_: True)
+    seams.GROUP_REPAIR_ACCEPT.replace(monkeypatch, accept)
+    seams.PEOPLE_WATCH_IN_REPAIR_COMMAND.replace(monkeypatch, lambda *_: True)
     command = ["repair", "--stores", "s1=h:1", *what, "--source", str(ORDERS), "--reason", "-"]
     result = CliRunner().invoke(app, command, input=answer)
     assert "Record this, for ever?" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests import seams
 from tests.store.support import ORDERS
 
 from quorate.console.group import deregistration
@@ -29,7 +30,7 @@ async def test_one_whose_former_directory_answers_was_not_told(
             known_stores=[*known, KNOWS] if store.name == "a" else known,
         )
 
-    monkeypatch.setattr(deregistration, "_ask", ask)
+    seams.GROUP_DEREGISTRATION_ASK.replace(monkeypatch, ask)
     rows, errors = await deregistration.deregister(
         Found(1, STORES, ("a", "c"), live=True, messages=0), ORDERS, 0x20, 1.0
     )

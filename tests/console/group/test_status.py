@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests import seams
 from typer.testing import CliRunner
 
-from quorate.console.group import status as group_status
 from quorate.console.group.status import compare
 from quorate.console.main import app
 from quorate.protocol.errors import QuorateError, Unreachable
@@ -290,7 +290,7 @@ def test_people_are_told_which_stores_were_not_asked(monkeypatch: pytest.MonkeyP
     ) -> dict[StoreAddress, StatusResponse | QuorateError]:
         return group(store("node0", grouped(99, POLICY)))
 
-    monkeypatch.setattr(group_status, "ask_all", ask_all)
+    seams.GROUP_STATUS_ASK_ALL.replace(monkeypatch, ask_all)
     result = CliRunner().invoke(app, ["status", "--stores", "host:1"])
     assert result.exit_code == 0, result.stderr
     assert "Not asked, " in result.stderr

@@ -11,21 +11,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from tests import seams
 from tests.pipeline.archive.support import here
+from tests.seams import Seam
 
-from quorate.pipeline.archive import archiving, files
 from quorate.pipeline.archive.archiving import archive
-from quorate.pipeline.archive.directory import ArchiveDirectory
 from quorate.pipeline.stores.client import Stores
 
-POINTS: dict[str, tuple[Any, str, int, bool]] = {
-    "a file is written and has no name": (files._Checked, "finish", 1, False),
-    "one of several files is there": (files.FileWriter, "finish", 1, True),
-    "the last but one file is there": (files.FileWriter, "finish", 3, True),
-    "all files are there and no manifest": (ArchiveDirectory, "commit", 1, False),
-    "the manifest is written and has no name": (os, "link", 1, False),
-    "the manifest is there and nobody knows": (os, "link", 1, True),
-    "no store is told": (Stores, "tell_archived", 1, False),
+POINTS: dict[str, tuple[Seam, int, bool]] = {
+    "a file is written and has no name": (seams.ARCHIVE_FILES_CHECKED_FINISH, 1, False),
+    "one of several files is there": (seams.FILE_WRITER_FINISH, 1, True),
+    "the last but one file is there": (seams.FILE_WRITER_FINISH, 3, True),
+    "all files are there and no manifest": (seams.ARCHIVE_DIRECTORY_COMMIT, 1, False),
+    "the manifest is written and has no name": (Seam("os", "link"), 1, False),
+    "the manifest is there and nobody knows": (Seam("os", "link"), 1, True),
+    "no store is told": (seams.PIPELINE_CLIENT_TELL_ARCHIVED, 1, False),
 }
 """What is called, the how many-th call kills, and whether after it instead of before."""
 
@@ -47,9 +48,10 @@ def dying(call: Callable[..., Any], nth: int, after: bool) -> Callable[..., Any]
 
 
 def main(stores: str, path: str, pattern: str, point: str) -> None:
-    owner, name, nth, after = POINTS[point]
-    setattr(owner, name, dying(getattr(owner, name), nth, after))
-    archiving.PART_MESSAGES_MIN = 5_000
+    seam, nth, after = POINTS[point]
+    to = pytest.MonkeyPatch()
+    seam.replace(to, dying(seam.real(), nth, after))
+    seams.ARCHIVING_PART_MESSAGES_MIN.replace(to, 5_000)
     archive(
         here,
         Stores(stores.split(",")),

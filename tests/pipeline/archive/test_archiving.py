@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests import seams
 from tests.pipeline.archive.support import (
     DAY_NS,
     MEMBERSHIP,
@@ -25,7 +26,6 @@ from tests.pipeline.archive.support import (
 )
 from tests.pipeline.group import Group, numbered
 
-from quorate.pipeline.archive import archiving, files
 from quorate.pipeline.archive.archiving import ArchiveReport, archive
 from quorate.pipeline.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
 from quorate.pipeline.archive.files import check_file, pieces_of
@@ -168,7 +168,7 @@ def test_days_have_files_of_their_own(path: Path) -> None:
 
 
 def test_parts_are_cut_between_batches(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiving, "PART_MESSAGES_MIN", 10)
+    seams.ARCHIVING_PART_MESSAGES_MIN.replace(monkeypatch, 10)
     made = [batch(first, first + 6) for first in range(0, 70, 7)]
     run(FakeStores({ORDERS: Stream(frames=made, stable_upto=69)}), path, parts=3)
     made_files = newest(path).files
@@ -178,7 +178,7 @@ def test_parts_are_cut_between_batches(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_large_files_are_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiving, "FILE_BYTES_MAX", 500)
+    seams.ARCHIVING_FILE_BYTES_MAX.replace(monkeypatch, 500)
     made = [batch(first, first + 9) for first in range(0, 100, 10)]
     run(FakeStores({ORDERS: Stream(frames=made, stable_upto=99)}), path)
     assert len(newest(path).files) > 1
@@ -315,7 +315,7 @@ def test_a_crash_before_the_manifest_leaves_garbage_only(
         def dies(*_: object) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(ArchiveDirectory, "commit", dies)
+        seams.ARCHIVE_DIRECTORY_COMMIT.replace(patch, dies)
         with pytest.raises(KeyboardInterrupt):
             run(stores, path)
     left = on_disk(path)
@@ -376,7 +376,7 @@ def test_a_file_that_can_not_be_finished_is_removed(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
 
-    monkeypatch.setattr(files, "rows_of", full)
+    seams.ROWS_OF_IN_ARCHIVE_FILES.replace(monkeypatch, full)
     stores = FakeStores({ORDERS: Stream(frames=[batch(0, 9)], stable_upto=9)})
     with pytest.raises(OSError, match="no room"):
         run(stores, path)
@@ -414,7 +414,7 @@ def test_the_cause_of_a_failure_is_the_line_that_says_it() -> None:
 def test_spark_archives_from_real_stores(
     spark: SparkSession, group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiving, "PART_MESSAGES_MIN", 5_000)
+    seams.ARCHIVING_PART_MESSAGES_MIN.replace(monkeypatch, 5_000)
     source = group.publish("archived", numbered(0, 19_999))
     path = tmp_path / "archive"
     stores = Stores(group.addresses)

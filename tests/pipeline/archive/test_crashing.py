@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.pipeline.archive.dying_archiver import POINTS
 from tests.pipeline.archive.support import here
 from tests.pipeline.archive.test_archiving import frames, newest, on_disk
 from tests.pipeline.group import PATIENCE_SECONDS, Group, numbered
 
-from quorate.pipeline.archive import archiving
 from quorate.pipeline.archive.archiving import ArchiveReport, archive
 from quorate.pipeline.archive.directory import GARBAGE_SECONDS, ArchiveDirectory
 from quorate.pipeline.archive.reading import Archive
@@ -41,7 +41,7 @@ def stores(group: Group) -> Stores:
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiving, "PART_MESSAGES_MIN", 5_000)
+    seams.ARCHIVING_PART_MESSAGES_MIN.replace(monkeypatch, 5_000)
 
 
 @pytest.fixture
@@ -123,13 +123,13 @@ def test_of_two_archivers_that_commit_at_once_one_wins_and_the_other_says_so(
     stores: Stores, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = threading.Barrier(2, timeout=PATIENCE_SECONDS)
-    commit = ArchiveDirectory.commit
+    commit = seams.ARCHIVE_DIRECTORY_COMMIT.real()
 
     def at_once(directory: ArchiveDirectory, manifest: Any) -> None:
         both.wait()
         commit(directory, manifest)
 
-    monkeypatch.setattr(ArchiveDirectory, "commit", at_once)
+    seams.ARCHIVE_DIRECTORY_COMMIT.replace(monkeypatch, at_once)
     outcomes: list[int | ArchiveChanged] = []
 
     def run() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests import seams
 from tests.pipeline.archive.support import NOON_NS, ORDERS, TRADES, FakeStores, Stream, batch, here
 from tests.pipeline.archive.test_archiving import run
 
 from quorate.pipeline import schema
-from quorate.pipeline.archive import archiving, files
 from quorate.pipeline.archive.compacting import compact
 from quorate.pipeline.archive.reading import Archive
 from quorate.pipeline.errors import ArchiveInvalid, ArchiveUnusable
@@ -32,8 +33,8 @@ FRAMES = [
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of an archive with [0, 59], but for [30, 39], in several files and row groups."""
-    monkeypatch.setattr(archiving, "FILE_BYTES_MAX", 300)
-    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 10)
+    seams.ARCHIVING_FILE_BYTES_MAX.replace(monkeypatch, 300)
+    seams.ARCHIVE_FILES_ROW_GROUP_ROWS.replace(monkeypatch, 10)
     stream = Stream(frames=[*FRAMES[:3], *FRAMES[4:]], stable_upto=59)
     stream.losses = (HeldRange(30, 39, 1),)
     run(FakeStores({ORDERS: stream}), tmp_path / "archive")
@@ -127,13 +128,13 @@ def test_a_file_is_checked_once_unless_it_was_touched(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summed: list[Path] = []
-    checksum = files._checksum
+    checksum = seams.ARCHIVE_FILES_CHECKSUM.real()
 
-    def noted(path: Path) -> int:
+    def noted(path: Path) -> Any:
         summed.append(path)
         return checksum(path)
 
-    monkeypatch.setattr(files, "_checksum", noted)
+    seams.ARCHIVE_FILES_CHECKSUM.replace(monkeypatch, noted)
     file = min(path.glob("data/*/*/*.parquet"))
 
     def read() -> int:
@@ -158,7 +159,7 @@ def test_a_forged_file_gives_no_rows(path: Path) -> None:
 def test_no_bit_that_flips_in_the_pages_after_they_were_checked_gives_other_rows(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "check_file", lambda *_: None)
+    seams.ARCHIVE_FILES_CHECK_FILE.replace(monkeypatch, lambda *_: None)
     expected = live(0, 9, schema.ARROW)
     file = min(path.glob("data/*/*/*.parquet"))
     good = file.read_bytes()

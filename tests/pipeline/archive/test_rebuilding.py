@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.pipeline.archive.support import (
     DAY_NS,
     NOON_NS,
@@ -227,7 +228,7 @@ def test_the_command_rebuilds_without_stores_and_says_what_it_can_not_vouch_for(
     def starts(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(command, "_session", starts)
+    seams.JOBS_COMMAND_SESSION.replace(monkeypatch, starts)
     flip(manifests(path)[-1])
     result = CliRunner().invoke(main.app, ["archive", str(path), "--rebuild", "-o", "json"])
     assert result.exit_code == 0, result.output

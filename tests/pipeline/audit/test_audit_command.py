@@ -11,10 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests import seams
 from tests.pipeline.archive.support import here
 from tests.pipeline.audit.support import Strangers, frames, strangers
 
-from quorate.pipeline.archive import tasks
 from quorate.pipeline.jobs import command as jobs
 from quorate.protocol.identity import SourceName
 
@@ -37,8 +37,8 @@ def holed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strangers]:
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the tasks here: a Spark of its own would take seconds, and stop that of the tests."""
     two_cores = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
-    monkeypatch.setattr(jobs, "_session", lambda *_: contextlib.nullcontext(two_cores))
-    monkeypatch.setattr(tasks, "on_spark", lambda _: here)
+    seams.JOBS_COMMAND_SESSION.replace(monkeypatch, lambda *_: contextlib.nullcontext(two_cores))
+    seams.ARCHIVE_TASKS_ON_SPARK.replace(monkeypatch, lambda _: here)
 
 
 @pytest.mark.timeout(500)

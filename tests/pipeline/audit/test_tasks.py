@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests import seams
 from tests.protocol.broken_answers import BREACHES, Breach, name_of
 
-from quorate.pipeline.audit import tasks
 from quorate.pipeline.audit.facts import Finding, Kind
 from quorate.pipeline.audit.holdings import Segment
 from quorate.pipeline.audit.tasks import Reader
@@ -52,7 +52,7 @@ def read(
     def call(_: str, __: v1.FetchRequest) -> Call:
         return Call()
 
-    monkeypatch.setattr(tasks, "call_fetch", call)
+    seams.CALL_FETCH_IN_AUDIT_TASKS.replace(monkeypatch, call)
     reader = Reader(Segment(ORDERS, LINEAGE, 0, 29, ("a",)), {"a": "a:1"})
     taken: list[Range] = []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.pipeline.archive.support import ORDERS, FakeStores, Stream, batch
 from tests.pipeline.archive.test_archiving import run
 from tests.pipeline.group import Group
@@ -33,7 +34,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def starts(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(jobs, "_session", starts)
+    seams.JOBS_COMMAND_SESSION.replace(monkeypatch, starts)
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_a_report_is_printed_and_the_exit_code_follows(
     def done(path: str, **_: Any) -> CompactReport:
         return CompactReport(path, 4, 7, 2, 1.0)
 
-    monkeypatch.setattr(jobs, "run_compact", done)
+    seams.JOBS_COMMAND_RUN_COMPACT.replace(monkeypatch, done)
     assert main(["compact", "/archive"]) == 0
     assert json.loads(capsys.readouterr().out)["files_after"] == 2
 
@@ -110,11 +111,13 @@ def test_a_report_is_printed_and_the_exit_code_follows(
 def test_a_replay_and_statistics_that_came_to_their_end_are_a_success(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(jobs, "run_stats", lambda *_, **__: StatsReport([], [], [], 1.0, [], []))
+    seams.JOBS_COMMAND_RUN_STATS.replace(
+        monkeypatch, lambda *_, **__: StatsReport([], [], [], 1.0, [], [])
+    )
     assert main(["stats", "--stores", "127.0.0.1:9"]) == 0
     for interrupted in (False, True):
         report = BacktestReport(ReplayProgress(), interrupted)
-        monkeypatch.setattr(jobs, "run_backtest", lambda *_, report=report, **__: report)
+        seams.JOBS_COMMAND_RUN_BACKTEST.replace(monkeypatch, lambda *_, report=report, **__: report)
         code = main(["backtest", "--stores", "127.0.0.1:9", "--to", "again"])
         assert code == (130 if interrupted else 0)
     assert '"interrupted": true' in capsys.readouterr().out

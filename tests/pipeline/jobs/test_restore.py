@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests import seams
 from tests.pipeline.archive.support import here
 from tests.pipeline.group import SESSION, Group, numbered, until
 
-from quorate.pipeline.archive import archiving
 from quorate.pipeline.archive.archiving import archive
 from quorate.pipeline.archive.directory import ArchiveDirectory
 from quorate.pipeline.archive.manifest import ArchivedSource
 from quorate.pipeline.archive.tasks import Entry, Run, on_spark
 from quorate.pipeline.errors import ArchiveInvalid, MessagesGone
-from quorate.pipeline.jobs import restore as restoring
 from quorate.pipeline.jobs.restore import (
     RestoreReport,
     opening,
@@ -94,8 +93,8 @@ def lose_everything(group: Group) -> None:
 def test_a_group_that_lost_everything_gets_back_every_byte(
     spark: SparkSession, own_group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiving, "FILE_BYTES_MAX", 50_000)
-    monkeypatch.setattr(restoring, "PART_BYTES", 50_000)
+    seams.ARCHIVING_FILE_BYTES_MAX.replace(monkeypatch, 50_000)
+    seams.RESTORE_JOB_PART_BYTES.replace(monkeypatch, 50_000)
     group, path = own_group, tmp_path / "archive"
     publish_in_three_epochs(group)
     group.publish("trades", numbered(0, 99))
@@ -159,8 +158,8 @@ def one(tmp_path: Path) -> Iterator[Group]:
 def test_a_job_that_died_goes_on_where_it_was(
     one: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiving, "FILE_BYTES_MAX", 10_000)
-    monkeypatch.setattr(restoring, "PART_BYTES", 1)
+    seams.ARCHIVING_FILE_BYTES_MAX.replace(monkeypatch, 10_000)
+    seams.RESTORE_JOB_PART_BYTES.replace(monkeypatch, 1)
     path, address = tmp_path / "archive", one.addresses[0]
     publish_in_three_epochs(one)
     before = frames(address)

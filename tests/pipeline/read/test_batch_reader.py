@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import EqualTo, LessThan
+from tests import seams
 from tests.pipeline.group import Group, numbered, until
 
 from quorate.pipeline.errors import MessagesGone
@@ -20,7 +21,6 @@ from quorate.pipeline.read.batch_reader import (
     batch_reader,
 )
 from quorate.pipeline.schema import ARROW
-from quorate.pipeline.stores import fetch
 from quorate.pipeline.stores.client import Stores
 from quorate.protocol.errors import InvalidArgument, MissingMessages, UnknownTopic
 
@@ -165,7 +165,7 @@ def test_spark_reads_whole_what_two_of_three_stores_have(
 def test_what_nobody_can_say_is_not_taken_for_lost(
     own_group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE_SECONDS", 0.5)
+    seams.PIPELINE_FETCH_PATIENCE_SECONDS.replace(monkeypatch, 0.5)
     own_group.publish("away", numbered(0, 999))
     reader, [partition] = parts_of(own_group, topics="away")
     own_group.kill(0, 1, 2)

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests import seams
 
 from quorate.pipeline.errors import JavaNotFound
 from quorate.pipeline.spark.java import (
@@ -76,7 +77,7 @@ def test_the_one_for_jobs_says_nothing_of_its_own(tmp_path: Path) -> None:
 def test_none_at_all_is_an_error_that_says_what_was_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.pipeline.spark.java._home_of_package", lambda: None)
+    seams.JAVA_HOME_OF_PACKAGE.replace(monkeypatch, lambda: None)
     with pytest.raises(JavaNotFound) as caught:
         find_java(None, {"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)})
     assert "JAVA_HOME" in caught.value.tried

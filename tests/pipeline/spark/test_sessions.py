@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests import seams
 
 from quorate.pipeline import session
 from quorate.pipeline.spark import sessions
@@ -49,8 +50,8 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """For each Spark that was to be started from this process, the Java that was asked for."""
     made: list[str | None] = []
     monkeypatch.setattr(SparkSession, "builder", Builder())
-    monkeypatch.setattr(sessions, "_prepare_process", made.append)
-    monkeypatch.setattr(sessions, "_made", None)
+    seams.SPARK_SESSIONS_PREPARE_PROCESS.replace(monkeypatch, made.append)
+    seams.SPARK_SESSIONS_MADE.replace(monkeypatch, None)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return made
 

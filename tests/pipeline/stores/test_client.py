@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests import seams
 from tests.pipeline.archive.support import here
 from tests.pipeline.group import Group, numbered
 from typer.testing import CliRunner
 
 from quorate.console import main
-from quorate.pipeline.audit import answers
 from quorate.pipeline.jobs.audit import audit
-from quorate.pipeline.stores import (
-    client as stores,
-)
 from quorate.pipeline.stores.client import (
     Stores,
     _merge,
     nobody,
     stub_of,
 )
-from quorate.protocol import answers as fetch_answers
 from quorate.protocol.errors import NotAStore, Unreachable, VersionMismatch
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -94,8 +90,12 @@ def test_stores_of_another_version_are_called_that_wherever_they_are_asked(
     name = group.publish("versions", numbered(0, 9))
     client = Stores(group.addresses)
     known = client.sources().sources[name]
-    for module in (stores, fetch_answers, answers):
-        monkeypatch.setattr(module, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
+    for version in (
+        seams.PIPELINE_CLIENT_PROTOCOL_VERSION,
+        seams.FETCH_ANSWERS_PROTOCOL_VERSION,
+        seams.AUDIT_ANSWERS_PROTOCOL_VERSION,
+    ):
+        version.replace(monkeypatch, PROTOCOL_VERSION + 1)
     asked: list[Callable[[], object]] = [
         client.sources,
         lambda: client.first_since(name, 0),

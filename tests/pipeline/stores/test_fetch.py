@@ -6,10 +6,10 @@ import threading
 from collections.abc import Iterable, Iterator
 
 import pytest
+from tests import seams
 from tests.protocol.broken_answers import BREACHES, Breach, answers_of, name_of
 
 from quorate.pipeline.errors import MessagesGone
-from quorate.pipeline.stores import fetch as fetching
 from quorate.pipeline.stores.fetch import fetch
 from quorate.protocol.answers import Piece
 from quorate.protocol.errors import InLimbo, MissingMessages, Unreachable
@@ -93,10 +93,10 @@ def numbers(pieces: list[Piece]) -> list[tuple[int, int]]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(fetching, "SILENCE_SECONDS_MAX", 0.2)
-    monkeypatch.setattr(fetching, "_PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(fetching, "_troubled", {})
+    seams.PIPELINE_FETCH_PATIENCE_SECONDS.replace(monkeypatch, 0.05)
+    seams.PIPELINE_FETCH_SILENCE_SECONDS_MAX.replace(monkeypatch, 0.2)
+    seams.PIPELINE_FETCH_PAUSE_SECONDS.replace(monkeypatch, 0.01)
+    seams.PIPELINE_FETCH_TROUBLED.replace(monkeypatch, {})
 
 
 def test_one_store_that_has_it_all() -> None:
@@ -227,7 +227,7 @@ def test_a_store_that_ends_without_an_answer_is_asked_for_its_version() -> None:
 
 
 def test_a_store_that_comes_back_in_time_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "PATIENCE_SECONDS", 30.0)
+    seams.PIPELINE_FETCH_PATIENCE_SECONDS.replace(monkeypatch, 30.0)
     away: Script = [Unreachable("a", "down")]
     stores = FakeStores(a=[away, away, [batch(0, 9)]], b=[away])
     assert numbers(stores.read(0, 9)) == [(0, 9)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests import seams
 
-from quorate.pipeline.write import leftovers
 from quorate.pipeline.write.leftovers import newest_markers
 from quorate.protocol.answers import AnswerPacking
 from quorate.protocol.errors import NoQuorum
@@ -59,8 +59,8 @@ def markers(
     monkeypatch: pytest.MonkeyPatch, *answers: Iterator[v1.FetchResponse], timeout: float = 60.0
 ) -> list[bytes]:
     store = FakeStore(list(answers))
-    monkeypatch.setattr(leftovers, "StoreStub", lambda _: store)
-    monkeypatch.setattr(leftovers, "_RETRY_SECONDS", 0.01)
+    seams.STORE_STUB_IN_LEFTOVERS.replace(monkeypatch, lambda _: store)
+    seams.LEFTOVERS_RETRY_SECONDS.replace(monkeypatch, 0.01)
     found = newest_markers(Layout.plain("127.0.0.1:1"), lambda _: True, timeout)
     return found[ORDERS]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests import seams
 
 from quorate.protocol.framing import BatchHeader, encode_batch, read_header
 from quorate.protocol.identity import SourceName
@@ -69,7 +70,7 @@ def test_nothing_is_asked_while_nothing_is_missing() -> None:
 
 
 def test_chunks_are_spread_over_the_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_module, "CHUNK_MESSAGES_MAX", 4)
+    seams.FETCH_PLAN_CHUNK_MESSAGES_MAX.replace(monkeypatch, 4)
     _, plan = planned()
     asked = [request(plan, store) for store in STORES]
     assert [(one.first, one.last) for one in asked] == [(0, 3), (4, 7), (8, 9)]
@@ -80,7 +81,7 @@ def test_chunks_are_spread_over_the_stores(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_a_peer_knows_is_heard_though_there_is_no_room_for_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan_module, "CHUNK_MESSAGES_MAX", 4)
+    seams.FETCH_PLAN_CHUNK_MESSAGES_MAX.replace(monkeypatch, 4)
     _, plan = planned()
     first, second = request(plan, "a"), request(plan, "b")
     assert not plan.needs_room(first), "it has the very next message"
@@ -467,7 +468,9 @@ class World:
 def test_everything_that_anyone_has_is_recovered(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_module, "CHUNK_MESSAGES_MAX", random.Random(seed).choice([3, 17, 999]))
+    seams.FETCH_PLAN_CHUNK_MESSAGES_MAX.replace(
+        monkeypatch, random.Random(seed).choice([3, 17, 999])
+    )
     world = World(seed)
     for _ in range(200):
         world.run(faults=True)

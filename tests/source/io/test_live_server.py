@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc.aio
 import pytest
+from tests import seams
 from tests.source.fake_store import FakeStore
 from tests.source.support import event_of, open_source
 
@@ -22,7 +23,6 @@ from quorate.source import (
     Source,
     SourceOptions,
 )
-from quorate.source.io import engine
 from quorate.transport.channels import open_channel
 from quorate.transport.failures import error_from_call
 from quorate.v1 import messages_pb2 as m
@@ -194,7 +194,7 @@ async def test_a_clean_end_says_goodbye(stores: Stores) -> None:
 
 
 async def test_nothing_follows_a_goodbye(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "KEEPALIVE_SECONDS", 0.0)
+    seams.SOURCE_ENGINE_KEEPALIVE_SECONDS.replace(monkeypatch, 0.0)
     source = await open_source(stores)
     async with Client(source) as client:
         call = client.attach()

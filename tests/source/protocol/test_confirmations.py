@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from tests import seams
 
 from quorate.protocol.errors import InvalidArgument
 from quorate.protocol.identity import SourceName, StoreAddress
@@ -12,7 +13,6 @@ from quorate.protocol.limits import NOTHING, SEQUENCE_MAX
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Policy
 from quorate.source import DeliveryConfirmed, SourceOptions
-from quorate.source.protocol import confirmations as module
 from quorate.source.protocol.confirmations import Confirmations
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.retention import Retention
@@ -59,7 +59,7 @@ def test_a_new_epoch_takes_back_what_it_does_not_keep() -> None:
 
 
 def test_receivers_that_come_and_go_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RECEIVERS_MAX", 3)
+    seams.CONFIRMATIONS_RECEIVERS_MAX.replace(monkeypatch, 3)
     counted = Confirmations(2)
     for session_id in range(100):
         counted.confirmed(session_id, session_id)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import seams
 from tests.source.core_support import (
     DOWN,
     FSYNC,
@@ -44,7 +45,6 @@ from quorate.source import (
     ReceiversLag,
     SourceOptions,
 )
-from quorate.source.protocol import receiver_pacing as module
 from quorate.source.protocol.core import SourceCore
 from quorate.source.protocol.flight_window import Window
 from quorate.source.protocol.receiver_pacing import Pacing
@@ -315,7 +315,7 @@ def test_with_notify_it_goes_on_and_says_so() -> None:
 def test_what_is_too_long_ago_is_counted_in_messages_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "SIZES_MAX", 4)
+    seams.RECEIVER_PACING_SIZES_MAX.replace(monkeypatch, 4)
     pacing, window = Pacing(ReceiverPacing(bytes=100), 0.0), Window(TEN)
     pacing.heard("a", positions({1: -1}))
     for number in range(100):

@@ -8,12 +8,12 @@ from typing import Any
 
 import grpc.aio
 import pytest
+from tests import seams
 from tests.store.held_back import Store
 from tests.store.support import FIRST_LINEAGE, INCARNATION, ORDERS, batch, information
 
 from quorate.protocol.errors import ContentConflict
 from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
-from quorate.store.rpc import append
 from quorate.store.rpc.append import AppendCall
 from quorate.store.rules.receivers import waited_for
 from quorate.v1 import messages_pb2 as v1
@@ -53,7 +53,7 @@ class Source:
 
 @pytest.fixture
 async def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr(append, "RECEIVERS_SECONDS", 0.001)
+    seams.STORE_APPEND_RECEIVERS_SECONDS.replace(monkeypatch, 0.001)
     store = Store()
     store.world.begin(FIRST_LINEAGE)
     return store

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.store.support import ORDERS, Client, batch, payload, running
 
 from quorate.protocol.framing import encode_batch
 from quorate.protocol.limits import FRAME_BYTES_MAX, PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
-from quorate.store.rpc import service
-from quorate.store.storage import reader
-from quorate.store.storage.reader import StoredBatch
 from quorate.v1 import messages_pb2 as v1
 
 
@@ -38,15 +36,16 @@ async def test_what_was_read_does_not_wait_for_what_is_read_next(
 ) -> None:
     go_on = threading.Event()
     reads = 0
+    real_read = seams.READ_IN_STORE_SERVICE.real()
 
-    def read(*arguments: Any) -> list[StoredBatch]:
+    def read(*arguments: Any) -> Any:
         nonlocal reads
         reads += 1
         if reads > 1:
             go_on.wait(60)
-        return reader.read(*arguments)
+        return real_read(*arguments)
 
-    monkeypatch.setattr(service, "read", read)
+    seams.READ_IN_STORE_SERVICE.replace(monkeypatch, read)
     async with running(tmp_path) as node, Client(node.address) as client:
         stream = await client.stream()
         for first in range(0, 100, 10):

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc.aio
 import pytest
+from tests import seams
 from tests.store.group import Group
 from tests.store.support import ORDERS, Client, batch, payload, running
 
@@ -24,7 +25,6 @@ from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import lineage_to_wire, membership_to_wire, source_to_wire
 from quorate.source import Source
-from quorate.store.rpc import restore as restoring
 from quorate.transport.failures import error_from_call, failure_from_wire
 from quorate.v1 import messages_pb2 as v1
 from quorate.v1 import store_pb2 as store_v1
@@ -88,7 +88,7 @@ def ranges(held: Iterable[v1.HeldRange]) -> list[tuple[int, int, int]]:
 async def test_a_history_is_read_back_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restoring, "_STEP_BYTES", len(FRAMES[0]) * 3)
+    seams.STORE_RESTORE_STEP_BYTES.replace(monkeypatch, len(FRAMES[0]) * 3)
     async with running(tmp_path) as node, Client(node.address) as client:
         restored = await restore(client, FRAMES)
         assert ranges(restored.opened.lacking) == [(0, 49, 1), (50, 99, 4)]

@@ -15,6 +15,7 @@ from unittest.mock import Mock
 
 import grpc.aio
 import pytest
+from tests import seams
 from tests.store.support import (
     ORDERS,
     TRADES,
@@ -48,20 +49,13 @@ from quorate.protocol.limits import NOTHING, PROTOCOL_VERSION
 from quorate.protocol.lineage import Lineage, Term
 from quorate.protocol.ranges import Range
 from quorate.protocol.wire import source_to_wire
-from quorate.store import node as store_node
 from quorate.store.engine import Engine
 from quorate.store.node import StoreNode
-from quorate.store.rpc import (
-    append,
-    service,
-)
-from quorate.store.rules.identities import Identities
 from quorate.store.rules.receivers import Receivers
 from quorate.store.rules.source_state import (
     Change,
     SourceState,
 )
-from quorate.store.storage import reader
 from quorate.store.storage.reader import StoredBatch
 from quorate.transport.failures import failure_from_wire
 from quorate.v1 import messages_pb2 as v1
@@ -302,7 +296,7 @@ async def test_a_stream_that_could_not_be_opened_is_over(
 ) -> None:
     await (await client.stream()).close()
     with monkeypatch.context() as failing:
-        failing.setattr(Identities, "came", Mock(side_effect=StorageFailed("s1", "no space")))
+        seams.IDENTITIES_CAME.replace(failing, Mock(side_effect=StorageFailed("s1", "no space")))
         with pytest.raises(StorageFailed):
             await client.open()
     assert not (await client.status()).sources[0].live
@@ -368,11 +362,13 @@ async def test_what_fills_a_hole_during_a_fetch_is_not_taken_for_unreadable(
     assert engine is not None
     written = threading.Event()
 
-    def first_filled(*arguments: Any) -> list[StoredBatch]:
-        monkeypatch.setattr(service, "read", reader.read)
+    read = seams.READ_IN_STORE_SERVICE.real()
+
+    def first_filled(*arguments: Any) -> Any:
+        seams.READ_IN_STORE_SERVICE.replace(monkeypatch, read)
         loop.call_soon_threadsafe(fill)
         filled.result(5)
-        return reader.read(*arguments)
+        return read(*arguments)
 
     def fill() -> None:
         monkeypatch.setattr(engine.writer, "_check_room", written.wait)
@@ -382,7 +378,7 @@ async def test_what_fills_a_hole_during_a_fetch_is_not_taken_for_unreadable(
 
     loop = asyncio.get_running_loop()
     filled: Future[None] = Future()
-    monkeypatch.setattr(service, "read", first_filled)
+    seams.READ_IN_STORE_SERVICE.replace(monkeypatch, first_filled)
     try:
         fetched = await client.fetch(0, 29)
         assert fetched.messages == messages(0, 9) | messages(20, 29)
@@ -431,21 +427,21 @@ async def test_a_position_that_is_told_in_limbo_is_told_as_that(
     """It leaves limbo while that is written, with positions that are not in the answer."""
     stream = await client.stream()
     await stream.append(0, 9)
-    real = Engine.made_durable
+    real = seams.STORE_ENGINE_MADE_DURABLE.real()
 
     async def leaves_limbo(self: Engine, state: SourceState, change: Change[Any]) -> Any:
         answer = await real(self, state, change)
         state.limbo = ""
         return answer
 
-    monkeypatch.setattr(Engine, "made_durable", leaves_limbo)
-    register = Receivers.register
+    seams.STORE_ENGINE_MADE_DURABLE.replace(monkeypatch, leaves_limbo)
+    register = seams.RECEIVERS_REGISTER.real()
 
     def in_limbo(self: Receivers, source: SourceName, *args: Any, **more: Any) -> Any:
         self.source(source).limbo = "it was wiped"
         return register(self, source, *args, **more)
 
-    monkeypatch.setattr(Receivers, "register", in_limbo)
+    seams.RECEIVERS_REGISTER.replace(monkeypatch, in_limbo)
     request = store_v1.RegisterReceiverRequest(
         source=source_to_wire(ORDERS), session_id=1, epoch=1, protocol_version=PROTOCOL_VERSION
     )
@@ -562,7 +558,7 @@ async def test_watch_with_a_bad_pattern(client: Client) -> None:
 
 
 async def test_a_silent_stream_is_ended(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(append, "SILENCE_SECONDS_MAX", 0.1)
+    seams.STORE_APPEND_SILENCE_SECONDS_MAX.replace(monkeypatch, 0.1)
     stream = await client.stream()
     assert isinstance(await stream.ended(), Closed)
 
@@ -581,7 +577,7 @@ async def test_calls_end_when_the_store_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By themselves: none is cut off at the end of the time that they have for it."""
-    monkeypatch.setattr(store_node, "_GRACE_SECONDS", 100.0)
+    seams.STORE_NODE_GRACE_SECONDS.replace(monkeypatch, 100.0)
     async with running(tmp_path) as node, Client(node.address) as client:
         stream = await client.stream()
         await stream.batch(batch(0, 9))
@@ -609,13 +605,15 @@ async def test_a_client_that_never_reads_a_fetch_costs_little(
     await stream.durable(399)
     read_bytes = 0
 
+    read = seams.READ_IN_STORE_SERVICE.real()
+
     def counted(*arguments: Any) -> list[StoredBatch]:
         nonlocal read_bytes
-        stored = reader.read(*arguments)
+        stored: list[StoredBatch] = read(*arguments)
         read_bytes += sum(len(item.frame) for item in stored)
         return stored
 
-    monkeypatch.setattr(service, "read", counted)
+    seams.READ_IN_STORE_SERVICE.replace(monkeypatch, counted)
     request = v1.FetchRequest(
         source=source_to_wire(ORDERS), first=0, last=399, protocol_version=PROTOCOL_VERSION
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.store.support import ORDERS, Client, configuration, free_addresses
 
 from quorate.protocol.errors import (
@@ -23,12 +24,6 @@ from quorate.protocol.wire import source_to_wire
 from quorate.receiver import ProxyGone, ProxyServes, Receiver, ReceiverOptions
 from quorate.source import Source, SourceFailed, SourceOptions
 from quorate.store.node import StoreNode
-from quorate.store.rules import proxy_election
-from quorate.store.tasks import (
-    lifecycle,
-    peer_polling,
-    proxy,
-)
 from quorate.v1 import store_pb2 as store_v1
 
 QUICK = SourceOptions(registration_interval=0.3)
@@ -102,14 +97,11 @@ def settings() -> dict[str, Any]:
 async def group(
     tmp_path: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Group]:
-    for module, name, seconds in (
-        (peer_polling, "ROUND_SECONDS", 0.1),
-        (lifecycle, "LOOK_SECONDS", 0.05),
-        (proxy, "AWAY_SECONDS", 0.3),
-        (proxy_election, "WAIT_SECONDS", 0.1),
-        (proxy_election, "TURN_SECONDS", 2.0),
-    ):
-        monkeypatch.setattr(module, name, seconds)
+    seams.PEER_POLLING_ROUND_SECONDS.replace(monkeypatch, 0.1)
+    seams.LIFECYCLE_LOOK_SECONDS.replace(monkeypatch, 0.05)
+    seams.PROXY_AWAY_SECONDS.replace(monkeypatch, 0.3)
+    seams.PROXY_ELECTION_WAIT_SECONDS.replace(monkeypatch, 0.1)
+    seams.PROXY_ELECTION_TURN_SECONDS.replace(monkeypatch, 2.0)
     made = Group(tmp_path, settings)
     for name in "abc":
         await made.start(name)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from tests import seams
 from tests.store.deleted import (
     DEREGISTERED,
     EXPIRED,
@@ -68,7 +69,6 @@ from quorate.store.rules.source_tombstones import (
 )
 from quorate.store.storage.interface import Table
 from quorate.store.storage.records import Malformed
-from quorate.store.tasks import lifecycle
 from quorate.v1 import store_pb2 as store_v1
 
 
@@ -403,7 +403,7 @@ async def test_what_was_half_removed_does_not_come_up_between_what_is_taken_anew
     # It lives on at a peer, where another epoch has other messages from 5 on.
     lineage = Lineage((Term(1, 0), Term(2, 5)))
     living = answer("s2", knowledge(begun_epoch=2, lineage=lineage, live=True))
-    monkeypatch.setattr(lifecycle, "PURGE_ROWS", 1)
+    seams.LIFECYCLE_PURGE_ROWS.replace(monkeypatch, 1)
     await keeping(world, living, answer("s3")).look(0.0)
     back = world.core.sources[ORDERS]
     assert (back.limbo, list(back.held.ranges)) == (GIVEN_BACK, [])

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests import seams
 from tests.store.group import NAMES, Group
 from tests.store.support import (
     ORDERS,
@@ -23,7 +24,6 @@ from tests.store.support import (
 from quorate.protocol.errors import InLimbo, NotFounded
 from quorate.store.initialize import initialize
 from quorate.store.node import StoreNode
-from quorate.store.tasks import peer_polling
 from quorate.store.tasks.peer_polling import Peers
 
 
@@ -83,16 +83,16 @@ async def test_a_blank_store_that_is_told_of_no_peers_does_not_start(tmp_path: P
 async def test_a_peer_that_hangs_does_not_keep_the_others_from_being_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer_polling, "ROUND_SECONDS", 0.05)
-    monkeypatch.setattr(peer_polling, "ANSWER_SECONDS_MAX", 0.2)
+    seams.PEER_POLLING_ROUND_SECONDS.replace(monkeypatch, 0.05)
+    seams.PEER_POLLING_ANSWER_SECONDS_MAX.replace(monkeypatch, 0.2)
     pauses: asyncio.Queue[float] = asyncio.Queue()
-    pause = Peers._pause
+    pause = seams.PEERS_PAUSE.real()
 
     async def noted(self: Peers, seconds: float) -> None:
         pauses.put_nowait(seconds)
         await pause(self, seconds)
 
-    monkeypatch.setattr(Peers, "_pause", noted)
+    seams.PEERS_PAUSE.replace(monkeypatch, noted)
     with socket.create_server(("127.0.0.1", 0)) as hung:
         addresses = (f"127.0.0.1:{hung.getsockname()[1]}",)
         initialize(configuration(tmp_path, peers=addresses), new=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests import seams
 from tests.store.group import NAMES, Group, rounds
 from tests.store.support import (
     FIRST_LINEAGE,
@@ -39,14 +40,11 @@ from quorate.protocol.wire import (
 )
 from quorate.source import Source, SourceOptions
 from quorate.store.engine import Engine
-from quorate.store.rpc import service
 from quorate.store.rpc.inventory import inventory
 from quorate.store.rules.peer_knowledge import PeerAnswer
 from quorate.store.rules.source_state import SourceState
 from quorate.store.rules.store_identity import Standing
-from quorate.store.storage import clean_shutdown
 from quorate.store.storage.records import StoreRecord
-from quorate.store.tasks import readmission
 from quorate.store.tasks.fetcher import Filler
 from quorate.store.tasks.peer_polling import Peers
 from quorate.store.tasks.readmission import Vouching
@@ -67,7 +65,7 @@ async def group(tmp_path: Path) -> AsyncIterator[Group]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readmission, "FOUND_OUT_SECONDS", 0.05)
+    seams.READMISSION_FOUND_OUT_SECONDS.replace(monkeypatch, 0.05)
 
 
 async def stream(client: Client, upto: int, stable_upto: int = -1) -> Stream:
@@ -115,7 +113,7 @@ async def test_it_is_refilled_at_the_pace_of_a_busy_store_while_its_peers_are_bu
 ) -> None:
     """No source streams to a store in limbo, so that it sees of none how busy the group is."""
     seen: list[bool] = []
-    real = Filler.rest
+    real = seams.FILLER_REST.real()
 
     async def rest(filler: Filler) -> None:
         await real(filler)
@@ -131,7 +129,7 @@ async def test_it_is_refilled_at_the_pace_of_a_busy_store_while_its_peers_are_bu
     await filled(group, b=9)
     await group.wipe("c")
     await group.stop("b")  # c stays in limbo without it
-    monkeypatch.setattr(Filler, "rest", rest)
+    seams.FILLER_REST.replace(monkeypatch, rest)
     async with group.client("a") as client, asyncio.timeout(60):
         opened = await stream(client, 9)
         streaming = asyncio.create_task(stream_on()) if busy else None
@@ -170,7 +168,7 @@ async def test_what_is_behind_an_accepted_loss_is_kept_by_who_took_it_over(
             opened = await client.open(2, b"new", retained_from=6, stable_upto=3)
             await opened.append(6, 9, 2)
             await opened.close()
-    monkeypatch.setattr(Repair, "_adopt_all", not_yet)
+    seams.REPAIR_ADOPT_ALL.replace(monkeypatch, not_yet)
     await group.wipe("c")
     await group.start("c")
     await group.vouching("c")
@@ -199,20 +197,20 @@ async def test_a_stream_that_nobody_tells_is_ended_is_asked_for(
     await engine.writer.durable(engine.writer.submit(rows))
     identities.settled.add(ORDERS)
     identities.unlisted.add(ORDERS)
-    real, asked = Peers.ask_about, list[Collection[str]]()
+    real, asked = seams.PEERS_ASK_ABOUT.real(), list[Collection[str]]()
 
     async def silent(_: Peers, __: SourceName, addresses: Collection[str]) -> list[PeerAnswer]:
         asked.append(addresses)
         return []
 
-    monkeypatch.setattr(Peers, "ask_about", silent)
+    seams.PEERS_ASK_ABOUT.replace(monkeypatch, silent)
     await group.wipe("c")
     await group.start("c")
     await group.rounds("c", 3)
     async with group.client("c") as client:
         assert (await client.promise(2, b"other")).limbo
         assert asked[0] == {group.addresses["b"]}
-        monkeypatch.setattr(Peers, "ask_about", real)
+        seams.PEERS_ASK_ABOUT.replace(monkeypatch, real)
         await group.vouching("c")
         promise = await client.promise(2, b"other")
         assert (promise.ended_epoch, promise.limbo) == (1, False)
@@ -476,8 +474,8 @@ async def test_it_is_found_out_however_long_its_peers_take_to_tell_of_all_source
             yield each
 
     with monkeypatch.context() as slowly:
-        slowly.setattr(service, "inventory", slow)
-        slowly.setattr(readmission, "CHECK_SECONDS_MAX", 20.0)
+        seams.INVENTORY_IN_STORE_SERVICE.replace(slowly, slow)
+        seams.READMISSION_CHECK_SECONDS_MAX.replace(slowly, 20.0)
         async with asyncio.timeout(10):
             await group.start("c")
         async with group.client("c") as client:
@@ -579,7 +577,7 @@ async def test_an_operator_may_be_faster_than_the_peers(
     copy = await group.copied("c")
     await group.greeted("a", by="c")
     await group.put_back("c", copy)
-    settled, ended = Engine.settled, []
+    settled, ended = seams.STORE_ENGINE_SETTLED.real(), []
 
     async def settle(engine: Engine, state: SourceState) -> None:
         await settled(engine, state)
@@ -587,7 +585,7 @@ async def test_an_operator_may_be_faster_than_the_peers(
             ended.append(state.limbo)
             state.limbo = ""
 
-    monkeypatch.setattr(Engine, "settled", settle)
+    seams.STORE_ENGINE_SETTLED.replace(monkeypatch, settle)
     await group.start("c")
     await group.vouching("c")
     assert ended
@@ -624,7 +622,7 @@ async def test_a_host_that_went_down_under_os_durability(
     for boot, lost in (("", False), ("another", True)):
         await group.put_back("c", await group.copy("c"))
         if boot:
-            monkeypatch.setattr(clean_shutdown, "boot_id", lambda boot=boot: boot)
+            seams.CLEAN_SHUTDOWN_BOOT_ID.replace(monkeypatch, lambda boot=boot: boot)
         await group.start("c")
         async with group.client("c") as client:
             incarnation = (await client.status()).incarnation
@@ -662,7 +660,7 @@ async def test_a_source_of_a_synced_topic_outlives_its_host(
 ) -> None:
     await filled(group, a=9, b=9, c=9)
     await group.put_back("c", await group.copy("c"))
-    monkeypatch.setattr(clean_shutdown, "boot_id", lambda: "another")
+    seams.CLEAN_SHUTDOWN_BOOT_ID.replace(monkeypatch, lambda: "another")
     await group.start("c")
     assert not group.nodes["c"].in_limbo
 
@@ -698,14 +696,14 @@ async def test_a_store_that_just_started_does_not_wait_long_for_a_peer_that_hang
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(group, a=9, b=9, c=9)
-    monkeypatch.setattr(readmission, "CHECK_SECONDS_MAX", 0.05)
+    seams.READMISSION_CHECK_SECONDS_MAX.replace(monkeypatch, 0.05)
     held = asyncio.Event()
 
     async def hang(*_: object, **__: object) -> None:
         await held.wait()
 
     await group.stop("c")
-    monkeypatch.setattr(Peers, "_question", hang)
+    seams.PEERS_QUESTION.replace(monkeypatch, hang)
     async with asyncio.timeout(60):
         await group.start("c")
     async with group.client("c") as client:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from tests import seams
 from tests.store.support import Client, Fetched, batch, payload, running
 
 from quorate.protocol.limits import NOTHING
@@ -17,14 +18,13 @@ from quorate.store.storage.interface import (
     Table,
     Write,
 )
-from quorate.store.tasks import repair
 from quorate.v1 import messages_pb2 as v1
 
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repair, "ROUND_SECONDS", 0.02)
-    monkeypatch.setattr(repair, "BACK_OFF_SECONDS_MAX", 0.05)
+    seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 0.02)
+    seams.REPAIR_BACK_OFF_SECONDS_MAX.replace(monkeypatch, 0.05)
 
 
 class Stores:

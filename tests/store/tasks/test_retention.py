@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests import seams
 from tests.store.group import Group
 from tests.store.support import ORDERS, Client, batch, payload, running
 
@@ -20,7 +21,6 @@ from quorate.protocol.policy import Membership, Policy
 from quorate.protocol.wire import membership_to_wire, source_to_wire
 from quorate.store import startup
 from quorate.store.node import StoreNode
-from quorate.store.rules import retention
 from quorate.store.storage.interface import (
     Table,
     Write,
@@ -28,7 +28,6 @@ from quorate.store.storage.interface import (
 from quorate.store.storage.records import position_key
 from quorate.store.storage.rocksdb import RocksStorage
 from quorate.store.tasks import (
-    peer_polling,
     repair,
 )
 from quorate.store.tasks import (
@@ -44,11 +43,11 @@ RECORD = membership_to_wire(Membership((ABC,), (ABC,)))
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releasing, "ROUND_SECONDS", 0.02)
-    monkeypatch.setattr(releasing, "STEP_BATCHES", 2)
-    monkeypatch.setattr(releasing, "SEARCH_SECONDS", 0.1)
-    monkeypatch.setattr(repair, "ROUND_SECONDS", 0.02)
-    monkeypatch.setattr(peer_polling, "ROUND_SECONDS", 0.05)
+    seams.RETENTION_ROUND_SECONDS.replace(monkeypatch, 0.02)
+    seams.RETENTION_STEP_BATCHES.replace(monkeypatch, 2)
+    seams.RETENTION_SEARCH_SECONDS.replace(monkeypatch, 0.1)
+    seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 0.02)
+    seams.PEER_POLLING_ROUND_SECONDS.replace(monkeypatch, 0.05)
 
 
 async def until(client: Client, so: Callable[[store_v1.SourceStatus], bool]) -> Any:
@@ -123,10 +122,10 @@ async def test_what_a_bound_keeps_stays_and_is_not_looked_at_again_and_again(
     retained_from: int,
 ) -> None:
     """A source is over its bound by a part of a batch most of the time."""
-    monkeypatch.setattr(releasing, "SEARCH_SECONDS", 3600.0)
+    seams.RETENTION_SEARCH_SECONDS.replace(monkeypatch, 3600.0)
     looked: list[str] = []
     ten_rounds = asyncio.Event()
-    choose, compact = retention.choose, releasing.Releasing._compact
+    choose, compact = seams.RETENTION_RULES_CHOOSE.real(), seams.RELEASING_COMPACT.real()
 
     def chosen(*arguments: Any) -> Any:
         looked.append("at the rows")
@@ -141,8 +140,8 @@ async def test_what_a_bound_keeps_stays_and_is_not_looked_at_again_and_again(
     async with running(tmp_path, **settings) as node, Client(node.address) as client:
         await filled(client)
         await until(client, lambda source: source.retained_from == retained_from)
-        monkeypatch.setattr(retention, "choose", chosen)
-        monkeypatch.setattr(releasing.Releasing, "_compact", compacted)
+        seams.RETENTION_RULES_CHOOSE.replace(monkeypatch, chosen)
+        seams.RELEASING_COMPACT.replace(monkeypatch, compacted)
         async with asyncio.timeout(60):
             await ten_rounds.wait()
         assert looked.count("at the rows") <= 1
@@ -241,14 +240,14 @@ async def test_what_a_peer_lets_go_while_it_is_fetched_is_nothing_to_complain_of
     group.overrides["a"] = {"retention_messages": 30, "retain_until": ("archived",)}
     await group.found()
     async with group.client("a") as a, group.client("b") as b:
-        run_errands = repair.Repair._run_errands
+        run_errands = seams.REPAIR_RUN_ERRANDS.real()
 
         async def run_them_late(self: repair.Repair, *arguments: Any) -> None:
             await archived(a, 69)
             await until(a, lambda source: source.retained_from == 70)
             await run_errands(self, *arguments)
 
-        monkeypatch.setattr(repair.Repair, "_run_errands", run_them_late)
+        seams.REPAIR_RUN_ERRANDS.replace(monkeypatch, run_them_late)
         await filled(a)
         source = await until(b, lambda source: source.retained_from == 70 and bool(source.held))
         assert [(item.first, item.last) for item in source.held] == [(70, 99)]
@@ -298,9 +297,9 @@ async def test_what_is_old_goes_also_after_a_restart(
 ) -> None:
     """Both clocks are the test's: the store's own, and the time of day."""
     observed, wall = 0.0, 1e9
-    monkeypatch.setattr(releasing.Releasing, "_observed", property(lambda _: observed))
+    seams.RELEASING_OBSERVED.replace(monkeypatch, property(lambda _: observed))
     clocks = SimpleNamespace(time=lambda: wall, monotonic=time.monotonic)
-    monkeypatch.setattr(releasing, "time", clocks)
+    seams.TIME_IN_RETENTION.replace(monkeypatch, clocks)
     settings: dict[str, Any] = {"retention_seconds": 1000.0}
     async with running(tmp_path, **settings) as node, Client(node.address) as client:
         await filled(client, 0, 49)

@@ -1,0 +1,488 @@
+"""The places in the product that tests replace, each by a name.
+
+A test that makes a timeout short, or takes out a guard, replaces something of the product. The test
+names a seam of this table and imports no module for it. A move of a module or of a function changes
+one line here. `tests/test_seams.py` checks that each seam exists, that some test uses it, and that
+no test replaces anything of the product without a seam.
+
+Some names end in `_IN_` and a module: that module imports the function or the class from another
+one. The seam is where the name is used, so that the other users keep the real one.
+
+What tests replace of their own doubles, and of the standard library, is not here.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Seam:
+    """A place in the product that tests replace: an attribute of a module, or of a class in it.
+
+    Example:
+        seams.REPAIR_ROUND_SECONDS.replace(monkeypatch, 0.02)
+    """
+
+    module: str
+    attribute: str
+    """Dotted, if a class has it: `StoreCore.promise`."""
+
+    def real(self) -> Any:
+        """Return what the product has there. Raise AttributeError if it has nothing."""
+        return getattr(*self._place())
+
+    def replace(self, to: pytest.MonkeyPatch, value: Any) -> None:
+        """Put this value there, until `to` is undone. Raise AttributeError if nothing is there."""
+        to.setattr(*self._place(), value)
+
+    @contextmanager
+    def replaced(self, value: Any) -> Iterator[None]:
+        """Put this value there for a block. Raise AttributeError if nothing is there."""
+        with pytest.MonkeyPatch.context() as to:
+            self.replace(to, value)
+            yield
+
+    def _place(self) -> tuple[Any, str]:
+        """Return the module or the class, and the name of its attribute."""
+        owner, _, name = self.attribute.rpartition(".")
+        return pkgutil.resolve_name(f"{self.module}:{owner}"), name
+
+
+# Of the protocol.
+
+FETCH_ANSWERS = "quorate.protocol.answers"
+FETCH_ANSWERS_PROTOCOL_VERSION = Seam(FETCH_ANSWERS, "PROTOCOL_VERSION")
+
+FIELDS = "quorate.protocol.fields"
+FIELD_REPEATED = Seam(FIELDS, "Field.repeated")
+
+LINEAGE = "quorate.protocol.lineage"
+LINEAGE_BELONGING = Seam(LINEAGE, "Lineage.belonging")
+
+POLICY = "quorate.protocol.policy"
+GROUP_HOLDS = Seam(POLICY, "Group.holds")
+MEMBERSHIP_POLICIES = Seam(POLICY, "Membership.policies")
+POLICY_BLOCKS = Seam(POLICY, "Policy.blocks")
+POLICY_STABLE = Seam(POLICY, "Policy.stable")
+
+RECOVERY = "quorate.protocol.recovery"
+RECOVERY_ENDED_UPTO = Seam(RECOVERY, "ended_upto")
+RECOVERY_MAY_BE_STABLE_UPTO = Seam(RECOVERY, "_may_be_stable_upto")
+RECOVERY_RELEASED_BELOW = Seam(RECOVERY, "released_below")
+RECOVERY_WITHOUT_ENDED = Seam(RECOVERY, "without_ended")
+
+# Of the transport.
+
+DEREGISTER = "quorate.transport.deregister"
+DEREGISTER_RETRY_SECONDS = Seam(DEREGISTER, "RETRY_SECONDS")
+
+# Of the store.
+
+STORE_ENGINE = "quorate.store.engine"
+STORE_ENGINE_MADE_DURABLE = Seam(STORE_ENGINE, "Engine.made_durable")
+STORE_ENGINE_SETTLED = Seam(STORE_ENGINE, "Engine.settled")
+
+STORE_NODE = "quorate.store.node"
+STORE_NODE_GRACE_SECONDS = Seam(STORE_NODE, "_GRACE_SECONDS")
+
+STORE_APPEND = "quorate.store.rpc.append"
+STORE_APPEND_RECEIVERS_SECONDS = Seam(STORE_APPEND, "RECEIVERS_SECONDS")
+STORE_APPEND_SILENCE_SECONDS_MAX = Seam(STORE_APPEND, "SILENCE_SECONDS_MAX")
+
+STORE_FETCH = "quorate.store.rpc.fetch"
+ANSWER_PACKING_IN_STORE_FETCH = Seam(STORE_FETCH, "AnswerPacking")
+STORE_FETCH_BEHIND = Seam(STORE_FETCH, "_behind")
+STORE_FETCH_CHUNK_BATCHES_MAX = Seam(STORE_FETCH, "_CHUNK_BATCHES_MAX")
+STORE_FETCH_PACK_LACKING = Seam(STORE_FETCH, "_pack_lacking")
+
+STORE_RESTORE = "quorate.store.rpc.restore"
+STORE_RESTORE_STEP_BYTES = Seam(STORE_RESTORE, "_STEP_BYTES")
+
+STORE_SERVICE = "quorate.store.rpc.service"
+INVENTORY_IN_STORE_SERVICE = Seam(STORE_SERVICE, "inventory")
+READ_IN_STORE_SERVICE = Seam(STORE_SERVICE, "read")
+SERVICE_FETCH = Seam(STORE_SERVICE, "Service.Fetch")
+
+ACCEPTOR = "quorate.store.rules.acceptor"
+CHECK_NOT_ENDED_IN_ACCEPTOR = Seam(ACCEPTOR, "check_not_ended")
+DIVERGES_AT_IN_ACCEPTOR = Seam(ACCEPTOR, "diverges_at")
+SPENT_BY_ALL_IN_ACCEPTOR = Seam(ACCEPTOR, "spent_by_all")
+STORE_CORE_BEGIN = Seam(ACCEPTOR, "StoreCore.begin")
+STORE_CORE_DOUBT_OF = Seam(ACCEPTOR, "StoreCore.doubt_of")
+STORE_CORE_FOLLOW = Seam(ACCEPTOR, "StoreCore._follow")
+STORE_CORE_PROMISE = Seam(ACCEPTOR, "StoreCore.promise")
+STORE_CORE_SET_ASIDE = Seam(ACCEPTOR, "StoreCore._set_aside")
+STORE_CORE_WAS_PROMISED = Seam(ACCEPTOR, "StoreCore._was_promised")
+
+STORE_DEREGISTRATION = "quorate.store.rules.deregistration"
+STORE_DEREGISTRATION_MAY_MATTER = Seam(STORE_DEREGISTRATION, "_may_matter")
+
+DIGEST = "quorate.store.rules.digest"
+DIGEST_DIFFERING = Seam(DIGEST, "differing")
+
+IDENTITIES = "quorate.store.rules.identities"
+IDENTITIES_CAME = Seam(IDENTITIES, "Identities.came")
+IDENTITIES_CHECK_OUTLIVES = Seam(IDENTITIES, "Identities.check_outlives")
+IDENTITIES_DEREGISTERED = Seam(IDENTITIES, "Identities.deregistered")
+IDENTITIES_END_RECEIVER = Seam(IDENTITIES, "Identities.end_receiver")
+IDENTITIES_ENTER_LIMBO = Seam(IDENTITIES, "Identities.enter_limbo")
+IDENTITIES_EXPIRE_RECEIVER = Seam(IDENTITIES, "Identities.expire_receiver")
+IDENTITIES_IN_THE_WAY = Seam(IDENTITIES, "Identities.in_the_way")
+
+LIFETIMES = "quorate.store.rules.lifetimes"
+LIVES_OVERDUE = Seam(LIFETIMES, "Lives.overdue")
+LIVES_SILENT = Seam(LIFETIMES, "Lives.silent")
+
+PROXY_ELECTION = "quorate.store.rules.proxy_election"
+GATHERING_LOOK = Seam(PROXY_ELECTION, "Gathering.look")
+PROXY_ELECTION_TURN_SECONDS = Seam(PROXY_ELECTION, "TURN_SECONDS")
+PROXY_ELECTION_WAIT_SECONDS = Seam(PROXY_ELECTION, "WAIT_SECONDS")
+
+READMISSION_RULES = "quorate.store.rules.readmission"
+NOT_KEPT_ELSEWHERE_IN_READMISSION_RULES = Seam(READMISSION_RULES, "not_kept_elsewhere")
+READMISSION_RULES_LACKING = Seam(READMISSION_RULES, "_lacking")
+SPENT_EPOCH_IN_READMISSION_RULES = Seam(READMISSION_RULES, "spent_epoch")
+
+RECEIVER_POSITIONS = "quorate.store.rules.receiver_positions"
+RECEIVER_POSITIONS_TAKE_OVER = Seam(RECEIVER_POSITIONS, "take_over")
+
+RECEIVER_TOMBSTONES = "quorate.store.rules.receiver_tombstones"
+FORGETTING_LOOK = Seam(RECEIVER_TOMBSTONES, "Forgetting.look")
+RECEIVER_TOMBSTONES_NEXT_STEP = Seam(RECEIVER_TOMBSTONES, "next_step")
+RECEIVER_TOMBSTONES_REMEMBERED_SECONDS = Seam(RECEIVER_TOMBSTONES, "REMEMBERED_SECONDS")
+SPENT_EPOCH_IN_RECEIVER_TOMBSTONES = Seam(RECEIVER_TOMBSTONES, "spent_epoch")
+
+RECEIVERS = "quorate.store.rules.receivers"
+RECEIVERS_ACKNOWLEDGE = Seam(RECEIVERS, "Receivers.acknowledge")
+RECEIVERS_REGISTER = Seam(RECEIVERS, "Receivers.register")
+
+REPAIR_PLAN = "quorate.store.rules.repair_plan"
+REPAIR_PLAN_ERRANDS = Seam(REPAIR_PLAN, "errands")
+REPAIR_PLAN_LACKING = Seam(REPAIR_PLAN, "lacking")
+REPAIR_PLAN_NAMES = Seam(REPAIR_PLAN, "_names")
+REPAIR_PLAN_STABLE_UPTO = Seam(REPAIR_PLAN, "stable_upto")
+
+RETENTION_RULES = "quorate.store.rules.retention"
+RETENTION_RULES_CHOOSE = Seam(RETENTION_RULES, "choose")
+RETENTION_RULES_LIMIT = Seam(RETENTION_RULES, "limit")
+
+SOURCE_STATE = "quorate.store.rules.source_state"
+SOURCE_STATE_END_STREAM = Seam(SOURCE_STATE, "SourceState.end_stream")
+SOURCE_STATE_HELD_BY_EPOCH = Seam(SOURCE_STATE, "SourceState.held_by_epoch")
+
+SOURCE_TOMBSTONES = "quorate.store.rules.source_tombstones"
+SOURCE_TOMBSTONES_BEGUN_SINCE = Seam(SOURCE_TOMBSTONES, "_begun_since")
+SOURCE_TOMBSTONES_BELIEVED = Seam(SOURCE_TOMBSTONES, "_believed")
+SOURCE_TOMBSTONES_BROUGHT_BACK = Seam(SOURCE_TOMBSTONES, "brought_back")
+SOURCE_TOMBSTONES_ENDED_EPOCH = Seam(SOURCE_TOMBSTONES, "ended_epoch")
+SOURCE_TOMBSTONES_KNOW_EVERYTHING = Seam(SOURCE_TOMBSTONES, "_know_everything")
+SOURCE_TOMBSTONES_OTHERS = Seam(SOURCE_TOMBSTONES, "others")
+SOURCE_TOMBSTONES_TELLS_END = Seam(SOURCE_TOMBSTONES, "_tells_end")
+SPENT_BY_ALL_IN_SOURCE_TOMBSTONES = Seam(SOURCE_TOMBSTONES, "spent_by_all")
+
+STORE_IDENTITY = "quorate.store.rules.store_identity"
+STANDING_BEGIN_CHECK = Seam(STORE_IDENTITY, "Standing.begin_check")
+STANDING_CHECK_NAMED = Seam(STORE_IDENTITY, "Standing.check_named")
+STANDING_CHECK_REMEMBERED = Seam(STORE_IDENTITY, "Standing.check_remembered")
+STANDING_FILL = Seam(STORE_IDENTITY, "Standing.fill")
+STANDING_FOUNDERS = Seam(STORE_IDENTITY, "Standing.founders")
+STANDING_HEARD_OF = Seam(STORE_IDENTITY, "Standing.heard_of")
+STANDING_MET = Seam(STORE_IDENTITY, "Standing.met")
+
+STORE_RUNS = "quorate.store.rules.store_runs"
+STORE_RUNS_LATER = Seam(STORE_RUNS, "_later")
+STORE_RUNS_WAS_THROUGH = Seam(STORE_RUNS, "_was_through")
+
+STORE_STREAM = "quorate.store.rules.stream"
+SOURCE_STREAMS_APPEND = Seam(STORE_STREAM, "SourceStreams.append")
+SOURCE_STREAMS_CHECK_NEXT = Seam(STORE_STREAM, "SourceStreams._check_next")
+SOURCE_STREAMS_FILL = Seam(STORE_STREAM, "SourceStreams.fill")
+SOURCE_STREAMS_SKIP = Seam(STORE_STREAM, "SourceStreams.skip")
+STORE_STREAM_CHECK_BELONGS = Seam(STORE_STREAM, "_check_belongs")
+
+CLEAN_SHUTDOWN = "quorate.store.storage.clean_shutdown"
+CLEAN_SHUTDOWN_BOOT_ID = Seam(CLEAN_SHUTDOWN, "boot_id")
+RUN_MAY_HAVE_LOST = Seam(CLEAN_SHUTDOWN, "Run.may_have_lost")
+
+INDEX = "quorate.store.storage.index"
+SAME_CONTENT_IN_INDEX = Seam(INDEX, "same_content")
+
+ROCKSDB = "quorate.store.storage.rocksdb"
+ROCKS_STORAGE_SYNC = Seam(ROCKSDB, "RocksStorage.sync")
+ROCKS_STORAGE_WRITE = Seam(ROCKSDB, "RocksStorage.write")
+
+COMPARISON = "quorate.store.tasks.comparison"
+READ_IN_COMPARISON = Seam(COMPARISON, "read")
+
+FETCHER = "quorate.store.tasks.fetcher"
+FETCHER_STEP_BYTES = Seam(FETCHER, "_STEP_BYTES")
+FETCHER_STEP_BYTES_BUSY = Seam(FETCHER, "_STEP_BYTES_BUSY")
+FILLER_REST = Seam(FETCHER, "Filler.rest")
+
+LIFECYCLE = "quorate.store.tasks.lifecycle"
+ASKED_FOR_IN_LIFECYCLE = Seam(LIFECYCLE, "asked_for")
+BEGUN_ANEW_IN_LIFECYCLE = Seam(LIFECYCLE, "begun_anew")
+DEREGISTERED_SINCE_IN_LIFECYCLE = Seam(LIFECYCLE, "deregistered_since")
+GIVEN_UP_IN_LIFECYCLE = Seam(LIFECYCLE, "given_up")
+JUDGE_SOURCE_IN_LIFECYCLE = Seam(LIFECYCLE, "judge_source")
+KEEPER_DEREGISTER_RECEIVER = Seam(LIFECYCLE, "Keeper._deregister_receiver")
+KEEPER_IS_GONE_AT_ONCE = Seam(LIFECYCLE, "Keeper._is_gone_at_once")
+KEEPER_LOOK_AT = Seam(LIFECYCLE, "Keeper._look_at")
+LIFECYCLE_LOOK_SECONDS = Seam(LIFECYCLE, "LOOK_SECONDS")
+LIFECYCLE_PURGE_ROWS = Seam(LIFECYCLE, "PURGE_ROWS")
+SETTLED_IN_LIFECYCLE = Seam(LIFECYCLE, "settled")
+
+PEER_ANSWERS = "quorate.store.tasks.peer_answers"
+KNOWS_IN_PEER_ANSWERS = Seam(PEER_ANSWERS, "knows")
+
+PEER_POLLING = "quorate.store.tasks.peer_polling"
+PEERS_ASK_ABOUT = Seam(PEER_POLLING, "Peers.ask_about")
+PEERS_PAUSE = Seam(PEER_POLLING, "Peers._pause")
+PEERS_QUESTION = Seam(PEER_POLLING, "Peers._question")
+PEER_POLLING_ANSWER_SECONDS_MAX = Seam(PEER_POLLING, "ANSWER_SECONDS_MAX")
+PEER_POLLING_ROUND_SECONDS = Seam(PEER_POLLING, "ROUND_SECONDS")
+
+PEER_VIEWS = "quorate.store.tasks.peer_views"
+PEER_VIEWS_KEPT_SECONDS = Seam(PEER_VIEWS, "KEPT_SECONDS")
+PEER_VIEWS_VIEW_OF = Seam(PEER_VIEWS, "view_of")
+
+PROXY = "quorate.store.tasks.proxy"
+PROXY_AWAY_SECONDS = Seam(PROXY, "AWAY_SECONDS")
+
+READMISSION = "quorate.store.tasks.readmission"
+LEAVE_IN_READMISSION = Seam(READMISSION, "leave")
+READMISSION_CHECK_SECONDS_MAX = Seam(READMISSION, "CHECK_SECONDS_MAX")
+READMISSION_FOUND_OUT_SECONDS = Seam(READMISSION, "FOUND_OUT_SECONDS")
+
+REPAIR = "quorate.store.tasks.repair"
+REPAIR_ADOPT_ALL = Seam(REPAIR, "Repair._adopt_all")
+REPAIR_BACK_OFF_SECONDS_MAX = Seam(REPAIR, "BACK_OFF_SECONDS_MAX")
+REPAIR_COMPARE_SECONDS = Seam(REPAIR, "COMPARE_SECONDS")
+REPAIR_MEND = Seam(REPAIR, "Repair._mend")
+REPAIR_ROUND_SECONDS = Seam(REPAIR, "ROUND_SECONDS")
+REPAIR_RUN_ERRANDS = Seam(REPAIR, "Repair._run_errands")
+
+RETENTION = "quorate.store.tasks.retention"
+RELEASING_COMPACT = Seam(RETENTION, "Releasing._compact")
+RELEASING_OBSERVED = Seam(RETENTION, "Releasing._observed")
+RELEASING_ROUND = Seam(RETENTION, "Releasing.round")
+RETENTION_COMPACT_SECONDS = Seam(RETENTION, "COMPACT_SECONDS")
+RETENTION_ROUND_SECONDS = Seam(RETENTION, "ROUND_SECONDS")
+RETENTION_SEARCH_SECONDS = Seam(RETENTION, "SEARCH_SECONDS")
+RETENTION_STEP_BATCHES = Seam(RETENTION, "STEP_BATCHES")
+TIME_IN_RETENTION = Seam(RETENTION, "time")
+
+SCRUB = "quorate.store.tasks.scrub"
+READ_IN_SCRUB = Seam(SCRUB, "read")
+SCRUB_BYTES_PER_SECOND_MAX = Seam(SCRUB, "BYTES_PER_SECOND_MAX")
+SCRUB_BYTES_PER_SECOND_MIN = Seam(SCRUB, "BYTES_PER_SECOND_MIN")
+SCRUB_CHECK = Seam(SCRUB, "Scrub.check")
+SCRUB_CHUNK_BATCHES_MAX = Seam(SCRUB, "_CHUNK_BATCHES_MAX")
+SCRUB_SAVE_SECONDS = Seam(SCRUB, "SAVE_SECONDS")
+
+# Of the source.
+
+SOURCE_ENGINE = "quorate.source.io.engine"
+SOURCE_ENGINE_KEEPALIVE_SECONDS = Seam(SOURCE_ENGINE, "KEEPALIVE_SECONDS")
+SOURCE_ENGINE_TICK_SECONDS = Seam(SOURCE_ENGINE, "_TICK_SECONDS")
+
+STORE_SESSION = "quorate.source.io.store_session"
+STORE_SESSION_RETRY_SECONDS_FIRST = Seam(STORE_SESSION, "_RETRY_SECONDS_FIRST")
+STORE_SESSION_RETRY_SECONDS_MAX = Seam(STORE_SESSION, "_RETRY_SECONDS_MAX")
+
+CATCH_UP = "quorate.source.protocol.catch_up"
+BRINGING_UP_ANSWERED = Seam(CATCH_UP, "BringingUp.answered")
+BRINGING_UP_READY = Seam(CATCH_UP, "BringingUp.ready")
+CATCH_UP_LOOK_KNOWN = Seam(CATCH_UP, "_Look.known")
+
+CONFIRMATIONS = "quorate.source.protocol.confirmations"
+CONFIRMATIONS_RECEIVERS_MAX = Seam(CONFIRMATIONS, "RECEIVERS_MAX")
+
+SOURCE_CORE = "quorate.source.protocol.core"
+SOURCE_CORE_BEGIN = Seam(SOURCE_CORE, "SourceCore._begin")
+SOURCE_CORE_KNOWN = Seam(SOURCE_CORE, "SourceCore.known")
+SOURCE_CORE_RELEASE = Seam(SOURCE_CORE, "SourceCore.release")
+
+RECEIVER_PACING = "quorate.source.protocol.receiver_pacing"
+RECEIVER_PACING_SIZES_MAX = Seam(RECEIVER_PACING, "SIZES_MAX")
+
+SOURCE_REGISTRATION = "quorate.source.protocol.registration"
+DECIDE_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "decide")
+ENDED_UPTO_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "ended_upto")
+SOURCE_REGISTRATION_ADOPT = Seam(SOURCE_REGISTRATION, "Registration._adopt")
+SOURCE_REGISTRATION_BEGUN = Seam(SOURCE_REGISTRATION, "Registration.begun")
+SOURCE_REGISTRATION_DECIDE = Seam(SOURCE_REGISTRATION, "Registration.decide")
+SOURCE_REGISTRATION_DECIDED_EPOCH = Seam(SOURCE_REGISTRATION, "Registration.decided_epoch")
+SOURCE_REGISTRATION_MAY_GO_ON = Seam(SOURCE_REGISTRATION, "Registration._may_go_on")
+SOURCE_REGISTRATION_PROMISED = Seam(SOURCE_REGISTRATION, "Registration.promised")
+SOURCE_REGISTRATION_TIME_PASSES = Seam(SOURCE_REGISTRATION, "Registration.time_passes")
+SOURCE_REGISTRATION_WAS_DECIDED_WITHOUT = Seam(
+    SOURCE_REGISTRATION, "Registration._was_decided_without"
+)
+WITHOUT_ENDED_IN_SOURCE_REGISTRATION = Seam(SOURCE_REGISTRATION, "without_ended")
+
+RESEND_PLAN = "quorate.source.protocol.resend_plan"
+RESEND_PLAN_SENT_AGAIN = Seam(RESEND_PLAN, "sent_again")
+
+SOURCE_RETENTION = "quorate.source.protocol.retention"
+SOURCE_RETENTION_TRIM = Seam(SOURCE_RETENTION, "Retention.trim")
+
+STORE_CURSORS = "quorate.source.protocol.store_cursors"
+STORE_CURSORS_NEXT_FRAME = Seam(STORE_CURSORS, "Streams.next_frame")
+STORE_CURSORS_OPENED = Seam(STORE_CURSORS, "Streams.opened")
+
+PUBLISH_STORE = "quorate.source.publish_store"
+PUBLISH_STORE_SEGMENT_BYTES = Seam(PUBLISH_STORE, "_SEGMENT_BYTES")
+
+# Of the receiver.
+
+RECEIVER_CURSOR = "quorate.receiver.cursor"
+RECEIVER_CURSOR_COUNT = Seam(RECEIVER_CURSOR, "Cursor.count")
+
+RECEIVER_EVENTS = "quorate.receiver.events"
+RECEIVER_EVENTS_KEPT = Seam(RECEIVER_EVENTS, "KEPT")
+
+RECEIVER_ACKNOWLEDGE = "quorate.receiver.io.acknowledge"
+RECEIVER_ACKNOWLEDGE_REPEAT_SECONDS = Seam(RECEIVER_ACKNOWLEDGE, "REPEAT_SECONDS")
+
+RECEIVER_FETCH = "quorate.receiver.io.fetch"
+RECEIVER_FETCH_ANSWERS = Seam(RECEIVER_FETCH, "_ANSWERS")
+
+SOURCE_SESSION = "quorate.receiver.io.source_session"
+SOURCE_SESSION_FRAME_BYTES_MAX = Seam(SOURCE_SESSION, "FRAME_BYTES_MAX")
+SOURCE_SESSION_HOUSEKEEPING_SECONDS = Seam(SOURCE_SESSION, "HOUSEKEEPING_SECONDS")
+SOURCE_SESSION_SILENCE_SECONDS_MAX = Seam(SOURCE_SESSION, "SILENCE_SECONDS_MAX")
+SOURCE_SESSION_STALLED_SECONDS = Seam(SOURCE_SESSION, "STALLED_SECONDS")
+
+WATCH_DIRECTORY = "quorate.receiver.io.watch_directory"
+WATCH_DIRECTORY_PROTOCOL_VERSION = Seam(WATCH_DIRECTORY, "PROTOCOL_VERSION")
+
+CONSUMED = "quorate.receiver.protocol.consumed"
+ACKNOWLEDGEMENTS_POSITION = Seam(CONSUMED, "Acknowledgements.position")
+ACKNOWLEDGEMENTS_WITHDRAW = Seam(CONSUMED, "Acknowledgements.withdraw")
+
+RECEIVER_DEREGISTRATION = "quorate.receiver.protocol.deregistration"
+REPLACED_IN_RECEIVER_DEREGISTRATION = Seam(RECEIVER_DEREGISTRATION, "replaced")
+
+FETCH_PLAN = "quorate.receiver.protocol.fetch_plan"
+FETCH_PLAN_CHUNK_MESSAGES_MAX = Seam(FETCH_PLAN, "CHUNK_MESSAGES_MAX")
+FETCH_PLAN_GAP = Seam(FETCH_PLAN, "FetchPlan.gap")
+FETCH_PLAN_NO_SECONDS = Seam(FETCH_PLAN, "NO_SECONDS")
+
+LIVE_STREAM = "quorate.receiver.protocol.live_stream"
+FOLLOWING_LACKS_LINEAGE = Seam(LIVE_STREAM, "Following._lacks_lineage")
+
+RECEIVER_REGISTRATION = "quorate.receiver.protocol.registration"
+RECEIVER_REGISTRATION_OVER_BEFORE = Seam(RECEIVER_REGISTRATION, "over_before")
+RECEIVER_REGISTRATION_TAKERS = Seam(RECEIVER_REGISTRATION, "Registration._takers")
+RECEIVER_REGISTRATION_TOOK_LAST = Seam(RECEIVER_REGISTRATION, "Registration._took_last")
+RECEIVER_REGISTRATION_UNSPENT = Seam(RECEIVER_REGISTRATION, "unspent")
+RECEIVER_REGISTRATION_WITHOUT_OUTDATED = Seam(RECEIVER_REGISTRATION, "without_outdated")
+REPLACED_IN_RECEIVER_REGISTRATION = Seam(RECEIVER_REGISTRATION, "replaced")
+
+RECEIVER_STREAM = "quorate.receiver.protocol.stream"
+RECEIVER_STREAM_LIMIT = Seam(RECEIVER_STREAM, "Stream._limit")
+RECEIVER_STREAM_STABLE = Seam(RECEIVER_STREAM, "Stream.stable")
+RECEIVER_STREAM_VALID = Seam(RECEIVER_STREAM, "Stream._valid")
+
+RECEIVER = "quorate.receiver.receiver"
+RECEIVER_OPEN = Seam(RECEIVER, "Receiver.open")
+
+# Of the pipeline.
+
+PIPELINE = "quorate.pipeline"
+PIPELINE_SESSION = Seam(PIPELINE, "session")
+
+ARCHIVING = "quorate.pipeline.archive.archiving"
+ARCHIVING_FILE_BYTES_MAX = Seam(ARCHIVING, "FILE_BYTES_MAX")
+ARCHIVING_PART_MESSAGES_MIN = Seam(ARCHIVING, "PART_MESSAGES_MIN")
+
+ARCHIVE_DIRECTORY = "quorate.pipeline.archive.directory"
+ARCHIVE_DIRECTORY_COMMIT = Seam(ARCHIVE_DIRECTORY, "ArchiveDirectory.commit")
+
+ARCHIVE_FILES = "quorate.pipeline.archive.files"
+ARCHIVE_FILES_CHECKED_FINISH = Seam(ARCHIVE_FILES, "_Checked.finish")
+ARCHIVE_FILES_CHECKSUM = Seam(ARCHIVE_FILES, "_checksum")
+ARCHIVE_FILES_CHECK_FILE = Seam(ARCHIVE_FILES, "check_file")
+ARCHIVE_FILES_ROW_GROUP_ROWS = Seam(ARCHIVE_FILES, "ROW_GROUP_ROWS")
+FILE_WRITER_FINISH = Seam(ARCHIVE_FILES, "FileWriter.finish")
+ROWS_OF_IN_ARCHIVE_FILES = Seam(ARCHIVE_FILES, "rows_of")
+
+ARCHIVE_TASKS = "quorate.pipeline.archive.tasks"
+ARCHIVE_TASKS_ON_SPARK = Seam(ARCHIVE_TASKS, "on_spark")
+
+AUDIT_ANSWERS = "quorate.pipeline.audit.answers"
+AUDIT_ANSWERS_PROTOCOL_VERSION = Seam(AUDIT_ANSWERS, "PROTOCOL_VERSION")
+
+AUDIT_TASKS = "quorate.pipeline.audit.tasks"
+CALL_FETCH_IN_AUDIT_TASKS = Seam(AUDIT_TASKS, "call_fetch")
+
+BACKTEST_JOB = "quorate.pipeline.jobs.backtest"
+BACKTEST_JOB_WALL_CLOCK = Seam(BACKTEST_JOB, "WallClock")
+
+JOBS_COMMAND = "quorate.pipeline.jobs.command"
+JOBS_COMMAND_CHECK_TABLE = Seam(JOBS_COMMAND, "_check_table")
+JOBS_COMMAND_RUN_ARCHIVE = Seam(JOBS_COMMAND, "run_archive")
+JOBS_COMMAND_RUN_AUDIT = Seam(JOBS_COMMAND, "run_audit")
+JOBS_COMMAND_RUN_BACKTEST = Seam(JOBS_COMMAND, "run_backtest")
+JOBS_COMMAND_RUN_COMPACT = Seam(JOBS_COMMAND, "run_compact")
+JOBS_COMMAND_RUN_RESTORE = Seam(JOBS_COMMAND, "run_restore")
+JOBS_COMMAND_RUN_STATS = Seam(JOBS_COMMAND, "run_stats")
+JOBS_COMMAND_SESSION = Seam(JOBS_COMMAND, "_session")
+
+RESTORE_JOB = "quorate.pipeline.jobs.restore"
+RESTORE_JOB_PART_BYTES = Seam(RESTORE_JOB, "PART_BYTES")
+
+PIPELINE_OPTIONS = "quorate.pipeline.options"
+PIPELINE_OPTIONS_OPTIONS = Seam(PIPELINE_OPTIONS, "Options")
+
+JAVA = "quorate.pipeline.spark.java"
+JAVA_HOME_OF_PACKAGE = Seam(JAVA, "_home_of_package")
+
+SPARK_SESSIONS = "quorate.pipeline.spark.sessions"
+SPARK_SESSIONS_MADE = Seam(SPARK_SESSIONS, "_made")
+SPARK_SESSIONS_PREPARE_PROCESS = Seam(SPARK_SESSIONS, "_prepare_process")
+
+PIPELINE_CLIENT = "quorate.pipeline.stores.client"
+PIPELINE_CLIENT_PROTOCOL_VERSION = Seam(PIPELINE_CLIENT, "PROTOCOL_VERSION")
+PIPELINE_CLIENT_TELL_ARCHIVED = Seam(PIPELINE_CLIENT, "Stores.tell_archived")
+
+PIPELINE_FETCH = "quorate.pipeline.stores.fetch"
+PIPELINE_FETCH_PATIENCE_SECONDS = Seam(PIPELINE_FETCH, "PATIENCE_SECONDS")
+PIPELINE_FETCH_PAUSE_SECONDS = Seam(PIPELINE_FETCH, "_PAUSE_SECONDS")
+PIPELINE_FETCH_SILENCE_SECONDS_MAX = Seam(PIPELINE_FETCH, "SILENCE_SECONDS_MAX")
+PIPELINE_FETCH_TROUBLED = Seam(PIPELINE_FETCH, "_troubled")
+
+LEFTOVERS = "quorate.pipeline.write.leftovers"
+LEFTOVERS_RETRY_SECONDS = Seam(LEFTOVERS, "_RETRY_SECONDS")
+STORE_STUB_IN_LEFTOVERS = Seam(LEFTOVERS, "StoreStub")
+
+WRITE_OPTIONS = "quorate.pipeline.write.options"
+OPTIONS_IN_WRITE_OPTIONS = Seam(WRITE_OPTIONS, "Options")
+
+# Of the console.
+
+BENCH_SOURCE_PROCESS = "quorate.console.bench.source_process"
+BENCH_SOURCE_PROCESS_CLOCK = Seam(BENCH_SOURCE_PROCESS, "_clock")
+
+REPAIR_COMMAND = "quorate.console.commands.repair"
+PEOPLE_WATCH_IN_REPAIR_COMMAND = Seam(REPAIR_COMMAND, "people_watch")
+
+CHILDREN = "quorate.console.group.children"
+CHILDREN_PORTS = Seam(CHILDREN, "_PORTS")
+
+GROUP_DEREGISTRATION = "quorate.console.group.deregistration"
+GROUP_DEREGISTRATION_ASK = Seam(GROUP_DEREGISTRATION, "_ask")
+
+GROUP_REPAIR = "quorate.console.group.repair"
+GROUP_REPAIR_ACCEPT = Seam(GROUP_REPAIR, "accept")
+
+GROUP_STATUS = "quorate.console.group.status"
+GROUP_STATUS_ASK_ALL = Seam(GROUP_STATUS, "ask_all")
