@@ -9,11 +9,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from tests import seams
 from tests.sharing import ports_of, share
 
 # Before anything imports gRPC: what it does in a fork ends one in ten of those that start Java.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+# No example has to be quick: the machine may be busy with other things.
+settings.register_profile("busy", deadline=None)
+settings.load_profile("busy")
 
 
 @pytest.hookimpl(optionalhook=True)

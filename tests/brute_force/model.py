@@ -3,9 +3,9 @@
 The state is what each store holds durably, what each source was told, and what was reported stable.
 A request and its answer are one step; a store or a source that is down is one that takes no more
 steps, so that every order of steps holds every crash, delay and pause. Wiping is a step of its own.
-Production code decides (`recovery.decide`, `StabilityTracker`, `Lineage`); the rules of DESIGN 4.2
-and 4.5 that lie between are here, each behind a switch, written from the text. What must hold is
-said in tests.brute_force.judge.
+Production code decides (`recovery.decide`, `StabilityTracker`, `Lineage`); the rules of
+protocol.md 4 and 5 that lie between are here, each behind a switch, written from the text.
+What must hold is said in tests.brute_force.judge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Holds what applications saw against what the stores serve in the end (DESIGN 7, I1 to I6).
+"""Holds what applications saw against what the stores serve in the end (protocol.md 1, I1 to I6).
 
 Knows nothing else: no epochs but those that were told, no state of any process. Raises Violation.
 """

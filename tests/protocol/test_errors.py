@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from quorate.protocol import errors
-from quorate.protocol.errors import Outcome, QuorateError
+from quorate.protocol.errors import Outcome, QuorateError, Unreachable, joined
 
 KINDS = sorted(
     (
@@ -142,3 +142,10 @@ def test_stores_are_to_be_started_only_if_some_did_not_answer() -> None:
     assert str(error).endswith(
         "(a: keeps no messages). `quorate status` shows the state of the stores."
     )
+
+
+def test_several_reasons_are_one_text_with_one_full_stop() -> None:
+    first, second = Unreachable("a:1", "refused"), Unreachable("b:1", "silent")
+    assert joined([first, second]) == f"{str(first)[:-1]}; {str(second)[:-1]}"
+    assert joined(["x: no"]) == "x: no"
+    assert joined([]) == ""

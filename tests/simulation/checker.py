@@ -1,4 +1,4 @@
-"""What must hold in the simulated world, checked as it happens (DESIGN 7.2).
+"""What must hold in the simulated world, checked as it happens (protocol.md 1).
 
 Knows what applications saw: what was accepted, and what was reported stable; what receivers saw is
 in tests.simulation.receiver_checks. Looks into stores only through their disks, and decides

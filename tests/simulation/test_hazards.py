@@ -1,4 +1,4 @@
-"""Which guards stand against which hazard of DESIGN 4.7, and for which rule of 4.2.
+"""Which guards stand against which hazard, and for which rule of protocol.md 4.
 
 Each is taken out in a mutation or a script, and is missed; here is only which there are.
 """

@@ -136,4 +136,4 @@ class StoreWorld(RuleBasedStateMachine):
 
 
 TestStoreWorld = StoreWorld.TestCase
-TestStoreWorld.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestStoreWorld.settings = settings(max_examples=60, stateful_step_count=25)

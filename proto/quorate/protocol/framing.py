@@ -53,7 +53,7 @@ class BatchHeader:
     body_at: int
     """The offset of the body in the frame, in bytes."""
     marker: bytes = b""
-    """The application marker, committed together with the last message (DESIGN 4.5)."""
+    """The application marker, committed together with the last message (protocol.md 18)."""
 
 
 def encode_batch(

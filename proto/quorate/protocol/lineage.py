@@ -1,4 +1,4 @@
-"""Lineage: which epoch is in force for which sequence numbers (DESIGN 4.2).
+"""Lineage: which epoch is in force for which sequence numbers (protocol.md 4.7).
 
 A batch belongs to the stream only if its epoch is the one that the lineage names for its numbers.
 Everything else that a store holds is void. A lineage travels as a whole, with begin. A list of

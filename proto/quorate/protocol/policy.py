@@ -1,4 +1,4 @@
-"""When a message is stable: a monotone predicate over the stores that hold it (DESIGN 4.1).
+"""When a message is stable: a monotone predicate over the stores that hold it (protocol.md 3).
 
 Everything else about quorums is derived from this predicate alone. Blocking sets are here,
 `stable_upto` is in quorate.protocol.tracker, and the needs of a recovery are in

@@ -1,6 +1,6 @@
 """The decision of a source that registers: from the stores' promises to the messages it keeps.
 
-The rules of DESIGN 4.2, step 2, and nothing else: nothing is sent from here. Lookups are
+The rules of protocol.md 4, and nothing else: nothing is sent from here. Lookups are
 three-valued: a store that did not answer, or that is in limbo, may hold anything.
 """
 
@@ -19,7 +19,7 @@ from quorate.protocol.ranges import HeldRange, Range, RangeSet
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """An application marker, committed with the message of this number (DESIGN 4.5)."""
+    """An application marker, committed with the message of this number (protocol.md 18)."""
 
     sequence: int
     epoch: int
@@ -43,7 +43,7 @@ class Promise:
     retained_from: int = 0
     """The first number that is retained. Numbers below were stable and were released on purpose."""
     takes_data: bool = True
-    """False: a state-only store, which takes no messages (DESIGN 4.5). It may hold older ones."""
+    """False: a state-only store takes no messages (protocol.md 3.4). It may hold older ones."""
     ended_epoch: int = 0
     """The last epoch of a deleted stream. Nothing that was begun up to it counts."""
 

@@ -1,7 +1,7 @@
 """How far a stream is stable, from the acknowledgements of each store.
 
 Acknowledgements are cumulative from a common start, so one number a store is enough.
-Only stores that have begun the current epoch may be entered here (DESIGN 4.2).
+Only stores that have begun the current epoch may be entered here (protocol.md 3.3).
 """
 
 from __future__ import annotations

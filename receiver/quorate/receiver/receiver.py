@@ -25,6 +25,7 @@ from quorate.protocol.errors import (
     NoQuorum,
     QuorateError,
     UnknownTopic,
+    joined,
 )
 from quorate.protocol.identity import (
     SourceName,
@@ -427,7 +428,7 @@ class Receiver:
             f"The receiver of {self._what}",
             _joined(names, answered - silent),
             _joined(names, silent),
-            "; ".join(details) or "no store's directory was heard in time",
+            joined(details) or "no store's directory was heard in time",
             _joined(names, limbo - silent),
             _joined(names, (deleted & limbo) - silent),
         )

@@ -236,6 +236,7 @@ def test_a_store_that_is_away_keeps_no_other_from_it(own_group: Group, tmp_path:
     assert frames(group.addresses[2]) == before
 
 
+@pytest.mark.expects_log("cannot be reached")
 def test_what_is_left_after_too_many_losses_is_made_whole(own_group: Group, tmp_path: Path) -> None:
     """Two of three disks are lost, and the third had been away for the last third of the stream."""
     group, path = own_group, tmp_path / "archive"

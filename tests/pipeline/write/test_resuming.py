@@ -118,7 +118,7 @@ def test_after_a_crash_at_any_point_a_repetition_completes_it(crash_after: int) 
 
 
 @given(crashes=st.lists(st.integers(0, 4), max_size=6), seed=st.integers())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_number_of_crashes_leaves_each_row_once(crashes: list[int], seed: int) -> None:
     rng = random.Random(seed)
     source = FakeSource()
@@ -182,7 +182,7 @@ def test_rows_that_ended_early_without_a_word_are_made_up_for() -> None:
 
 
 @given(crashes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 14_000)), max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_crashes_and_early_ends_together_leave_each_row_once(
     crashes: list[tuple[int, int]],
 ) -> None:
@@ -273,7 +273,7 @@ def test_a_write_needs_a_name_that_fits(write_id: str) -> None:
         max_size=4,
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_chunks_have_every_row_in_order_and_fit(parts: list[list[bytes]]) -> None:
     cut = chunks_of([Rows(part) for part in parts])
     assert [p for chunk in cut for p in chunk.payloads] == [p for part in parts for p in part]

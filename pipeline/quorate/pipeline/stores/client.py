@@ -25,6 +25,7 @@ from quorate.protocol.errors import (
     UnknownTopic,
     Unreachable,
     VersionMismatch,
+    joined,
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -341,7 +342,7 @@ def nobody(silent: Mapping[str, QuorateError]) -> Unreachable | VersionMismatch:
         if isinstance(why, VersionMismatch):
             return why
     reasons = dict.fromkeys(map(reason, silent.values()))
-    return Unreachable(", ".join(silent), "; ".join(reasons))
+    return Unreachable(", ".join(silent), joined(reasons))
 
 
 def stub_of(address: str) -> StoreStub:

@@ -19,6 +19,7 @@ from quorate.protocol.errors import (
     UnknownTopic,
     Unreachable,
     VersionMismatch,
+    joined,
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.lineage import Lineage
@@ -212,4 +213,4 @@ def _check_gone(
 
 
 def _told(details: dict[str, str]) -> str:
-    return "; ".join(f"{address}: {detail}" for address, detail in sorted(details.items()))
+    return joined(f"{address}: {detail}" for address, detail in sorted(details.items()))

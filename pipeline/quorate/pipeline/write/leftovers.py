@@ -16,7 +16,7 @@ from quorate.pipeline.stores.client import (
     channel_to,
 )
 from quorate.protocol.answers import AnswerReading, Corrupt, Piece, fetch_request
-from quorate.protocol.errors import BrokenAnswer, NoQuorum, QuorateError
+from quorate.protocol.errors import BrokenAnswer, NoQuorum, QuorateError, joined
 from quorate.protocol.identity import SourceName
 from quorate.protocol.layout import Layout
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -60,7 +60,7 @@ def newest_markers(
                 "committing a batch",
                 ", ".join(sorted(answered)),
                 ", ".join(sorted(silent)),
-                "; ".join(map(str, silent.values())),
+                joined(silent.values()),
             )
         time.sleep(_RETRY_SECONDS)
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from quorate.protocol.errors.base import Outcome as Outcome
 from quorate.protocol.errors.base import QuorateError as QuorateError
+from quorate.protocol.errors.base import joined as joined
 from quorate.protocol.errors.calls import UNKNOWN_SIZE as UNKNOWN_SIZE
 from quorate.protocol.errors.calls import Closed as Closed
 from quorate.protocol.errors.calls import InvalidArgument as InvalidArgument

@@ -6,6 +6,7 @@ No error is declared here: each family has a module of its own beside this one.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -68,3 +69,8 @@ class QuorateError(Exception):
             )
         except (KeyError, ValueError):
             return None
+
+
+def joined(reasons: Iterable[object]) -> str:
+    """Return several reasons as one text for an error, each without its final full stop."""
+    return "; ".join(str(reason).removesuffix(".") for reason in reasons)

@@ -90,7 +90,7 @@ class NoQuorum(QuorateError):
 
 @dataclass(eq=False)
 class InLimbo(QuorateError):
-    """A request to a store that cannot vouch for what it lacks of the source (DESIGN 4.5)."""
+    """A request to a store that cannot vouch for what it lacks of the source (protocol.md 13.1)."""
 
     source: str
     store: str
@@ -167,7 +167,7 @@ class RegIdInUse(QuorateError):
 
 @dataclass(eq=False)
 class Fenced(QuorateError):
-    """A request of an instance whose identity a newer instance has registered (DESIGN 4.2)."""
+    """A request of an instance whose identity a newer instance has registered (protocol.md 4.1)."""
 
     who: str
     epoch: int

@@ -44,7 +44,7 @@ class OutOfOrder(QuorateError):
 
 @dataclass(eq=False)
 class MissingMessages(QuorateError):
-    """A registration that finds no copy of messages that may have been stable (DESIGN 4.2)."""
+    """A registration that finds no copy of messages that may have been stable (protocol.md 4.9)."""
 
     source: str
     first: int

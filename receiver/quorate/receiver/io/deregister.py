@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from quorate.protocol.errors import FORMER_DIRECTORY, Fenced, InLimbo, NoQuorum, QuorateError
+from quorate.protocol.errors import (
+    FORMER_DIRECTORY,
+    Fenced,
+    InLimbo,
+    NoQuorum,
+    QuorateError,
+    joined,
+)
 from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import Word
 from quorate.protocol.limits import PROTOCOL_VERSION
@@ -65,7 +72,7 @@ class Deregistration:
                 f"Deregistering receiver {self._session_id:#x}",
                 "",
                 ", ".join(sorted(self._failures)),
-                "; ".join(map(str, self._failures.values())) or "no answer in time",
+                joined(self._failures.values()) or "no answer in time",
             )
 
     async def _everywhere(self, registered: Registered) -> None:

@@ -206,7 +206,7 @@ class FetchPlan:
         """Set the stores of the source. Answers of stores that stay are kept.
 
         If stores left, every "no" is forgotten. The stores that stay are given all that the others
-        had (DESIGN 4.2, changing the stores).
+        had (protocol.md 6).
         """
         before = self._stores
         self._stores = {store: before.get(store) or _Peer() for store in stores}

@@ -1,4 +1,4 @@
-"""One source's live stream: which address a receiver attaches to, and what it takes (DESIGN 4.4).
+"""One source's live stream: the address to attach to, and the frames to take (protocol.md 8.4).
 
 Pure. `attach` begins an attachment and returns its address; `take` gets the frames, one after the
 other. `why_leave` is to be asked now and then; `ended` says when to attach again. The results go

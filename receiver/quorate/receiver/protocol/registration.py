@@ -1,4 +1,4 @@
-"""How a receiver registers with the stores of a source, and stays registered (DESIGN 4.4).
+"""How a receiver registers with the stores of a source, and stays registered (protocol.md 9).
 
 Pure. `register` and `keep_house` begin an act. `step` says which stores to ask, or how long to
 rest; answers and failures go in, until nothing is under way. The results are in `answers`, `joined`

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from quorate.protocol.errors import Fenced, NoQuorum, QuorateError
+from quorate.protocol.errors import Fenced, NoQuorum, QuorateError, joined
 from quorate.protocol.identity import SourceName, StoreAddress
 from quorate.protocol.limits import PROTOCOL_VERSION
 from quorate.protocol.wire import source_to_wire
@@ -69,7 +69,7 @@ async def deregister(
             f"Deregistering source {source}",
             ", ".join(store.name for store in stores if store.name not in undone),
             ", ".join(store.name for store in stores if store.name in undone),
-            "; ".join(str(error) for error in failures.values()) or "no answer in time",
+            joined(failures.values()) or "no answer in time",
         )
 
 

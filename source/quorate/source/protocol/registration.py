@@ -1,4 +1,4 @@
-"""How a source registers: promise, decide, begin (DESIGN 4.2), for all stores together.
+"""How a source registers: promise, decide, begin (protocol.md 4), for all stores together.
 
 Pure. `step` says what to ask of a store; answers and failures go in; `decide` returns what is kept.
 A store that joins late takes the same steps as the others. How messages are sent is not known here.
@@ -27,6 +27,7 @@ from quorate.protocol.errors import (
     SourceActive,
     SourceDeleted,
     TopicRefused,
+    joined,
 )
 from quorate.protocol.identity import SourceName
 from quorate.protocol.incarnations import Incarnations
@@ -690,7 +691,7 @@ class Registration:
             f"Registering source {self._name}",
             ", ".join(answered),
             ", ".join(missing),
-            "; ".join(reasons) or "too few stores have begun",
+            joined(reasons) or "too few stores have begun",
             ", ".join(limbo),
             ", ".join(deleted),
         )

@@ -1,4 +1,4 @@
-"""The role of stores that keep a source's registration, but no messages (DESIGN 4.5).
+"""The role of stores that keep a source's registration, but no messages (protocol.md 3.4).
 
 Pure. State-only stores promise and begin, and count for both. They are sent no messages,
 acknowledge none, and never count as holders. So the other stores alone make messages stable. A

@@ -1,4 +1,4 @@
-"""The store's rules for who may write: promise, begin, adoption and limbo (DESIGN 4.2).
+"""The store's rules for who may write: promise, begin, adoption and limbo (protocol.md 4).
 
 A state machine without I/O. A request goes in, and a Change comes out. The writes of the Change
 must be durable before its answer may be seen. Reads come through

@@ -1,4 +1,4 @@
-"""How long identities live at a store: the rules, over plain times (DESIGN 4.5).
+"""How long identities live at a store: the rules, over plain times (protocol.md 14).
 
 No clock and no I/O. Two kinds of time come in. *Observed* time passes only while the store runs
 and looks around. The wall clock alone knows how long the store was down.

@@ -1,4 +1,4 @@
-"""Which store answers for a source that is away, and what it may say is stable (DESIGN 4.4).
+"""Which store answers for a source that is away, and what it may say is stable (protocol.md 15).
 
 Pure. Every store that takes part computes the same order from the same inventories. The first one
 begins after a random wait. A later one begins only if it has seen none begin for long. Safety does

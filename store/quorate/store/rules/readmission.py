@@ -1,4 +1,4 @@
-"""Readmission: when a store may leave limbo for a source, and what it takes over (DESIGN 4.5).
+"""Readmission: when a store may leave limbo for a source, and what it takes over (protocol.md 13).
 
 Peers outside limbo must be, without this store, a stable set and a blocking set of every policy in
 force. Then they know every promise that counts and every message that may be stable. The store

@@ -1,4 +1,4 @@
-"""The store's rules for receivers: registration and positions (DESIGN 4.4).
+"""The store's rules for receivers: registration and positions (protocol.md 9).
 
 A state machine without I/O, like quorate.store.rules.acceptor. Tombstones of receivers are in
 quorate.store.rules.receiver_tombstones.

@@ -1,4 +1,4 @@
-"""Retention: the messages that a store lets go, the reasons to keep them, the steps (DESIGN 4.5).
+"""Retention: which messages a store lets go, why it keeps others, the steps (protocol.md 12).
 
 Pure rules. The oldest batches of a source go when they exceed any bound and every condition holds.
 Only stable messages go. A store in doubt keeps everything.

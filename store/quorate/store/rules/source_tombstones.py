@@ -1,4 +1,4 @@
-"""Deleting a source: in two phases, with a tombstone, never by absence (DESIGN 4.5).
+"""Deleting a source: in two phases, with a tombstone, never by absence (protocol.md 14).
 
 First the source goes out of service, and a tombstone takes the place of its rows in one commit.
 Its messages stay where they are. After a grace period the store drops them from the index, in

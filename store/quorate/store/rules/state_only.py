@@ -1,4 +1,4 @@
-"""State-only stores: stores that keep registrations and positions, but no messages (DESIGN 4.5).
+"""State-only stores: they keep registrations and positions, but no messages (protocol.md 3.4).
 
 A state-only store promises, begins, vouches and keeps positions like any other store. It takes and
 acknowledges no message, so that no source counts it as a holder. Messages from before it was

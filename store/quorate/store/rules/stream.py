@@ -1,4 +1,4 @@
-"""The store's rules for messages: the streams of batches, and batches from peers (DESIGN 4.3).
+"""The store's rules for messages: the streams of batches, and batches from peers (protocol.md 7).
 
 A state machine without I/O. A method takes a batch, and returns the rows that must be durable
 before the batch is acknowledged. Reads come through quorate.store.storage.interface.Reads. The
