@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 from tests.pipeline.group import Group, numbered, until
-from tests.pipeline.test_read_part import known
+from tests.pipeline.read.test_read_part import known
 
 from quorate.pipeline.errors import OffsetsBehind
 from quorate.pipeline.options import read_options

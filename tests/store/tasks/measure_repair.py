@@ -1,4 +1,4 @@
-"""Measures repair: `python -m tests.store.measure_repair [MESSAGES] [--busy]`.
+"""Measures repair: `python -m tests.store.tasks.measure_repair [MESSAGES] [--busy]`.
 
 Two stores as processes on loopback. One has the messages, 1 KiB each in batches of 256; the other
 was away for all of them. Prints how long it took until it lacked nothing. With --busy both stores
