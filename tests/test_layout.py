@@ -1,10 +1,18 @@
 """The layout's traps stay closed: one namespace over several roots."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PURE = (
+    "proto/quorate/protocol",
+    "store/quorate/store/rules",
+    "source/quorate/source/protocol",
+    "receiver/quorate/receiver/protocol",
+)
+"""Folders of rules. pyproject.toml says what they may import."""
 PORTIONS = sorted(path for path in ROOT.glob("*/quorate") if path.is_dir())
 
 
@@ -36,3 +44,15 @@ def test_modules_stay_small(portion: Path) -> None:
         if "_pb2" not in path.name
     }
     assert {path: length for path, length in lengths.items() if length > 800} == {}
+
+
+@pytest.mark.parametrize("folder", PURE)
+def test_rules_wait_for_nothing(folder: str) -> None:
+    waiting = [
+        f"{path.relative_to(ROOT).as_posix()}:{node.lineno}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
+    ]
+    assert (ROOT / folder / "__init__.py").exists()
+    assert waiting == []
