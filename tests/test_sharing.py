@@ -17,8 +17,8 @@ from quorate.console.group.children import free_addresses
 ROOT = Path(__file__).parents[1]
 PORTS = range(20_000, 32_000)
 FILES = (
-    "tests/console/test_exits.py",
-    "tests/console/test_tables.py",
+    "tests/console/ui/test_exits.py",
+    "tests/console/ui/test_tables.py",
     "tests/protocol/test_limits.py",
     "tests/test_layout.py",
 )
