@@ -16,7 +16,7 @@ COUNTS = {
     "proto/quorate/disk": 0,
     "proto/quorate/v1": 0,
     "store": 0,
-    "source": 6,
+    "source": 0,
     "receiver": 0,
     "pipeline": 0,
     "console": 1,

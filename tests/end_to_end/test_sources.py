@@ -306,7 +306,7 @@ async def test_a_source_whose_state_was_deleted_in_its_sleep_is_told_and_may_beg
     )
     sleeper.resume()
     _, told = await sleeper.until_said("event", "SourceFailed")
-    assert f"knows of messages up to {last}" in told["error"]
+    assert f"This instance knows messages up to {last} of the deleted stream" in told["error"]
     sleeper.order("send", 1)
     await sleeper.until_said("error", "SourceDeleted")
     await sleeper.ended()

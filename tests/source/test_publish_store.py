@@ -102,7 +102,7 @@ def test_a_damaged_mark_only_means_that_more_is_sent_again(tmp_path: Path) -> No
 
 def test_two_sources_can_not_share_it(tmp_path: Path) -> None:
     store = filled(tmp_path, 1)
-    with pytest.raises(DataDirectoryInUse, match="Stop that one first"):
+    with pytest.raises(DataDirectoryInUse, match="Stop that process first"):
         FilePublishStore(tmp_path).open()
     store.close()
     FilePublishStore(tmp_path).open()

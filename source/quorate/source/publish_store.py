@@ -1,8 +1,8 @@
-"""Publish stores: where a source keeps what is not yet stable.
+"""Publish stores: the places where a source keeps messages that are not yet stable.
 
 A batch is in the publish store before it goes on the wire. `MemoryPublishStore` adds nothing to
-what the source holds in memory anyway; `FilePublishStore` outlives the process, so that a source
-that was killed sends again what was not stable, unchanged and under the same sequence numbers.
+the memory of the source. `FilePublishStore` outlives the process: a source that was killed sends
+its unstable messages again, unchanged and under the same sequence numbers.
 """
 
 from __future__ import annotations
@@ -33,49 +33,49 @@ _SEGMENT_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What a publish store knew when it was opened."""
+    """The content of a publish store when it was opened."""
 
     source: SourceName | None = None
-    """Whose messages they are; None if it never had any."""
+    """The source of the messages; None: the publish store never had any."""
     stable_upto: int = NOTHING
-    """The highest number that was stable, as far as it was told."""
+    """The highest number that the publish store was told is stable."""
     batches: list[bytes] = field(default_factory=list)
-    """Everything above it, in order."""
+    """The batches with messages above stable_upto, in order."""
 
 
 class PublishStore(Protocol):
-    """What a source needs of a publish store. One source uses it at a time."""
+    """The calls that a source makes to a publish store. One source uses it at a time."""
 
     durable: bool
-    """It outlives the process."""
+    """Whether it outlives the process."""
     slow: bool
-    """Appending waits for a disk: the source does it in a thread."""
+    """Whether appending waits for a disk. Then the source appends in a thread."""
 
     def open(self) -> Remembered:
-        """Raises DataDirectoryInUse, CorruptBatch or StorageFailed."""
+        """Open it. Raises DataDirectoryInUse, CorruptBatch, StorageFailed."""
         ...
 
     def claim(self, source: SourceName) -> None:
-        """From now on only this source's messages are kept here; raises StorageFailed."""
+        """Keep the messages of this source only from now on. Raises StorageFailed."""
         ...
 
     def append(self, batch: bytes, last: int) -> None:
-        """Keep a batch whose last message is `last`; raises StorageFailed."""
+        """Keep a batch whose last message has the number `last`. Raises StorageFailed."""
         ...
 
     def settle(self, stable_upto: int) -> None:
-        """Everything up to here is stable and may be forgotten; raises StorageFailed."""
+        """Note that everything up to this number is stable, and may go. Raises StorageFailed."""
         ...
 
     def forget(self) -> None:
-        """The source was deregistered: keep nothing of it; raises StorageFailed."""
+        """Remove everything of the source, which was deregistered. Raises StorageFailed."""
         ...
 
     def close(self) -> None: ...
 
 
 class MemoryPublishStore:
-    """Keeps nothing of its own: what is unstable is in the source's memory and dies with it."""
+    """A publish store that keeps nothing. Unstable messages are in the memory of the source."""
 
     durable = False
     slow = False
@@ -106,7 +106,7 @@ class _Segment:
 
 
 class FilePublishStore:
-    """A directory of segments of batches, each removed once all of it is stable.
+    """A directory of segments of batches. A segment is removed once all of it is stable.
 
     Without sync it outlives the process (kill -9 included); with sync also the host, at the price
     of one fdatasync for each batch.
@@ -190,7 +190,7 @@ class FilePublishStore:
         return batches
 
     def _read_segment(self, path: Path, newest: bool) -> list[bytes]:
-        """The batches of a segment. What was torn at the end of the newest one is cut off."""
+        """Return the batches of a segment. Cut a torn end off the newest segment."""
         raw = path.read_bytes()
         batches: list[bytes] = []
         at = 0
@@ -245,7 +245,7 @@ class FilePublishStore:
 
     def forget(self) -> None:
         try:
-            # Whose it is goes last: with that, what is there is still that source's.
+            # The name of the source goes last: while it is there, the segments are that source's.
             while self._segments:
                 self._segments.popleft().path.unlink()
             os.ftruncate(self._mark, 0)
@@ -262,7 +262,7 @@ class FilePublishStore:
 
 
 def _batch_at(raw: bytes, at: int) -> bytes | None:
-    """The batch of the record that begins here; None if there is no whole and correct one."""
+    """Return the batch of the record that begins here; None: it is torn or corrupt."""
     if at + _LENGTH.size > len(raw):
         return None
     (length,) = _LENGTH.unpack_from(raw, at)
@@ -278,7 +278,7 @@ def _batch_at(raw: bytes, at: int) -> bytes | None:
 
 
 def _any_batch_behind(raw: bytes, at: int) -> bool:
-    """Whether a whole and correct batch begins anywhere behind a bad record."""
+    """Return whether a whole and correct batch begins anywhere behind a bad record."""
     begin = raw.find(b"QRB1", at + _LENGTH.size + 1)
     while begin >= 0:
         if _batch_at(raw, begin - _LENGTH.size) is not None:

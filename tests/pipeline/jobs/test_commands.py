@@ -294,7 +294,7 @@ def test_backtest_says_where_a_function_fails_and_with_what(group: Group) -> Non
         (("--to", "t", "--since", "soon"), 2, "--since: 'soon' is neither"),
         (("--to", "t", "--topic", "nobody-has-it"), 1, "nobody-has-it"),
         (("--to", "t", "--archive", "/no/such/archive"), 1, "/no/such/archive"),
-        (("--to", "t", "--group", "g=a:1"), 2, "part of --group"),
+        (("--to", "t", "--group", "g=a:1"), 2, "name the stores in a group"),
         (("--to", "t", "--stores", NOBODY), 69, NOBODY),
     ],
 )

@@ -43,7 +43,7 @@ def test_messages_that_have_none_after_all_are_plain() -> None:
 def test_key_and_properties_count() -> None:
     taken = len(encode_attributes(b"key", {"name": b"value"}))
     assert checked_one(b"x" * 10, b"key", {"name": b"value"}, 10 + taken)
-    with pytest.raises(MessageTooLarge, match=f"{10 + taken} bytes, its key and properties"):
+    with pytest.raises(MessageTooLarge, match=f"{10 + taken} bytes with its key and properties"):
         checked_one(b"x" * 10, b"key", {"name": b"value"}, 9 + taken)
     with pytest.raises(MessageTooLarge):
         checked([b"", Outgoing(b"", b"k" * 100)], 100)

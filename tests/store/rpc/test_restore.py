@@ -150,7 +150,9 @@ async def test_a_store_in_limbo_says_what_to_do(tmp_path: Path) -> None:
     await group.start("s1")  # it waits for the other
     try:
         async with group.client("s1") as client:
-            with pytest.raises(RestoreRefused, match=r"filled from them.*found the group anew"):
+            with pytest.raises(
+                RestoreRefused, match=r"fill it by themselves.*found the group anew"
+            ):
                 await restore(client, FRAMES)
     finally:
         await group.stop("s1")

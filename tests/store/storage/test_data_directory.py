@@ -30,7 +30,7 @@ def test_a_directory_is_used_once_at_a_time(tmp_path: Path) -> None:
 
 def test_a_directory_belongs_to_one_name(tmp_path: Path) -> None:
     DataDirectory(tmp_path, "s1").close()
-    with pytest.raises(DataDirectoryOfAnother, match="'s1', not 's2'"):
+    with pytest.raises(DataDirectoryOfAnother, match="belongs to store 's1', not to 's2'"):
         DataDirectory(tmp_path, "s2")
     DataDirectory(tmp_path, "s1").close()
 

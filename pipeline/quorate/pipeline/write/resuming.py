@@ -202,7 +202,7 @@ class RowDigest:
 
     @property
     def unordered(self) -> str:
-        """A sum that differs if any row differs."""
+        """A sum that almost always differs if a row differs; the order of rows does not matter."""
         return f"{self._sum:016x}"
 
 

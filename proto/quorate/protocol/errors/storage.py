@@ -51,7 +51,7 @@ class DataDirectoryInUse(QuorateError):
     def describe(self) -> str:
         return (
             f"Data directory {self.path} is in use by {self.holder}. "
-            "Stop that process first; a second store needs a directory of its own."
+            "Stop that process first, or use another directory."
         )
 
 

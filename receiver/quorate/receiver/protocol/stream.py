@@ -163,7 +163,7 @@ class Stream:
         return withdrawn
 
     def skip(self, upto: int) -> None:
-        """Give up what is missing from the front up to here."""
+        """Skip the missing messages from `next` to `upto`."""
         assert upto >= self.next
         self.next = upto + 1
         self._hand_on()

@@ -1,4 +1,4 @@
-"""The frames that a source puts on the wire, serialized. Their receivers are not known here."""
+"""The frames that a source puts on the wire, serialized. Nothing here knows who gets them."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Retention:
         self.payload_bytes = payload_bytes_upto
 
     def ends_before(self, next_sequence: int) -> None:
-        """Let the retention end before this number at least: what is missing below it is lost."""
+        """Raise next_sequence to this number at least. The skipped numbers are lost."""
         self.next_sequence = max(self.next_sequence, next_sequence)
 
     def at(self, ordinal: int) -> RetainedFrame | None:

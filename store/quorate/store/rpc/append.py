@@ -2,7 +2,7 @@
 
 The call reads frames, hands them to the rules, submits the rows, and acknowledges durable batches
 with one acknowledgement a commit. Which batches may be taken is decided in
-quorate.store.rules.acceptor.
+quorate.store.rules.stream.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Refill:
 
     state: SourceState
     upto: int
-    """The highest number to take. A source that streams sends the numbers above itself."""
+    """The highest number to take. While the source streams, it sends the higher numbers."""
     losses: tuple[HeldRange, ...]
     """The archive's accepted losses, which no store has to have."""
 
@@ -107,8 +107,8 @@ class Refill:
 def open_refill(core: StoreCore, history: History) -> Change[Refill]:
     """Begin to take a history, or go on with it.
 
-    A store that missed the history's begin follows its lineage from now on. Unless the source
-    streams, every write of it so far must be readable. Raises TopicRefused,
+    A store that missed the history's begin follows its lineage from now on. If the source is not
+    streaming, the caller waits first until all its writes are durable. Raises TopicRefused,
     BeingDeleted, RestoreRefused, OtherHistory.
     """
     source, last = history.source, history.last

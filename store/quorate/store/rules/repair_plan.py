@@ -1,7 +1,8 @@
 """The plan of a repair: the begin to adopt from a peer, and the ranges to fetch from each peer.
 
-Pure functions. A repair fetches only stable messages: its source may still send the ones above
-again. The one exception are messages that the store had acknowledged and can no longer read.
+Pure functions. A repair fetches only stable messages. Messages above stable_upto are left to the
+source, which may send them again. The one exception are messages that the store had acknowledged
+and can no longer read.
 """
 
 from __future__ import annotations

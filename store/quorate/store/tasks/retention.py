@@ -200,7 +200,7 @@ class Releasing:
             await self._reclaim(trusted)
 
     async def _going(self, state: SourceState, bounds: Bounds) -> list[IndexEntry]:
-        """Return the oldest rows that may go, once all of them are durable."""
+        """Wait until the rows are durable, then return the oldest ones that may go."""
         engine = self._engine
         low = state.held.ranges.low
         if low == NOTHING or not self._may_be_due(state, bounds):
