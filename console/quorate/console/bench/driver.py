@@ -90,8 +90,11 @@ class Bench:
             except TimeoutError:
                 raise BenchFailed(f"no result after {self._settings.seconds_max:,.0f} s") from None
         finally:
-            for task in (watching, *self._receiving):
+            tasks = (watching, *self._receiving, *self._faults)
+            for task in tasks:
                 task.cancel()
+            # One of them may be starting a process: it must be over before the event loop is.
+            await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.gather(*(child.kill() for child in self._children if child.running))
 
     async def _measure(self) -> BenchOutcome:

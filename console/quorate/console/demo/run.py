@@ -395,8 +395,11 @@ class Demo:
 
     async def _end_everything(self) -> None:
         """End every process that still runs."""
-        for task in list(self._tasks):
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        # One of them may be starting a process: it must be over before the event loop is.
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._expected_ends.update(child.pid for child in self._processes)
         await asyncio.gather(*(child.kill() for child in self._processes if child.running))
 
