@@ -20,8 +20,8 @@ class StorageFailed(QuorateError):
     def describe(self) -> str:
         return (
             f"Writing to {self.path} failed ({self.detail}). After a failed write or sync no later "
-            "write can be trusted, so the process stops here. Check the path, make room or replace "
-            "the disk, then start again. Everything that was acknowledged before is on the disk."
+            "write can be trusted, so the store or source stops here. Check the path, make room or "
+            "replace the disk, then start again. What was synced before is on the disk."
         )
 
 
