@@ -11,7 +11,7 @@ import pytest
 from tests.english import PLACES, ROOT, breaches, files
 
 COUNTS = {
-    "proto/quorate/protocol": 1,
+    "proto/quorate/protocol": 0,
     "proto/quorate/transport": 0,
     "proto/quorate/disk": 0,
     "proto/quorate/v1": 0,

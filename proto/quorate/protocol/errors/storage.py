@@ -21,7 +21,7 @@ class StorageFailed(QuorateError):
         return (
             f"Writing to {self.path} failed ({self.detail}). After a failed write or sync no later "
             "write can be trusted, so the store or source stops here. Check the path, make room or "
-            "replace the disk, then start again. What was synced before is on the disk."
+            "replace the disk, then start again. Data that was synced before is on the disk."
         )
 
 
