@@ -19,7 +19,7 @@ COUNTS = {
     "source": 0,
     "receiver": 0,
     "pipeline": 0,
-    "console": 1,
+    "console": 0,
     "bench": 0,
     "docs": 0,
     "README.md": 0,

@@ -1,6 +1,6 @@
-"""Having the stores of a group forget a source, or one of its receivers.
+"""Deregistration: the stores of a group forget a source, or one of its receivers.
 
-How it is asked for and shown is the business of quorate.console.commands.deregister.
+The command that asks for it, and shows it, is quorate.console.commands.deregister.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is to be forgotten, as the stores that answered have it."""
+    """The identity that the stores are to forget, as those that answered know it."""
 
     epoch: int
-    """The highest that a store knows: whoever has it owns the identity."""
+    """The highest epoch that a store knows. Its instance owns the identity."""
     stores: tuple[StoreAddress, ...]
     """Every store that may have it: those that were named, and those that the source has."""
     known_by: tuple[str, ...]
