@@ -19,7 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 
 WORDS_MAX = 25
-"""Of one sentence."""
+"""The number of words that one sentence may have."""
 
 _OPENINGS = re.compile(
     r"(Have|Be|Who|Whom|Whose|Whoever|Whomever|What|Whatever|That|Of|Those|The same|As it)\b(?!-)"
@@ -145,7 +145,7 @@ def _joined(node: ast.JoinedStr) -> str:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Those of modules, classes, functions, and the strings that stand behind an attribute."""
+    """Yield the docstrings of modules, classes and functions, and those behind an attribute."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if not isinstance(body, list):
