@@ -1,4 +1,4 @@
-"""What stability and recovery are, by the text of protocol.md 3 and 4, over bit masks.
+"""Stability and recovery by the text of protocol.md 3 and 4, over bit masks.
 
 Written from the definitions alone: nothing of quorate.protocol.policy, tracker, recovery or
 consensus is used but the names of the rules. A set of stores is a bit mask; store n is bit n.
@@ -166,7 +166,7 @@ def recover(
     behaviour: Behaviour,
     previous: Collection[Configuration] = (),
 ) -> Recovered:
-    """What must be decided from these answers, by the text of protocol.md 4.
+    """Return the decision that these answers demand, by the text of protocol.md 4.
 
     previous: configurations before the source's own; they matter while no begun record is found.
     """

@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 class Defined(NamedTuple):
-    """What must be durable, by the text of protocol.md 4."""
+    """The state that must be durable, by the text of protocol.md 4."""
 
     promised: int = 0
     to: str = ""

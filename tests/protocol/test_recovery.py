@@ -1,4 +1,4 @@
-"""What a source decides from promises, against the definition of protocol.md 4 over small worlds.
+"""Decisions from promises, against the definition of protocol.md 4 over small worlds.
 
 A world is what every store holds and how it answers: it vouches, it answers from limbo, or it is
 silent. The definition looks at every world that the answers leave possible; it never uses the

@@ -1,4 +1,4 @@
-"""What must hold in the simulated world, checked as it happens (protocol.md 1).
+"""The guarantees of protocol.md 1, checked as the simulated world goes on.
 
 Knows what applications saw: what was accepted, and what was reported stable; what receivers saw is
 in tests.simulation.receiver_checks. Looks into stores only through their disks, and decides

@@ -197,7 +197,7 @@ class ReceiverInstance:
         return self.registration.epoch
 
     def deregister(self) -> None:
-        """Have the stores forget it, as quorate.receiver.io.deregister; it does nothing else."""
+        """Ask the stores to forget the receiver, as quorate.receiver.io.deregister does."""
         self.fenced = True
         for worker in self._workers.values():
             worker.cancel()

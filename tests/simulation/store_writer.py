@@ -63,7 +63,7 @@ class SimulatedWriter:
         acknowledge: Acknowledged | None = None,
         upto: int = 0,
     ) -> int:
-        """Have these written; see quorate.store.storage.group_commit."""
+        """Submit rows to be written, as quorate.store.storage.group_commit does."""
         pending = self._pending
         if not writes and acknowledge is None:
             return pending.number if pending else pending.number - 1

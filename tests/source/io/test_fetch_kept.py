@@ -72,7 +72,7 @@ def test_what_a_later_epoch_voided_is_not_kept() -> None:
 
 
 async def collected(*responses: FetchResponse, lineage: Lineage = LINEAGE) -> list[Kept]:
-    """What is kept of [10, 29] if a store answers so; a broken answer ends it."""
+    """Return the batches kept of [10, 29] if a store answers so. A broken answer ends the fetch."""
     left = iter(responses)
 
     async def read() -> FetchResponse | None:
